@@ -100,7 +100,9 @@ def _rate(report: DriverReport) -> str:
     rates = f"{report.record_rate:,.0f} records/s, {report.byte_rate / 1e6:,.1f} MB/s"
     tasks = "1 task" if report.copiers == 1 else f"{report.copiers} tasks"
     since = _time(report.counts_since_ms or report.since_ms)
-    return f"{rates}, by {tasks}; {report.records:,} records copied since {since}"
+    failed = f", {report.failed:,} skipped because the transform failed on them" if report.failed else ""
+    dropped = f", {report.dropped:,} dropped by the transform" if report.dropped else ""
+    return f"{rates}, by {tasks}; {report.records:,} records copied since {since}{failed}{dropped}"
 
 
 def _groups(facts: FlowFacts) -> str | None:

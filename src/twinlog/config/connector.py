@@ -121,13 +121,14 @@ def read_connector(
 def _without_other_classes(
     entries: Mapping[str, Entry], allowed: tuple[str, ...], problems: Problems
 ) -> dict[str, Entry]:
-    """Refuses Python classes that the worker's operator does not allow: whoever may use the REST API would have code
-    run here by naming it."""
+    """Refuses Python classes and functions that the worker's operator does not allow: whoever may use the REST API
+    would have code run here by naming it."""
     kept = dict(entries)
-    for name in CLASS_KEYS:
+    for name in (*CLASS_KEYS, "transform"):
         path = entries[name].value.strip() if name in entries else ""
         if ":" in path and path not in allowed and path.partition(":")[0] not in allowed:
-            expected = "a class that twinlog.connector.classes in the worker's file names"
+            kind = "class" if name in CLASS_KEYS else "function"
+            expected = f"a {kind} that twinlog.connector.classes in the worker's file names"
             problems.refuse(kept.pop(name), repr(path), expected)
     return kept
 

@@ -9,6 +9,7 @@ from twinlog.config.keys import CONNECTOR, WORKER
 from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers
+from twinlog.config.transform import transform_settings
 from twinlog.settings.flow import FlowSettings, PolicyName
 from twinlog.settings.written import written
 
@@ -78,6 +79,7 @@ def build_flow(
         topic_filter_class=custom["topic.filter.class"],
         group_filter_class=custom["group.filter.class"],
         config_property_filter_class=custom["config.property.filter.class"],
+        transform=transform_settings(connector, warnings) if copies else None,
         metrics_have_source="add.source.alias.to.metrics" not in connector.layer
         or connector.flag("add.source.alias.to.metrics"),
         class_settings=class_settings(layers) if any(custom.values()) else (),

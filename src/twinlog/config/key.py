@@ -57,6 +57,7 @@ class Form(StrEnum):
     EMPTY = "nothing, because this version copies records unchanged"
     LISTENERS = "http://host:port or https://host:port, separated by commas"
     HEADERS = "set, add, setDate or addDate and Name: value, separated by commas"
+    FUNCTION = "package.module:function"
     BROKERS = "nothing, because brokers are asked (bootstrap.servers)"
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from twinlog.config.key import Effect, Form, Key, KeyType, Level
 
-BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
+BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 JVM = Effect.JVM
 
@@ -76,12 +76,32 @@ CONNECT_KEYS = (
         "errors.tolerance",
         ENUM,
         "none",
-        "Whether Connect skips records it cannot send.",
-        effect=JVM,
+        "A record that the transform fails on stops the flow (`none`), or is skipped (`all`).",
         choices=("none", "all"),
     ),
-    _flow("errors.log.enable", BOOL, "false", "Whether Connect logs each such record.", effect=JVM),
-    _flow("errors.log.include.messages", BOOL, "false", "Whether that log shows the record.", effect=JVM),
+    _flow("errors.log.enable", BOOL, "false", "Whether each such record is reported, with its offset and the error."),
+    _flow("errors.log.include.messages", BOOL, "false", "Whether that report shows key and value of the record."),
+    _flow(
+        "errors.deadletterqueue.topic.name",
+        STRING,
+        None,
+        "Topic of the target that skipped records are written to, as they were; none without a name.",
+        form=Form.TOPIC,
+    ),
+    _flow(
+        "errors.deadletterqueue.topic.replication.factor",
+        SHORT,
+        "3",
+        "Replicas of that topic when it is created; -1 is the broker's default.",
+        minimum=-1,
+        nonzero=True,
+    ),
+    _flow(
+        "errors.deadletterqueue.context.headers.enable",
+        BOOL,
+        "false",
+        "Whether records there have headers that say where they came from, and why the transform failed.",
+    ),
     _flow("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys.", effect=JVM),
     _flow("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values.", effect=JVM),
     _flow("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers.", effect=JVM),

@@ -225,6 +225,13 @@ CHECKPOINT_KEYS = (
 
 TWINLOG_KEYS = (
     _flow(
+        "transform",
+        STRING,
+        None,
+        "Function that [changes records](transforms.md) on their way, `pa.RecordBatch -> pa.RecordBatch`.",
+        form=Form.FUNCTION,
+    ),
+    _flow(
         "twinlog.gap.policy",
         ENUM,
         "stop",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import isnan, nan
+from operator import attrgetter
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -167,6 +168,16 @@ def _counts(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
         "Bytes of batches copied by this process, without heartbeats.",
         ((one.flow, report.bytes) for one, report in here),
     )
+    for name, about, count_of in (
+        ("dropped", "Records that the flow's transform dropped.", attrgetter("dropped")),
+        ("failed", "Records that the flow's transform failed on, and that were skipped.", attrgetter("failed")),
+        ("routed", "Records that the flow's transform routed to other partitions.", attrgetter("routed")),
+    ):
+        yield _counter(
+            f"twinlog_records_{name}",
+            about,
+            ((one.flow, sum(map(count_of, one.meters.tasks.values()))) for one, _ in here),
+        )
     batches = CounterMetricFamily(
         "twinlog_batches", "Batches made, by road: all but `as it is` cost time per record.", labels=["flow", "road"]
     )

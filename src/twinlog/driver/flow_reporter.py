@@ -131,6 +131,8 @@ def _with_sums(report: DriverReport, status: FlowStatus) -> DriverReport:
         oldest_ms=min((topic.oldest_ms for topic in waiting if topic.oldest_ms is not None), default=None),
         undated=sum(topic.undated for topic in waiting),
         latency_ms=summary.latency_ms,
+        dropped=sum(task.dropped for task in tuple(status.meters.tasks.values())),
+        failed=sum(task.failed for task in tuple(status.meters.tasks.values())),
         eta_s=None if summary.eta_s is None else round(summary.eta_s, 1),
         topics=tuple(topics),
     )

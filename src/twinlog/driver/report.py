@@ -71,6 +71,7 @@ class DriverReport:
     or in trouble first; `more_topics` did not fit. `lag` is -1 while it is known of no partition, and at most
     `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`. `records` and
     `bytes` are counted since `counts_since_ms`, also where another process ran the flow in between.
+    A transform has `dropped` records and was skipped for those that it `failed` on, since this process runs the flow.
     """
 
     flow: str
@@ -99,6 +100,8 @@ class DriverReport:
     topics: tuple[TopicProgress, ...] = field(default=())
     more_topics: int = 0
     counts_since_ms: int | None = None
+    dropped: int = 0
+    failed: int = 0
 
 
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:

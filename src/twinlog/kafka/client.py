@@ -369,6 +369,11 @@ class ClusterClient:
                     errors[partition] = code
         return found
 
+    async def cluster_id(self) -> str | None:
+        """The id that the cluster was formatted with. Raises ClusterError."""
+        response = await self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return None if response.cluster_id is None else str(response.cluster_id)
+
     async def init_producer(self) -> tuple[int, int]:
         """A fresh idempotent producer: (producer id, epoch). Raises ClusterError until the cluster hands one out."""
         response = await self.ask(

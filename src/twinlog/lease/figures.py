@@ -20,7 +20,8 @@ class Figures:
     `read_bytes` and `written_bytes` went over the network, `polls` counts answers of the source that had records, of
     `read_records` in all and `most_read` at most. Positions were stored `commits` times, in `commit_ms` all in all and
     `most_commit_ms` at most, and could not be stored `failed_commits` times. `waiting_records` were read and are not
-    acknowledged yet; `free_bytes` is what is left of the memory for such.
+    acknowledged yet; `free_bytes` is what is left of the memory for such. A transform `dropped` records, was
+    skipped for those that it `failed` on, and `routed` rows elsewhere.
     """
 
     ages: tuple[int, ...] = ()
@@ -37,3 +38,6 @@ class Figures:
     most_commit_ms: int = 0
     waiting_records: int = 0
     free_bytes: int = 0
+    dropped: int = 0
+    failed: int = 0
+    routed: int = 0

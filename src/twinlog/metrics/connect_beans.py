@@ -120,13 +120,14 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
         yield bean(CONNECT, "connector-task-metrics", own, **tags)
         # Events of a flow are not those of one of its tasks: the first one stands for all.
         events: Mapping[str, int] = {} if meters is None or task else meters.events
+        failed = 0 if totals is None else totals.failed
         yield bean(
             CONNECT,
             "task-error-metrics",
             [
-                ("total-record-failures", events.get("gap", 0)),
-                ("total-record-errors", events.get("oversized", 0) + events.get("gap", 0)),
-                ("total-records-skipped", events.get("oversized", 0)),
+                ("total-record-failures", events.get("gap", 0) + failed),
+                ("total-record-errors", events.get("oversized", 0) + events.get("gap", 0) + failed),
+                ("total-records-skipped", events.get("oversized", 0) + failed),
                 ("total-retries", 0),
                 ("total-errors-logged", sum(events.values())),
                 ("deadletterqueue-produce-requests", 0),

@@ -118,18 +118,22 @@ NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
 
 class TaskTotals:
     """Sums of what the copiers counted that took the place of one task, one after the other, and how they changed in
-    the last minute. `ages` are the buckets of `AGE_BOUNDS_MS`, not cumulative."""
+    the last minute. `ages` are the buckets of `AGE_BOUNDS_MS`, not cumulative. A transform `dropped` records, `failed`
+    on some, and `routed` rows elsewhere."""
 
     __slots__ = (
         "_history",
         "age_sum_ms",
         "ages",
         "commits",
+        "dropped",
+        "failed",
         "failed_commits",
         "free_bytes",
         "read_bytes",
         "read_records",
         "roads",
+        "routed",
         "waiting_records",
         "written_bytes",
         "written_records",
@@ -142,6 +146,7 @@ class TaskTotals:
         self.read_bytes = self.written_bytes = self.read_records = self.written_records = 0
         self.commits = self.failed_commits = 0
         self.waiting_records = self.free_bytes = 0
+        self.dropped = self.failed = self.routed = 0
         self._history: deque[_Interval] = deque()
 
     def take(self, report: Report, now: float) -> None:
@@ -159,6 +164,9 @@ class TaskTotals:
         self.written_records += written
         self.commits += figures.commits
         self.failed_commits += figures.failed_commits
+        self.dropped += figures.dropped
+        self.failed += figures.failed
+        self.routed += figures.routed
         self.waiting_records, self.free_bytes = figures.waiting_records, figures.free_bytes
         self._history.append(_Interval(now, figures, written))
         while now - self._history[0].at > SAMPLES * SAMPLE_S:

@@ -19,8 +19,14 @@ class CopiedRuns:
         self._next_source = self._next_target = -1
 
     def add(self, spans: Iterable[tuple[SourceOffset, int]], base_offset: TargetOffset) -> None:
-        """An append arrived: (first source offset, count) of its runs, its first record at target `base_offset`."""
+        """An append arrived: (first source offset, count) of its runs, its first record at target `base_offset`.
+
+        Records without a source offset (-1), as a transform adds them, are like those of somebody else.
+        """
         for source, count in spans:
+            if source < 0:
+                base_offset = TargetOffset(base_offset + count)
+                continue
             if source == self._next_source and base_offset == self._next_target:
                 self._count += count
             else:

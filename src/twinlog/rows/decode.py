@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.errors import CopyError
+from twinlog.errors import CopyError, CorruptBatchError
 from twinlog.model.types import TopicPartition
 from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import HEADER_SIZE, Batch, check_crc, read_batch
@@ -29,19 +29,31 @@ MOST_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared."""
+    """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared.
+
+    `up_to_damage`: what comes before a damaged batch is returned, and the next call raises.
+    """
 
     headers: bool = False
     read_committed: bool = False
     check_crcs: bool = True
+    up_to_damage: bool = False
 
 
 @dataclass(slots=True)
 class Rows:
-    """What one fetch came to: Arrow record batches, none of them empty, and the offset to fetch from next."""
+    """What one fetch came to: Arrow record batches, none of them empty, and the offset to fetch from next.
+
+    `aborted` and `control` records were left out. `leader_epoch` is that of the last batch read, `codec` that of the
+    first that was decoded; -1 without one.
+    """
 
     batches: list[Any]
     position: int
+    aborted: int = 0
+    control: int = 0
+    leader_epoch: int = -1
+    codec: int = -1
 
 
 def decode(
@@ -59,7 +71,7 @@ def decode(
     """
     work = _Decoding(records, partition, position, end, rules)
     work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
-    return Rows(work.found, min(work.position, end))
+    return Rows(work.found, min(work.position, end), work.aborted, work.control, work.leader_epoch, work.codec)
 
 
 class _Decoding:
@@ -77,6 +89,9 @@ class _Decoding:
         self.blocks: list[bytes | memoryview] = []
         self.bytes = 0
         self.compressed = False
+        self.aborted = self.control = 0
+        self.leader_epoch = self.codec = -1
+        self.decoding = False
 
     def run(self, hidden: AbortedFilter | None) -> None:
         at = 0
@@ -85,7 +100,13 @@ class _Decoding:
             if batch.base_offset >= self.end and batch.magic == 2:
                 self.position = self.end
                 break
-            self._take(batch, hidden)
+            try:
+                self._take(batch, hidden)
+            except CorruptBatchError:
+                # What was read before it is whole, unless that cannot be decoded.
+                if not self.rules.up_to_damage or self.position == self.first or self.decoding:
+                    raise
+                break
             at = batch.end
         self._flush()
 
@@ -95,11 +116,18 @@ class _Decoding:
         past = batch.last_offset + 1
         if batch.magic < 2:
             self._flush()
+            self.codec = batch.codec if self.codec < 0 else self.codec
             self._add(decode_exactly(self.records, batch))
         else:
             aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
-            if not (aborted or batch.is_control or not batch.record_count) and past > self.first:
-                self._join(batch)
+            if past > self.first:
+                if not (aborted or batch.is_control or not batch.record_count):
+                    self._join(batch)
+                elif aborted:
+                    self.aborted += batch.record_count
+                else:
+                    self.control += batch.record_count
+        self.leader_epoch = batch.leader_epoch
         self.position = max(self.position, past)
 
     def _join(self, batch: Batch) -> None:
@@ -109,6 +137,7 @@ class _Decoding:
         else:
             block = records_block(self.records, batch)
             self.compressed = True
+        self.codec = batch.codec if self.codec < 0 else self.codec
         self.section.append(batch)
         self.blocks.append(block)
         self.bytes += len(block)
@@ -121,6 +150,7 @@ class _Decoding:
         self.section, self.blocks, self.bytes, self.compressed = [], [], 0, False
         if not batches:
             return
+        self.decoding = True
         counts = [batch.record_count for batch in batches]
         if compressed:
             data: bytes | memoryview = b"".join(blocks)
@@ -138,6 +168,7 @@ class _Decoding:
         except UnusualError:
             for batch in batches:
                 self._add(decode_exactly(self.records, batch))
+        self.decoding = False
 
     def _add_fields(self, data: Any, array: Any, fields: Fields, batches: list[Batch], counts: list[int]) -> None:
         offsets = _per_record([batch.base_offset for batch in batches], counts) + fields.offset_deltas

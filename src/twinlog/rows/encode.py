@@ -22,13 +22,20 @@ LARGEST_NUMBERS = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 
 def encode(
-    rows: Any, *, most_bytes: int, codec: int = NONE, level: int | None = None, largest: int | None = None
+    rows: Any,
+    *,
+    most_bytes: int,
+    codec: int = NONE,
+    level: int | None = None,
+    largest: int | None = None,
+    together: Longs | None = None,
 ) -> Iterator[bytearray]:
     """Encode rows, with or without headers, as batches of `most_bytes` at most before compression.
 
     A batch is not stamped yet: base offset 0, leader epoch and producer fields -1, CRC 0. Timestamps become whole
     milliseconds, null ones the number -1. A record that is larger alone has a batch of its own up to `largest` bytes
-    (None: `most_bytes`); beyond that RecordTooLargeError is raised.
+    (None: `most_bytes`); beyond that RecordTooLargeError is raised. Rows with the same number in `together`, which does
+    not decrease, are in one batch unless they are too large for that.
     """
     largest = most_bytes if largest is None else largest
     keys, values = rows.column("key"), rows.column("value")
@@ -42,6 +49,8 @@ def encode(
     while start < rows.num_rows:
         before = int(ends[start - 1]) if start else 0
         end = int(np.searchsorted(ends, before + most_bytes - HEADER_SIZE, side="right"))
+        if together is not None and start < end < rows.num_rows and together[end] == together[end - 1]:
+            end = int(np.searchsorted(together, together[end])) if together[start] < together[end] else end
         if end == start:
             size = int(ends[start]) - before + HEADER_SIZE
             if size > largest:

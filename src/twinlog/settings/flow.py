@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from twinlog.model.types import Alias
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings
+from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import WrittenAs, every, key_of, out_of, switch_of
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
@@ -170,8 +171,8 @@ class FlowSettings:
     `class_settings` are what these classes are configured with: the flow's settings as written, without its clients'.
     Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one. A flow of a
     dedicated MirrorMaker 2 has no `kind` and does the work of all three connectors; one of a Connect worker does the
-    work of its own connector alone. `metric_names` are the forms of the names that its metrics have, with the tag
-    `source` if `metrics_have_source`.
+    work of its own connector alone. Without `transform` records are copied unchanged. `metric_names` are the forms of
+    the names that its metrics have, with the tag `source` if `metrics_have_source`.
     """
 
     source: Alias
@@ -230,6 +231,7 @@ class FlowSettings:
     group_filter_class: Annotated[CustomClass | None, out_of("group.filter.class")] = None
     config_property_filter_class: Annotated[CustomClass | None, out_of("config.property.filter.class")] = None
     class_settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    transform: Annotated[TransformSettings | None, out_of("transform")] = None
     metric_names: Annotated[tuple[MetricNames, ...], WrittenAs("metric.names.formats")] = ("legacy",)
     metrics_have_source: Annotated[bool, out_of("add.source.alias.to.metrics")] = True
 

@@ -97,6 +97,19 @@ class CopiedRecords:
         else:
             self._count(count, append.bytes, append.max_timestamp)
 
+    def routed(self, append: Append) -> None:
+        """The target acknowledged records of this partition that a transform routed to another one."""
+        if self._transactional:
+            self._uncommitted.append((append.count, append.bytes, append.max_timestamp))
+        else:
+            self._count(append.count, append.bytes, append.max_timestamp)
+
+    def passed_by(self, count: int, base_offset: TargetOffset) -> None:
+        """Records of other partitions that a transform routed here are at `base_offset`."""
+        behind = max(self.acknowledged.next_target or 0, base_offset + count)
+        self.leeway = False
+        self.acknowledged = replace(self.acknowledged, next_target=TargetOffset(behind))
+
     def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
         """Nothing is left to copy before a source offset; returns whether the position moved."""
         if self.acknowledged.next_source == next_source:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
@@ -20,7 +20,8 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.read.reader import Cursor, SourceReader
 from twinlog.settings.flow import FlowSettings
@@ -34,13 +35,18 @@ from twinlog.task.offset_committer import OffsetCommitter
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.producer_ids import ProducerIds
 from twinlog.task.recovery import Recovery
+from twinlog.task.routes import Routes
 from twinlog.task.start_position import StartPosition, StartPositions
 from twinlog.task.tally import Tally
 from twinlog.task.transactions import Transactions
 from twinlog.task.troubles import Troubles
 from twinlog.write.appender import TargetAppender
-from twinlog.write.appends import CopyRules
-from twinlog.write.queue import ProducerIdentity
+from twinlog.write.appends import CopyRules, Prepare
+from twinlog.write.prepare import prepare
+from twinlog.write.queue import AppendQueue, ProducerIdentity
+
+if TYPE_CHECKING:
+    from twinlog.transform.copying import Transforming
 
 T = TypeVar("T")
 
@@ -118,7 +124,11 @@ class Copier:
             allowed=allowed,
             lost=self._lost,
         )
-        self._start_positions = StartPositions(self.source, self.target, settings, self._rules, listener.event)
+        self._transforming: Transforming | None = None
+        """Set when the flow changes records."""
+        self._start_positions = StartPositions(
+            self.source, self.target, settings, self._rules, listener.event, self._prepare_for
+        )
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
         self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
         self._committer = OffsetCommitter(
@@ -142,6 +152,19 @@ class Copier:
             moved=self._moved,
             held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
         )
+        self._by_remote: dict[TopicPartition, PartitionCopy] = {}
+        self._routes = Routes(
+            loop,
+            self.source,
+            self.target,
+            settings,
+            self._by_remote,
+            placing=self._placing,
+            offer=self._offer,
+            leaderless=self._appender.refresh,
+            keep=self.memory.keep,
+            event=listener.event,
+        )
         self.transactions: Transactions | None = None
         """Set when the flow copies exactly once."""
         if settings.exactly_once == "enabled":
@@ -155,6 +178,7 @@ class Copier:
                 mark=self._committer.store_maps,
                 lost=self._lost,
                 event=listener.event,
+                routes=self._routes,
             )
         self.troubles = Troubles(
             *(self.source, self.target, self._reader),
@@ -173,7 +197,7 @@ class Copier:
         )
         self._hooks: Hooks[PartitionCopy] = Hooks(
             keep=self.memory.keep,
-            offer=self._appender.offer if self.transactions is None else self.transactions.offer,
+            offer=self._offer,
             more=self._reader.resume,
             moved=self._has_moved,
             far_target=lambda: self.target.far,
@@ -184,15 +208,21 @@ class Copier:
             lost=lambda part: loop.start(self._recovery.copy_again, part),
             limit=lambda part: loop.start(self._limits.look, part),
             failed=listener.failed,
-            foreign=self._foreign.seen,
+            foreign=self._seen_foreign,
             event=listener.event,
             source_lacks=self.source.lacks,
             target_lacks=self.target.lacks,
             tally=self.tally,
+            route=self._routes.route,
         )
 
     async def start(self) -> None:
-        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good."""
+        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good, and
+        TransformError where the flow's transform is not found here."""
+        if self.settings.transform is not None:
+            from twinlog.transform.copying import Transforming  # noqa: PLC0415 - who copies unchanged needs no numpy
+
+            self._transforming = Transforming(self.settings, self.settings.transform, self._partitions_of)
         # At the same time: the far cluster does not wait for the other.
         target = self.loop.spawn(self._reach_target)
         await self.retry(self.source.connect)
@@ -211,9 +241,36 @@ class Copier:
         else:
             await self.retry(self.transactions.start)
 
+    def _prepare_for(self, grant: Grant) -> Prepare | None:
+        # Heartbeats are no records of the user's.
+        name = grant.source.topic
+        if self._transforming is None or name == HEARTBEATS or name.endswith(f".{HEARTBEATS}"):
+            return None
+        return self._transforming.road(grant.source, grant.remote)
+
+    def _placing(self) -> Transforming:
+        assert self._transforming is not None
+        return self._transforming
+
+    def _partitions_of(self, topic: TopicName) -> int | None:
+        known = self.target.topic(topic)
+        return known.partitions if known is not None and known.partitions else None
+
+    def _offer(self, queue: AppendQueue) -> None:
+        if self.transactions is None:
+            self._appender.offer(queue)
+        else:
+            self.transactions.offer(queue)
+
+    def _seen_foreign(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
+        # A transform that routes records to other partitions of a remote topic does so in other copiers, too.
+        if remote.topic not in self._routes.topics:
+            self._foreign.seen(remote, first, end)
+
     def _wanted(self) -> set[TopicName]:
         """Topics of the target whose leaders must be known."""
         own = set() if self.transactions is None else self.transactions.topics
+        own |= self._routes.topics
         return own | {part.remote.topic for part in self.partitions.values()}
 
     async def _own_id(self) -> LentId:
@@ -297,11 +354,14 @@ class Copier:
             hooks=self._hooks,
             clock=self.loop.clock,
             sequence=sequence,
+            prepare=self._prepare_for(grant) or prepare,
+            queue=self._routes.hand_over(grant.remote),
         )
         inherited = grant.position is not None and grant.position.writer is not None
         if inherited and not grant.drained and self.transactions is None:
             copy.expect_late_appends(position)
         self.partitions[grant.source] = copy
+        self._by_remote[grant.remote] = copy
         self._cursors[grant.source] = copy
 
     async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
@@ -332,6 +392,8 @@ class Copier:
                 self.undrained.add(part.source)
             part.close()
             self.partitions.pop(part.source, None)
+            if self._by_remote.get(part.remote) is part:
+                del self._by_remote[part.remote]
             self._cursors.pop(part.source, None)
             if self.transactions is None:
                 self._producer_ids.leave(part.remote, part.queue.identity)
@@ -372,6 +434,7 @@ class Copier:
             part.close()
         self._reader.stop()
         self._appender.stop()
+        self._routes.stop()
         self._committer.stop()
         if self.transactions is not None:
             self.transactions.stop()

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.task.tally import Tally
+from twinlog.task.unit import Unit
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue
 
@@ -28,7 +29,7 @@ class Hooks(Generic[P]):
     `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the flow stops on it.
     `foreign(remote, first, end)`: target offsets that are not ours. `event(kind, text)`: an operator should see it.
     `source_lacks` and `target_lacks` make the error for a missing permission: operation, what on, what for.
-    `tally` counts for all of them.
+    `tally` counts for all of them. `route(unit)`: append what a transform routed.
     """
 
     keep: Callable[[Sequence[Append]], None]
@@ -48,3 +49,4 @@ class Hooks(Generic[P]):
     source_lacks: Callable[[str, str, str], RefusedError]
     target_lacks: Callable[[str, str, str], RefusedError]
     tally: Tally = field(default_factory=Tally)
+    route: Callable[[Unit], None] = lambda unit: None

@@ -20,6 +20,7 @@ from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import scan
 from twinlog.record.records import is_abort_marker, record_bodies
 from twinlog.task.resume_after_crash import chunks
+from twinlog.write.appends import CopyRules, Prepare
 
 HOLE = 32
 """So many records in a row that a map names may be none of the log: markers of transactions on both sides."""
@@ -32,6 +33,13 @@ class Stored(NamedTuple):
     timestamp: int
     body: bytes
     transactional: bool = False
+
+
+class Transformed(NamedTuple):
+    """How appends are made of what the source has, where a transform changes it."""
+
+    prepare: Prepare
+    rules: CopyRules
 
 
 class No(Enum):
@@ -64,6 +72,7 @@ class _Originals:
     grant: Grant
     known: ExactMap
     start: TargetOffset
+    transformed: Transformed | None
 
     @property
     def begin(self) -> TargetOffset:
@@ -92,11 +101,28 @@ class _Originals:
             if isinstance(copy, No):
                 return copy
             if copy is not None:
-                original = await _record(self.source, self.grant.source, offset)
+                original = await self._original(offset)
                 if original is not None:
                     return offset if _same(original, copy) else No.MATCH
                 unknown = offset if unknown is None else unknown
         return No.RECORD if unknown is None else unknown
+
+    async def _original(self, offset: SourceOffset) -> Stored | None:
+        """The record at a source offset as it is appended; None when it is not there."""
+        if self.transformed is None:
+            return await _record(self.source, self.grant.source, offset)
+        prepare, rules = self.transformed
+        async for fetched, _ in chunks(
+            self.source, self.grant.source, offset, committed=rules.read_committed, known=False
+        ):
+            for append in prepare(fetched.records, offset, rules, fetched.aborted).appends[:1]:
+                if append.spans[0][0] == offset:
+                    data = memoryview(append.data)
+                    (batch,) = scan(data)
+                    _, timestamp, body = next(record_bodies(data, batch))
+                    return Stored(False, timestamp, bytes(body))
+            break
+        return None
 
 
 class Comparison:
@@ -113,8 +139,9 @@ class Comparison:
         known: ExactMap | None,
         start: TargetOffset,
         end: TargetOffset,
+        transformed: Transformed | None = None,
     ) -> None:
-        self._originals = None if known is None else _Originals(source, target, grant, known, start)
+        self._originals = None if known is None else _Originals(source, target, grant, known, start, transformed)
         self._start = start
         self._end = end
         self._last: SourceOffset | No | None = None

@@ -27,10 +27,14 @@ from twinlog.task.oversized import naming, skipped
 from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
 from twinlog.task.read_ahead import ReadAhead
 from twinlog.task.source_position import SourcePosition
-from twinlog.write.appends import Append, CopyRules
+from twinlog.task.unit import Unit
+from twinlog.write.appends import Append, CopyRules, FailedRecord, Prepare
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity, Sent
 from twinlog.write.split import split_append
+
+NAMED = 3
+"""Records that one event about failures of a transform names."""
 
 
 class PartitionCopy:
@@ -50,20 +54,27 @@ class PartitionCopy:
         hooks: Hooks[PartitionCopy],
         clock: Clock,
         sequence: int = 0,
+        prepare: Prepare = prepare,
+        queue: AppendQueue | None = None,
     ) -> None:
-        """`sequence` is that of the next record that `identity` appends here."""
+        """`sequence` is that of the next record that `identity` appends here. `prepare` makes appends of fetches. With
+        `queue` others routed records here before, and it has the sequence numbers."""
         self.grant = grant
         self.source: TopicPartition = grant.source
         self.remote: TopicPartition = grant.remote
         self.limit = BatchLimit(rules, grant.max_batch_bytes)
-        self.queue = AppendQueue(
-            self.remote,
-            identity,
-            self._acknowledged,
-            self._refused,
-            now=clock.monotonic,
-            max_in_flight=producer.max_in_flight,
-            sequence=sequence,
+        self.queue = (
+            AppendQueue(
+                self.remote,
+                identity,
+                self._acknowledged,
+                self._refused,
+                now=clock.monotonic,
+                max_in_flight=producer.max_in_flight,
+                sequence=sequence,
+            )
+            if queue is None
+            else queue.adopt(self._acknowledged, self._refused)
         )
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
@@ -79,6 +90,11 @@ class PartitionCopy:
         self._rules = ProduceRules(producer, rules.oversized, hooks.target_lacks)
         self._read_ahead = ReadAhead()
         self._unstored = False
+        self._prepare = prepare
+        self._finishing = False
+        self._told_of_failure = False
+        self._unit: Unit | None = None
+        """What waits for routed records to arrive; nothing is read meanwhile."""
 
     # Where it is.
 
@@ -115,7 +131,12 @@ class PartitionCopy:
     @property
     def arrived(self) -> bool:
         """Every append that was sent is acknowledged, at the offset where it belongs."""
-        return self.queue.idle and self.misplaced is None
+        return self.queue.idle and self.misplaced is None and self._unit is None
+
+    @property
+    def rules(self) -> CopyRules:
+        """By which its batches are built."""
+        return self.limit.rules
 
     def grant_again(self) -> Grant:
         """The grant to begin again behind what is known to have arrived; more may be on its way."""
@@ -143,9 +164,17 @@ class PartitionCopy:
         self.trouble = trouble
 
     def leave(self) -> None:
-        """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged."""
+        """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
+
+        Of a fetch that was routed in part the rest is still sent.
+        """
         self.left = True
         self.paused = True
+        if self._unit is not None and self._unit.sent:
+            # What was routed may have arrived, so that all before it and the rest of it follow, and the position.
+            self._finishing = True
+            return
+        self._unit = None
         self.queue.drop_pending()
 
     def close(self) -> None:
@@ -156,6 +185,7 @@ class PartitionCopy:
         """Stop this partition for good and report why."""
         self.paused = True
         self.failed = True
+        self._unit = None
         self.queue.end()
         self.trouble = str(error)
         self._hooks.failed(self.source, error)
@@ -202,11 +232,12 @@ class PartitionCopy:
         self.read.seek(position)
         self._read_ahead.reset()
         self.trouble = None
+        self._unit = None
 
     # Read.
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        if self.paused:
+        if self.paused or self._unit is not None:
             self._read_ahead.release()
             return None
         if self._read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
@@ -216,7 +247,7 @@ class PartitionCopy:
     def deliver(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take one answer of the source."""
         read, rules = self.read, self.limit.rules
-        if self.paused or asked.offset != read.offset or asked.topic_id != read.topic_id:
+        if self.paused or self._unit is not None or asked.offset != read.offset or asked.topic_id != read.topic_id:
             return
         if fetched.error or fetched.diverging_epoch >= 0:
             self._not_fetched(fetched)
@@ -231,7 +262,7 @@ class PartitionCopy:
         if behind and self._hooks.far_target():
             rules = rules.merging_all()
         try:
-            prepared = prepare(fetched.records, read.offset, rules, fetched.aborted)
+            prepared = self._prepare(fetched.records, read.offset, rules, fetched.aborted)
         except TwinlogError as error:
             if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
                 self.fail(naming(error, self.source, self.remote))
@@ -243,16 +274,74 @@ class PartitionCopy:
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
         for record in prepared.oversized:
             self._hooks.event("oversized", skipped(self.source, record.source_offset, record.size))
-        if prepared.appends:
-            self._hooks.keep(prepared.appends)
-            self.queue.put(prepared.appends)
-            self._hooks.offer(self.queue)
+        if prepared.failed and (prepared.log_failed or not self._told_of_failure):
+            self._report_failed(prepared.failed, all_of_them=prepared.log_failed)
+        if prepared.dropped or prepared.failed or prepared.routed:
+            routed = sum(routed.rows.num_rows for routed in prepared.routed)
+            self._hooks.tally.transformed(prepared.dropped, len(prepared.failed), routed)
+        if prepared.routed:
+            self._unit = Unit(self, prepared.appends, prepared.routed)
+            self._hooks.route(self._unit)
+        elif prepared.appends:
+            self._put(prepared.appends)
         elif self.queue.idle:
             self._catch_up()
 
+    def _put(self, appends: list[Append]) -> None:
+        self._hooks.keep(appends)
+        self.queue.put(appends)
+        self._hooks.offer(self.queue)
+
+    # What a transform routed.
+
+    def waits_for(self, unit: Unit) -> bool:
+        """Whether this unit is to be appended still."""
+        return self._unit is unit
+
+    def send_own(self, unit: Unit) -> None:
+        """The routed appends of a transactional unit are sent: its own ones go with them."""
+        if unit.own:
+            self._put(unit.own)
+
+    def routed(self, unit: Unit, append: Append) -> None:
+        """The target acknowledged an append of this partition that was routed to another one."""
+        if self._unit is not unit:
+            return
+        self.trouble = None
+        self.copied.routed(append)
+        if unit.arrived:
+            if self.transactional:
+                self._end_unit()
+            else:
+                self._unit = None
+                if unit.own:
+                    self._put(unit.own)
+                else:
+                    self._catch_up()
+                self._hooks.more(self.source)
+        self._hooks.moved()
+
+    def _end_unit(self) -> None:
+        """Within a transaction a unit is over once all of it is acknowledged."""
+        if self._unit is not None and self._unit.arrived and self.queue.idle:
+            self._unit = None
+            self._catch_up()
+            self._hooks.more(self.source)
+
+    def _report_failed(self, failed: list[FailedRecord], *, all_of_them: bool) -> None:
+        self._told_of_failure = True
+        named = [
+            f"the record at offset {one.source_offset}: {one.reason}{f' ({one.shown})' if one.shown else ''}"
+            for one in failed[:NAMED]
+        ]
+        more = f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+        silent = "" if all_of_them else "; further ones are skipped without a word, unless errors.log.enable is true"
+        self._hooks.event("transform", f"{self.source}: the transform failed on {'; '.join(named)}{more}{silent}")
+
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
-        if self.queue.pending and not self.left:
+        routed = self._unit is not None or any(append.route is not None for append in self.queue.pending)
+        if self.queue.pending and not self.left and not routed:
             self.read.back(self.queue.pending[0].first_source_offset)
             self.queue.drop_pending()
             self._read_ahead.give_way(now)
@@ -290,6 +379,9 @@ class PartitionCopy:
     # Append.
 
     def _acknowledged(self, append: Append, base_offset: TargetOffset) -> None:
+        if append.route is not None:
+            self._acknowledged_for_other(append, base_offset)
+            return
         expected = self.acknowledged.next_target
         if self.misplaced is not None or (expected is not None and base_offset < expected):
             self._note_misplaced(append, base_offset)
@@ -301,10 +393,21 @@ class PartitionCopy:
         self.trouble = None
         self.copied.add(append, base_offset, self.read.epoch)
         if self.queue.idle:
+            self._end_unit()
             self._catch_up()
         self._hooks.moved()
         if self._read_ahead.acknowledged(self.queue.queued_bytes):
             self._hooks.more(self.source)
+
+    def _acknowledged_for_other(self, append: Append, base_offset: TargetOffset) -> None:
+        """Another partition of this copier had records routed here, in the same transactions."""
+        assert append.route is not None
+        self.copied.passed_by(append.count, base_offset)
+        append.route.acknowledged(append)
+        if self.queue.idle:
+            self._end_unit()
+            self._catch_up()
+        self._hooks.moved()
 
     def _note_misplaced(self, append: Append, base_offset: TargetOffset) -> None:
         """The target lost acknowledged records and sequence numbers, and took an append at too small an offset."""
@@ -321,7 +424,11 @@ class PartitionCopy:
 
     def _catch_up(self) -> None:
         """Nothing is in flight: the position moves over what was skipped since the last append."""
-        if not self.left and self.copied.pass_over(self.read.offset, self.read.epoch):
+        if (
+            (not self.left or self._finishing)
+            and self._unit is None
+            and self.copied.pass_over(self.read.offset, self.read.epoch)
+        ):
             self._hooks.moved()
 
     def _refused(self, sent: Sent) -> None:
@@ -340,11 +447,16 @@ class PartitionCopy:
             case Split(into_bytes, limit_bytes):
                 self.limit.lower(limit_bytes)
                 rules = replace(self.limit.rules, max_batch_bytes=into_bytes)
-                self.queue.replace_first(split_append(sent.append, rules))
+                parts = split_append(sent.append, rules)
+                if sent.append.route is not None:
+                    sent.append.route.split(len(parts) - 1)
+                self.queue.replace_first(parts)
             case Skip(limit_bytes, reason):
                 self.limit.lower(limit_bytes)
                 self._hooks.event("oversized", reason)
                 self.queue.replace_first([])
+                if sent.append.route is not None:
+                    sent.append.route.acknowledged(sent.append)
                 if self.queue.idle:
                     self._catch_up()
             case Fail(error):
@@ -373,7 +485,7 @@ class PartitionCopy:
 
     def abort(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""
-        rested = self.queue.idle and self.acknowledged == self.committed
+        rested = self.queue.idle and self._unit is None and self.acknowledged == self.committed
         self.queue.clear(identity)
         self.copied.abort()
         if self.misplaced is not None:

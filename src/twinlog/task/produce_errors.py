@@ -194,6 +194,6 @@ def _source_offset(append: Append, index: int) -> SourceOffset | None:
     """The source offset of the record with a number within the batch, counted from 0."""
     for first, count in append.spans:
         if 0 <= index < count:
-            return SourceOffset(first + index)
+            return SourceOffset(first + index) if first >= 0 else None
         index -= count
     return None

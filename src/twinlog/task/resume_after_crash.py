@@ -25,7 +25,7 @@ from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.record.records import record_bodies
-from twinlog.write.appends import Append, CopyRules
+from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import SEQUENCE_MASK
 
@@ -140,8 +140,16 @@ class _Arrived:
 class _Expected:
     """What a copier would append from a source offset on."""
 
-    def __init__(self, client: ClusterClient, partition: TopicPartition, start: SourceOffset, rules: CopyRules) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        partition: TopicPartition,
+        start: SourceOffset,
+        rules: CopyRules,
+        prepare: Prepare = prepare,
+    ) -> None:
         self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False)
+        self._prepare = prepare
         self._appends: deque[Append] = deque()
         self._rules = rules
         self._position = self._behind = start
@@ -160,7 +168,7 @@ class _Expected:
                 if batch.record_count <= batch.last_offset_delta or batch.base_offset > self._behind:
                     self.whole = False
                 self._behind = SourceOffset(batch.last_offset + 1)
-            prepared = prepare(fetched.records, self._position, self._rules, fetched.aborted)
+            prepared = self._prepare(fetched.records, self._position, self._rules, fetched.aborted)
             self._position = prepared.position
             self.leader_epoch = max(self.leader_epoch, prepared.leader_epoch)
             self._appends.extend(prepared.appends)
@@ -175,12 +183,19 @@ class _Follower:
     """
 
     def __init__(
-        self, client: ClusterClient, grant: Grant, position: Position, start: SourceOffset, rules: CopyRules
+        self,
+        client: ClusterClient,
+        grant: Grant,
+        position: Position,
+        start: SourceOffset,
+        rules: CopyRules,
+        prepare: Prepare,
     ) -> None:
         self._client = client
         self._grant = grant
         self._rules = rules
-        self._expected = _Expected(client, grant.source, max(position.next_source, start), rules)
+        self._prepare = prepare
+        self._expected = _Expected(client, grant.source, max(position.next_source, start), rules, prepare)
         self._expected.whole = position.next_source >= start
         self._here: deque[tuple[SourceOffset, Body]] = deque()
         self._met = False
@@ -205,7 +220,7 @@ class _Follower:
             # The source deleted some, too, so fewer are left to pass over. At least so many offsets were copied;
             # better a record twice than one not at all.
             self.next_source = SourceOffset(begin + count)
-            self._expected = _Expected(self._client, self._grant.source, self.next_source, self._rules)
+            self._expected = _Expected(self._client, self._grant.source, self.next_source, self._rules, self._prepare)
             self._here.clear()
 
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
@@ -241,7 +256,9 @@ class _Follower:
     def _met_next(self) -> SourceOffset:
         """The next record is on the target; returns its source offset."""
         offset = self._here.popleft()[0]
-        self.next_source, self._met = SourceOffset(offset + 1), True
+        if offset != ADDED:
+            self.next_source = SourceOffset(offset + 1)
+        self._met = True
         return offset
 
     async def _fill(self) -> bool:
@@ -270,7 +287,11 @@ def _records(view: bytearray | memoryview) -> list[tuple[int, int, bytes]]:
 
 
 def _with_offsets(append: Append) -> list[tuple[SourceOffset, Body]]:
-    offsets = (SourceOffset(first + index) for first, count in append.spans for index in range(count))
+    offsets = (
+        ADDED if first == ADDED else SourceOffset(first + index)
+        for first, count in append.spans
+        for index in range(count)
+    )
     bodies = ((timestamp, body) for _, timestamp, body in _records(append.data))
     return list(zip(offsets, bodies, strict=True))
 
@@ -304,6 +325,7 @@ async def resume_behind_log_end(
     logs: Logs,
     rules: CopyRules,
     event: Callable[[str, str], None],
+    prepare: Prepare = prepare,
 ) -> tuple[Position, list[Run]]:
     """The position behind what is on the remote log, up to its end at least, with the writer as the log shows it, and
     which records were found there between the given position and that.
@@ -314,7 +336,7 @@ async def resume_behind_log_end(
     expected, writer = position.next_target, position.writer
     assert expected is not None
     arrived = _Arrived(target, grant.remote, max(expected, logs.start), logs.end)
-    follower = _Follower(source, grant, position, logs.source_start, rules)
+    follower = _Follower(source, grant, position, logs.source_start, rules, prepare)
     if logs.start > expected:
         await arrived.look()
         deleted = _deleted(arrived.first, position, logs.end)

@@ -19,13 +19,14 @@ from twinlog.read.gaps import find_gap
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.task.gap_check import GapCheck
-from twinlog.task.lost_records import Comparison
+from twinlog.task.lost_records import Comparison, Transformed
 from twinlog.task.producer_ids import fencing
 from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
 from twinlog.task.semaphore import KeyedSemaphore
 from twinlog.task.stored_maps import StoredMaps
 from twinlog.task.unverified_tail import find_unverified
-from twinlog.write.appends import CopyRules
+from twinlog.write.appends import CopyRules, Prepare
+from twinlog.write.prepare import prepare
 
 AT_ONCE, OF_TWO_LEADERS = 8, 3
 """How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
@@ -58,7 +59,10 @@ class StartPositions:
         settings: FlowSettings,
         rules: CopyRules,
         event: Callable[[str, str], None],
+        prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
     ) -> None:
+        """`prepare_for(grant)` makes appends where a transform changes records, None where it does not."""
+        self._prepare_for = prepare_for
         self._source = source
         self._target = target
         self._settings = settings
@@ -327,6 +331,7 @@ class StartPositions:
             Logs(source_start, remote_start, end),
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
+            self._prepare_for(grant) or prepare,
         )
         runs += found
         return resumed
@@ -349,7 +354,10 @@ class StartPositions:
         """
         await require_current_id(self._target, grant.remote)
         source_start, start = await self._starts(grant)
-        comparison = Comparison(self._source, self._target, grant, known, start, end)
+        changing = self._prepare_for(grant)
+        rules = replace(self._rules, max_batch_bytes=grant.max_batch_bytes)
+        transformed = None if changing is None else Transformed(changing, rules)
+        comparison = Comparison(self._source, self._target, grant, known, start, end, transformed)
         if end == expected and await comparison.is_whole():
             return None
         place = await comparison.find_place()

@@ -19,6 +19,8 @@ class Tally:
         "_ages",
         "_commit_ms",
         "_commits",
+        "_dropped",
+        "_failed",
         "_failed_commits",
         "_most_commit_ms",
         "_most_read",
@@ -26,6 +28,7 @@ class Tally:
         "_read_bytes",
         "_read_records",
         "_roads",
+        "_routed",
         "_written_bytes",
         "batches",
     )
@@ -41,6 +44,7 @@ class Tally:
         self._roads: dict[str, int] = {}
         self._age_sum_ms = self._read_bytes = self._written_bytes = 0
         self._polls = self._read_records = self._most_read = 0
+        self._dropped = self._failed = self._routed = 0
         self._commits = self._failed_commits = self._commit_ms = self._most_commit_ms = 0
 
     def acknowledged(self, records: int, size: int, age_ms: int) -> None:
@@ -59,6 +63,12 @@ class Tally:
         self._most_read = max(self._most_read, records)
         for road, count in roads.items():
             self._roads[road] = self._roads.get(road, 0) + count
+
+    def transformed(self, dropped: int, failed: int, routed: int) -> None:
+        """A transform has dropped records, failed on some, and routed rows."""
+        self._dropped += dropped
+        self._failed += failed
+        self._routed += routed
 
     def stored(self, took_s: float, *, good: bool) -> None:
         """Positions were stored, or could not be, after so long."""
@@ -87,4 +97,7 @@ class Tally:
             most_commit_ms=self._most_commit_ms,
             waiting_records=waiting_records,
             free_bytes=free_bytes,
+            dropped=self._dropped,
+            failed=self._failed,
+            routed=self._routed,
         )

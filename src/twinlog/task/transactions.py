@@ -23,6 +23,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.task.leaderless import LeaderlessPartitions
 from twinlog.task.losses import look_at_losses
 from twinlog.task.partition import PartitionCopy
+from twinlog.task.routes import Routes
 from twinlog.task.transaction_partitions import TransactionPartitions
 from twinlog.task.transaction_positions import PATIENCE_S, AbortedError, TransactionPositions
 from twinlog.write.appender import TargetAppender
@@ -58,6 +59,7 @@ class Transactions:
         mark: Callable[[Mapping[TopicPartition, Position]], Coroutine[Any, Any, dict[TopicPartition, Position]]],
         lost: Callable[[TwinlogError], None],
         event: Callable[[str, str], None],
+        routes: Routes,
     ) -> None:
         self.trouble: str | None = None
         """What keeps the transaction from going on."""
@@ -72,6 +74,8 @@ class Transactions:
         self._mark = mark
         self._lost = lost
         self._event = event
+        self._routes = routes
+        routes.in_transactions(lambda why: self._break(AbortedError(why)), self.sequence)
         self._wake = loop.signal()
         # The target must not abort a transaction that only waits to be due.
         timeout_ms = settings.producer.transaction_timeout_ms
@@ -211,6 +215,7 @@ class Transactions:
             await self._wake.wait(max(0.0, until - self._now()))
             self.check()
         self._commit_wanted = False
+        await self._finish_units()
         await self._await_acknowledgements()
         changed = self._changed()
         before = {part.source: part.committed for part in changed.values()}
@@ -236,6 +241,21 @@ class Transactions:
             if changed[source].committed is before[source]:
                 changed[source].commit(position)
         self._ended_at = self._now()
+        self._routes.go_on()
+
+    async def _finish_units(self) -> None:
+        """Wait until no unit is half way: what a transform routed is in one transaction with the rest of its fetch."""
+        self._routes.hold()
+        closed_at = self._now()
+        while unfinished := self._routes.unfinished:
+            if self._in_transaction.waiting:
+                await self._admit()
+                continue
+            if self._now() - closed_at > PATIENCE_S:
+                names = listed(str(unit.owner.source) for unit in unfinished)
+                raise AbortedError(f"the target did not take what was routed of {names}")
+            await self._wake.wait(0.1)
+            self.check()
 
     def _full(self, until: float) -> bool:
         """Whether the open transaction takes no more in."""
@@ -370,7 +390,7 @@ class Transactions:
 
     async def _silence(self) -> None:
         """Wait until nothing is in flight; nothing more is sent."""
-        queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues]
+        queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues, *self._routes.queues]
         for queue in queues:
             queue.shut()
         while any(queue.in_flight for queue in queues) and not self.ended:
@@ -392,6 +412,7 @@ class Transactions:
         self._sequences.clear()
         self._leaderless.forget()
         self._positions.clear(self.identity)
+        self._routes.clear(self.identity)
         for part in self._partitions.values():
             part.abort(self.identity)
         self._ended_at = self._now()

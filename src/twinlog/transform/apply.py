@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,22 +23,24 @@ class Failure:
     """The name of the exception's class, with its module."""
 
 
-def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -> list[Any]:
+def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -> Iterator[Any]:
     """What the transform makes of rows, in order. A record that it fails on is given to `tolerate` and left out.
 
-    Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise.
+    Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise, and then all
+    that comes before the record was returned.
     """
     try:
-        return [checked(rows, function(rows))]
+        made = checked(rows, function(rows))
     except Exception as error:
         if rows.num_rows == 1:
             tolerate(_failure(rows, error))
-            return []
-    if not rows.num_rows:
-        return []
+            return
+    else:
+        yield made
+        return
     middle = rows.num_rows // 2
-    first = apply(function, rows.slice(0, middle), tolerate)
-    return first + apply(function, rows.slice(middle), tolerate)
+    yield from apply(function, rows.slice(0, middle), tolerate)
+    yield from apply(function, rows.slice(middle), tolerate)
 
 
 def _failure(row: Any, error: Exception) -> Failure:

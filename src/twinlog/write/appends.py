@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, Protocol
 
-from twinlog.model.types import SourceOffset
+from twinlog.model.types import SourceOffset, TopicName
 from twinlog.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.record.compression import NONE
 from twinlog.settings.flow import FlowSettings
@@ -13,12 +14,14 @@ from twinlog.settings.flow import FlowSettings
 LARGEST_MERGED_BYTES = 4 << 20
 _ANY_RECORDS = 1 << 30
 
-Road = Literal["as it is", "merged", "recompressed", "split", "holes", "position", "log append time", "old format"]
+Road = Literal[
+    "as it is", "merged", "recompressed", "split", "holes", "position", "log append time", "old format", "transformed"
+]
 """How a batch for the target was made. All but the first cost time for each record or byte of it.
 
 Small batches are `merged`; others are made anew for another codec (`recompressed`), because they are too large for the
 remote topic (`split`), have holes in their offsets as compaction leaves them, have records before the `position`, have
-the source's `log append time`, or the format of before Kafka 0.11.
+the source's `log append time`, or the format of before Kafka 0.11. All that a transform made are `transformed`.
 """
 
 
@@ -82,13 +85,28 @@ class CopyRules:
         return self.merge_below if codec == NONE else min(self.merge_below, self.merge_compressed_below)
 
 
+ADDED = SourceOffset(-1)
+"""In the place of a source offset: a record that a transform added has none of its own."""
+
+
+class Route(Protocol):
+    """What waits for routed appends."""
+
+    def acknowledged(self, append: Append) -> None:
+        """The target acknowledged one of them."""
+
+    def split(self, more: int) -> None:
+        """One of them became so many more."""
+
+
 @dataclass(slots=True, weakref_slot=True)
 class Append:
     """One batch for one produce request, not stamped yet.
 
     `spans` are the source offsets of its records, as runs of (first offset, count); target offsets run on from the
-    base offset that the broker answers. `next_source_offset` is the position once the append is acknowledged. `data`
-    may be a part of the fetched buffer. `max_timestamp` is in milliseconds.
+    base offset that the broker answers. Records that a transform added have the offset `ADDED`. `next_source_offset` is
+    the position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
+    milliseconds. `route` is set when a transform routed the records to this partition.
     """
 
     data: bytearray | memoryview
@@ -97,6 +115,7 @@ class Append:
     next_source_offset: SourceOffset
     max_timestamp: int
     spans: tuple[tuple[SourceOffset, int], ...]
+    route: Route | None = None
 
     @property
     def bytes(self) -> int:
@@ -117,13 +136,40 @@ class OversizedRecord:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRecord:
+    """A record left out because a transform failed on it; `shown` is the record, for the log."""
+
+    source_offset: SourceOffset
+    reason: str
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRows:
+    """Rows for another partition, in order, as an Arrow record batch (`rows.arrow.schema`).
+
+    A partition that is null there is found by the key. `dead` are those that a transform failed on.
+    """
+
+    topic: TopicName
+    rows: Any
+    codec: int = NONE
+    dead: bool = False
+
+
+Prepare = Callable[[memoryview, SourceOffset, CopyRules, Iterable[tuple[int, int]] | None], "Prepared"]
+"""Makes appends of a partition's fetch: as `write.prepare.prepare`, with the same arguments."""
+
+
 @dataclass(slots=True)
 class Prepared:
     """The appends of one fetch in order, and `position`: the source offset to fetch next.
 
     `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and
-    the `oversized` ones. `roads` counts the appends by how they were made. `leader_epoch` is that of the last batch
-    read, -1 if none was or it has none.
+    the `oversized` ones. A transform has `dropped` some, `failed` are those that it failed on, each of which is
+    reported with `log_failed`, and `routed` is what it routed, as rows by their topic. `roads` counts the appends by
+    how they were made. `leader_epoch` is that of the last batch read, -1 if none was or it has none.
     """
 
     position: SourceOffset
@@ -133,6 +179,10 @@ class Prepared:
     leader_epoch: int = -1
     oversized: list[OversizedRecord] = field(default_factory=list)
     roads: dict[Road, int] = field(default_factory=dict)
+    dropped: int = 0
+    failed: list[FailedRecord] = field(default_factory=list)
+    log_failed: bool = False
+    routed: list[RoutedRows] = field(default_factory=list)
 
     def count(self, road: Road, appends: int = 1) -> None:
         """So many appends came on this road."""

@@ -351,9 +351,16 @@ class AppendQueue:
         self.stopped = True
 
     def drop_pending(self) -> None:
-        """Forget what was not sent yet."""
-        self.pending.clear()
-        self.queued_bytes = sum(sent.append.bytes for sent in self._window)
+        """Forget what was not sent yet, but for what others routed here."""
+        self.pending = deque(append for append in self.pending if append.route is not None)
+        self.queued_bytes = sum(append.bytes for append in self.waiting())
+
+    def adopt(
+        self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[Sent], None]
+    ) -> AppendQueue:
+        """It has another owner from now on."""
+        self._acknowledged, self._troubled = acknowledged, troubled
+        return self
 
     def clear(self, identity: ProducerIdentity, sequence: int = 0) -> None:
         """Forget everything queued and start anew as `identity` with a sequence number."""

@@ -10,8 +10,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.record.batch import Batch, read_batch
 from twinlog.record.builder import BatchBuilder
 from twinlog.record.records import records_block
-from twinlog.record.varint import read_varint
-from twinlog.write.appends import Append, CopyRules, OversizedRecord
+from twinlog.write.appends import ADDED, Append, CopyRules, OversizedRecord
 from twinlog.write.merge import take_records
 
 
@@ -47,37 +46,44 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
     assert batch is not None
     block = records_block(view, batch)
     builder = _part(batch.codec, batch.base_timestamp, block, append.spans, 0, append.count)
-    builder.next_offset = append.next_source_offset
-    return list(_halved(builder, rules))
+    parts = list(_cut(builder, rules, append.first_source_offset, append.next_source_offset))
+    for part in parts:
+        part.route = append.route
+    return parts
 
 
 def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
     """The batch in pieces that are not above `rules.max_batch_bytes`, or are one record."""
-    count = builder.count
-    if not count:
-        return
+    if builder.parts:
+        spans = builder.spans()
+        past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
+        yield from _cut(builder, rules, spans[0][0], past)
+
+
+def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, past: SourceOffset) -> Iterator[Append]:
+    """The same; `first_source` is the source offset of the first record, or of that which it was added to, and `past`
+    the position once all of it is acknowledged."""
+    count = len(builder.parts)
     data = builder.build(rules.codec_level)
     spans = builder.spans()
     if len(data) <= rules.max_batch_bytes or count == 1:
-        past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
-        yield Append(data, count, spans[0][0], past, builder.max_timestamp, spans)
+        yield Append(data, count, first_source, past, builder.max_timestamp, spans)
         return
     block = b"".join(builder.parts)
     middle = count // 2
-    at = _skip(block, middle)
-    yield from _halved(_part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle), rules)
+    at = sum(map(len, builder.parts[:middle]))
+    first = _part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle)
     second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
-    second.next_offset = builder.next_offset
-    yield from _halved(second, rules)
+    owner, next_source = _owner(first.spans(), first_source), second.spans()[0][0]
+    # Where the second half begins with what was added to a record, the first has not all of that record.
+    yield from _cut(first, rules, first_source, owner if next_source == ADDED else SourceOffset(owner + 1))
+    yield from _cut(second, rules, owner if next_source == ADDED else next_source, past)
 
 
-def _skip(block: bytes, records: int) -> int:
-    """Where the records behind the first ones begin."""
-    at = 0
-    for _ in range(records):
-        size, at = read_varint(block, at)
-        at += size
-    return at
+def _owner(spans: tuple[tuple[SourceOffset, int], ...], first_source: SourceOffset) -> SourceOffset:
+    """The source offset of the last record, or of that which it was added to."""
+    own = [SourceOffset(offset + count - 1) for offset, count in spans if offset != ADDED]
+    return own[-1] if own else first_source
 
 
 def _part(
@@ -91,7 +97,8 @@ def _part(
     index = 0
     for offset, count in spans:
         if index < end and index + count > first:
-            builder.runs.append((offset + max(0, first - index), max(0, index - first)))
+            inside = 0 if offset == ADDED else max(0, first - index)
+            builder.runs.append((offset + inside, max(0, index - first)))
         index += count
     builder.next_offset = -1
     return builder

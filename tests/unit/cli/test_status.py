@@ -66,6 +66,12 @@ def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
     assert line(seen(), "orders").split() == ["orders", "2", "1,204", "1.2", "MB", "3", "1,000", "2.0"]
 
 
+def test_what_a_transform_left_out_is_shown_where_it_left_out_any() -> None:
+    assert "transform" not in line(seen(), "rate")
+    text = line(seen(replace(REPORTED, failed=1_234, dropped=5)), "rate")
+    assert text.endswith(", 1,234 skipped because the transform failed on them, 5 dropped by the transform")
+
+
 def test_of_a_dead_flow_no_figure_is_shown_as_if_it_were_of_now() -> None:
     dead = seen(replace(REPORTED, at_ms=OLD.at_ms), processes=())
     assert lines(dead)[0].startswith("a->b: dead: no process runs it")

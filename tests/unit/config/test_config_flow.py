@@ -141,12 +141,12 @@ def test_nothing_to_say(tmp_path: Path, text: str) -> None:
 
 
 def test_keys_for_java_are_named_in_one_warning(tmp_path: Path) -> None:
-    text = "auto.include.jmx.reporter = true\nerrors.tolerance = all\n"
+    text = "auto.include.jmx.reporter = true\nerrors.retry.timeout = 7\n"
     more = "dedicated.mode.enable.internal.rest = true\nadmin.timeout.ms = 5\n"
     (warning,) = read(tmp_path, text + more).warnings
     assert warning == (
         "these keys are for Connect's workers and Kafka's Java clients, and have no effect here: "
-        "auto.include.jmx.reporter, errors.tolerance, dedicated.mode.enable.internal.rest, admin.timeout.ms"
+        "auto.include.jmx.reporter, errors.retry.timeout, dedicated.mode.enable.internal.rest, admin.timeout.ms"
     )
 
 

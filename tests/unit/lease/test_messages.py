@@ -59,7 +59,7 @@ REPORT = Report(
     0.5,
     (PartitionProgress("t", 0, 5, 6, 7, 8, 9, 10, "slow", 11, 12, 13, 14, 15, 16, 17, 18, 19),),
     (("gap", "x"),),
-    figures=Figures((1, 2), 3, (("as it is", 4),), 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+    figures=Figures((1, 2), 3, (("as it is", 4),), 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18),
 )
 
 BYTES: dict[Message, str] = {
@@ -72,7 +72,7 @@ BYTES: dict[Message, str] = {
     Beat(1.5): '"at":1.5',
     ReportMessage(REPORT): '"report":["a->b","c",1,2,1.0,0.5,[["t",0,5,6,7,8,9,10,"slow",11,12,13,14,'
     '15,16,17,18,19]],[["gap","x"]],0.0,[-1.0,-1.0,null],[-1.0,-1.0,null],'
-    '[[1,2],3,[["as it is",4]],5,6,7,8,9,10,11,12,13,14,15]]',
+    '[[1,2],3,[["as it is",4]],5,6,7,8,9,10,11,12,13,14,15,16,17,18]]',
     Event("gap", "x"): '"kind":"gap","text":"x"',
     Failed(ONE, "GapError", "x"): '"partition":["t",0],"kind":"GapError","text":"x"',
     IdRequest(): "",

@@ -335,3 +335,13 @@ def test_the_page_of_the_documentation_names_every_metric_and_no_other() -> None
 def test_an_unknown_lag_has_no_age() -> None:
     scene = changed(lag=-1, lag_bytes=None)
     assert 'twinlog_lag_age_seconds{flow="east->west"} NaN' in scene.text()
+
+
+def test_what_a_transform_left_out_and_routed_is_counted_and_skipped_records_are_errors_of_the_task() -> None:
+    scene = Scene()
+    for _ in range(2):
+        made = report(10)
+        scene.meters.take_figures(replace(made, figures=replace(made.figures, dropped=3, failed=2, routed=4)), 1.0)
+    page = scene.text()
+    for name, count in (("dropped", 6), ("failed", 4), ("routed", 8)):
+        assert f'twinlog_records_{name}_total{{flow="east->west"}} {count}.0' in page

@@ -47,7 +47,7 @@ def log_of(*batches: tuple[int, int]) -> SourceLog:
 def found(loop: Loop, source: SourceLog, target: SourceLog) -> list[Run]:
     """The runs that are met in a target's log."""
     nobody: Any = None
-    follower = _Follower(nobody, Grant(SOURCE, REMOTE, None, 1 << 20, STORED), STORED, 0, CopyRules())
+    follower = _Follower(nobody, Grant(SOURCE, REMOTE, None, 1 << 20, STORED), STORED, 0, CopyRules(), prepare)
     expected: Any = Expected(source)
     follower._expected = expected
 

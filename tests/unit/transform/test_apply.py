@@ -93,7 +93,7 @@ def test_the_records_that_it_fails_on_are_found_and_all_others_kept_in_order() -
         return batch
 
     failures: list[Failure] = []
-    found = apply(fails, rows(40), failures.append)
+    found = list(apply(fails, rows(40), failures.append))
     assert [(one.offset, one.reason, one.kind) for one in failures] == [
         (16, "it raises ValueError: no v3", "builtins.ValueError"),
         (44, "it raises ValueError: no v17", "builtins.ValueError"),
@@ -102,7 +102,7 @@ def test_the_records_that_it_fails_on_are_found_and_all_others_kept_in_order() -
     kept = [value for batch in found for value in batch.column("value").to_pylist()]
     assert kept == [b"v%d" % number for number in range(40) if number not in {3, 17, 18}]
     with pytest.raises(TransformError, match="16: it raises ValueError: no v3"):
-        apply(fails, rows(40), refuse)
+        list(apply(fails, rows(40), refuse))
 
 
 def test_a_chain_applies_one_behind_the_other() -> None:

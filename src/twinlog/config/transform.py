@@ -1,0 +1,45 @@
+"""The transform of a flow: what changes its records, and what becomes of those that it fails on."""
+
+from __future__ import annotations
+
+from twinlog.config.reading import Reading, plain_fields
+from twinlog.errors import TransformError
+from twinlog.settings.transform import TransformSettings
+
+_EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and returns one"
+
+
+def transform_settings(connector: Reading, warnings: list[str]) -> TransformSettings | None:
+    """The settings of a flow's transform, None without one; it is imported, and tried on an empty batch."""
+    settings = TransformSettings(**plain_fields(TransformSettings, connector))
+    if not settings.function:
+        return None
+    _try(connector, settings)
+    dead = connector.written("errors.deadletterqueue.topic.name")
+    if dead is not None and settings.dead_letter_topic and settings.tolerance == "none":
+        warnings.append(
+            f"{dead.place}: {dead.key}: nothing is written there, because the flow stops on a record that the "
+            "transform fails on; write errors.tolerance = all"
+        )
+    return settings
+
+
+def _try(connector: Reading, settings: TransformSettings) -> None:
+    """Runs the user's code; what is wrong with it is a problem of the line that names it."""
+    # Who copies unchanged needs no pyarrow.
+    from twinlog.transform.build import build  # noqa: PLC0415
+    from twinlog.transform.contract import try_on_nothing  # noqa: PLC0415
+    from twinlog.transform.routing import check_topic  # noqa: PLC0415
+
+    entry = connector.written("transform")
+    assert entry is not None
+    try:
+        try_on_nothing(build(settings))
+    except TransformError as error:
+        connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
+    dead = connector.written("errors.deadletterqueue.topic.name")
+    if dead is not None and settings.dead_letter_topic:
+        try:
+            check_topic(settings.dead_letter_topic, "", same_cluster=False)
+        except TransformError:
+            connector.problems.refuse(dead, repr(dead.value), "a topic that is no internal one")

@@ -1,0 +1,29 @@
+"""What changes the records of a flow, and what becomes of those that it fails on; plain values that travel to tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from twinlog.settings.written import WrittenAs
+
+Tolerance = Literal["none", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class TransformSettings:
+    """`function` is `package.module:function`; only that name travels, and each task imports it.
+
+    A record that it fails on stops the flow, or with the tolerance `all` is skipped; with a `dead_letter_topic` it is
+    written there as it was, and with `dead_letter_headers` it says there where it came from and why.
+    `dead_letter_replication_factor` of -1 means the broker's default. With `log_errors` each is an event, and with
+    `log_messages` that shows the record.
+    """
+
+    function: Annotated[str, WrittenAs("transform")] = ""
+    tolerance: Annotated[Tolerance, WrittenAs("errors.tolerance")] = "none"
+    dead_letter_topic: Annotated[str, WrittenAs("errors.deadletterqueue.topic.name")] = ""
+    dead_letter_replication_factor: Annotated[int, WrittenAs("errors.deadletterqueue.topic.replication.factor")] = 3
+    dead_letter_headers: Annotated[bool, WrittenAs("errors.deadletterqueue.context.headers.enable")] = False
+    log_errors: Annotated[bool, WrittenAs("errors.log.enable")] = False
+    log_messages: Annotated[bool, WrittenAs("errors.log.include.messages")] = False

@@ -1,0 +1,320 @@
+"""Appends what a transform routed to other partitions than a record's own; several partitions may go into one.
+
+Without transactions the routed appends of a unit are acknowledged before its own ones are sent: a position never counts
+what has not arrived, and after a crash some routed records are there twice. In a transaction a unit is committed as a
+whole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from twinlog.errors import ClusterError, CopyError, RefusedError, TransformError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.task import produce_errors
+from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
+from twinlog.task.routed_topics import RoutedTopics
+from twinlog.task.unit import Unit
+from twinlog.write.appends import Append, CopyRules, RoutedRows
+from twinlog.write.queue import AppendQueue, ProducerIdentity, Sent
+from twinlog.write.split import split_append
+
+LATER_S = 0.05
+
+
+class Placing(Protocol):
+    """What a transform knows of its routes."""
+
+    def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
+        """Raise TransformError where rows of a partition cannot be routed to their topic."""
+
+    def place(
+        self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
+    ) -> dict[int, list[Append]]:
+        """The appends of routed rows by the partition of their topic. Raises TransformError."""
+
+
+class Owned(Protocol):
+    """A remote partition that this copier appends to anyway."""
+
+    queue: AppendQueue
+    left: bool
+
+
+class Routes:
+    """The routed appends of one copier.
+
+    `placing()` is what makes them. `offer(queue)` is called when a queue has something to send, `leaderless()` when
+    its leader is to be looked for, `keep(appends)` with what waits for a while, `event(kind, text)` for operators.
+    Within transactions `owned` are the remote partitions of this copier, whose queues have their sequence numbers.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        owned: Mapping[TopicPartition, Owned],
+        *,
+        placing: Callable[[], Placing],
+        offer: Callable[[AppendQueue], None],
+        leaderless: Callable[[], None],
+        keep: Callable[[list[Append]], None],
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._loop = loop
+        self._target = target
+        self._settings = settings
+        self._owned = owned
+        self._placing = placing
+        self._offer = offer
+        self._leaderless = leaderless
+        self._keep = keep
+        self._event = event
+        self._topics = RoutedTopics(source, target, settings)
+        self._rules = ProduceRules(settings.producer, settings.oversized_record_policy, target.lacks)
+        self._queues: dict[TopicPartition, AppendQueue] = {}
+        self._limits: dict[TopicName, int] = {}
+        self._identity: ProducerIdentity | None = None
+        self._sequence: Callable[[TopicPartition], int] = lambda partition: 0
+        self._abort: Callable[[str], None] | None = None
+        self._units: dict[Unit, None] = {}
+        """Those that were sent and are not known to be over."""
+        self._held: list[Unit] | None = None
+        self._stopped = False
+
+    def in_transactions(self, abort: Callable[[str], None], sequence: Callable[[TopicPartition], int]) -> None:
+        """All appends are part of transactions: `abort(reason)` ends the open one, `sequence(partition)` is where the
+        numbers of a partition go on that was appended to before."""
+        self._abort, self._sequence = abort, sequence
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._stopped = True
+        for queue in self._queues.values():
+            queue.end()
+
+    @property
+    def topics(self) -> set[TopicName]:
+        """Topics of the target whose leaders must be known."""
+        return self._topics.names
+
+    @property
+    def queues(self) -> Iterable[AppendQueue]:
+        """The queues of partitions that nobody else here appends to."""
+        return self._queues.values()
+
+    @property
+    def unfinished(self) -> list[Unit]:
+        """Units of which something is sent and not everything acknowledged."""
+        for unit in [unit for unit in self._units if not unit.wanted]:
+            del self._units[unit]
+        return list(self._units)
+
+    def hold(self) -> None:
+        """Send no further unit: the transaction is about to end."""
+        if self._held is None:
+            self._held = []
+
+    def go_on(self) -> None:
+        """Send what was held back."""
+        held, self._held = self._held or [], None
+        for unit in held:
+            self.route(unit)
+
+    def clear(self, identity: ProducerIdentity) -> None:
+        """The transaction was aborted: forget what is on its way, and go on as `identity`."""
+        self._identity = identity
+        self._units.clear()
+        self._held = None
+        for queue in self._queues.values():
+            queue.clear(identity)
+
+    def hand_over(self, partition: TopicPartition) -> AppendQueue | None:
+        """A partition is copied to from now on; returns the queue that has its sequence numbers in a transaction."""
+        return self._queues.pop(partition, None) if self._abort is not None else None
+
+    def route(self, unit: Unit) -> None:
+        """Append the routed rows of a unit, as soon as its topics are there."""
+        if self._held is not None:
+            self._held.append(unit)
+            return
+        if not unit.wanted or self._stopped:
+            return
+        if self._identity is None or not all(self._topics.knows(routed.topic) for routed in unit.rows):
+            self._loop.start(self._make_ready, unit)
+            return
+        try:
+            placed = self._place(unit)
+        except TwinlogError as error:
+            unit.owner.fail(error)
+            return
+        if any((owned := self._owned.get(where)) is not None and owned.left for where in placed):
+            # Its sequence numbers are known once its last transaction is over.
+            self._loop.start(self._try_later, unit)
+            return
+        unit.sent = True
+        unit.left = sum(map(len, placed.values()))
+        self._units[unit] = None
+        for where, appends in placed.items():
+            queue = self._queue(where)
+            self._keep(appends)
+            queue.put(appends)
+            self._offer(queue)
+        if self._abort is not None:
+            unit.owner.send_own(unit)
+
+    def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
+        """The routed appends of a unit. Raises TransformError."""
+        found: dict[TopicPartition, list[Append]] = {}
+        source, name = unit.owner.source, self._settings.transform.function if self._settings.transform else ""
+        for routed in unit.rows:
+            rules = unit.owner.rules
+            limit = min(rules.max_batch_bytes, self._limits.get(routed.topic, rules.max_batch_bytes))
+            try:
+                self._placing().check(routed, source, same_cluster=self._topics.same_cluster)
+                placed = self._placing().place(
+                    routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
+                )
+            except TransformError as error:
+                raise TransformError(f"{source}: the transform {name}: {error}") from None
+            for number, appends in placed.items():
+                for append in appends:
+                    append.route = unit
+                found.setdefault(TopicPartition(routed.topic, number), []).extend(appends)
+        return found
+
+    def _queue(self, where: TopicPartition) -> AppendQueue:
+        owned = self._owned.get(where)
+        if self._abort is not None and owned is not None:
+            return owned.queue
+        queue = self._queues.get(where)
+        if queue is None:
+            assert self._identity is not None
+            queue = self._queues[where] = AppendQueue(
+                where,
+                self._identity,
+                self._acknowledged,
+                partial(self._refused, where),
+                now=self._loop.clock.monotonic,
+                max_in_flight=self._settings.producer.max_in_flight,
+                sequence=self._sequence(where),
+            )
+        return queue
+
+    @staticmethod
+    def _acknowledged(append: Append, _base_offset: TargetOffset) -> None:
+        assert append.route is not None
+        append.route.acknowledged(append)
+
+    async def _make_ready(self, unit: Unit) -> None:
+        """Find or make the topics of a unit, and the producer, for as long as it takes."""
+        client = self._settings.producer.client
+        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        while unit.wanted and not self._stopped:
+            try:
+                if self._identity is None:
+                    self._identity = ProducerIdentity(*await self._target.init_producer())
+                for routed in unit.rows:
+                    # Before a topic is made of it.
+                    await self._topics.compare_clusters()
+                    self._placing().check(routed, unit.owner.source, same_cluster=self._topics.same_cluster)
+                    text = await self._topics.find(routed.topic, unit.owner, dead=routed.dead)
+                    if text is not None:
+                        self._event("routed", text)
+            except RefusedError as error:
+                unit.owner.fail(error)
+                return
+            except ClusterError as error:
+                unit.owner.hinder(f"target: {error}")
+                await self._loop.sleep(backoff.failed())
+            except TwinlogError as error:
+                unit.owner.fail(CopyError(f"{unit.owner.source}: the transform: {error}"))
+                return
+            else:
+                self.route(unit)
+                return
+
+    async def _try_later(self, unit: Unit) -> None:
+        await self._loop.sleep(LATER_S)
+        self.route(unit)
+
+    def _refused(self, where: TopicPartition, sent: Sent) -> None:
+        """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
+        queue, unit = self._queues[where], sent.append.route
+        assert isinstance(unit, Unit)
+        appending = Appending(unit.owner.source, where, self._abort is not None, None, True)
+        match produce_errors.decide(sent, appending, self._rules, random.random()):
+            case Retry(pause_s, reason):
+                unit.owner.hinder(reason)
+                queue.retry(self._loop.clock.monotonic() + pause_s)
+                self._leaderless()
+                if sent.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    self._loop.start(self._make_again, where.topic, unit)
+            case Resolve(reason):
+                if self._abort is not None:
+                    self._abort(f"{where}: {reason}")
+                else:
+                    self._loop.start(self._send_again, queue)
+                return
+            case Accept():
+                raise AssertionError("nothing is known of where it would belong")
+            case Split(into_bytes, limit_bytes):
+                self._limits[where.topic] = limit_bytes
+                parts = split_append(sent.append, replace(unit.owner.rules, max_batch_bytes=into_bytes))
+                unit.split(len(parts) - 1)
+                queue.replace_first(parts)
+            case Skip(_, reason):
+                self._event("oversized", reason)
+                queue.replace_first([])
+                unit.acknowledged(sent.append)
+            case Fail(error):
+                queue.end()
+                unit.owner.fail(error)
+                return
+        self._offer(queue)
+
+    async def _make_again(self, topic: TopicName, unit: Unit) -> None:
+        """A topic is not there any more: it is made again, as long as somebody waits for it."""
+        self._topics.forget(topic)
+        client = self._settings.producer.client
+        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        while unit.wanted and not self._stopped and not self._topics.knows(topic):
+            try:
+                text = await self._topics.find(topic, unit.owner, dead=False)
+            except RefusedError as error:
+                unit.owner.fail(error)
+            except ClusterError as error:
+                unit.owner.hinder(f"target: {error}")
+                await self._loop.sleep(backoff.failed())
+            except TwinlogError as error:
+                unit.owner.fail(error)
+            else:
+                if text is not None:
+                    self._event("routed", text)
+
+    async def _send_again(self, queue: AppendQueue) -> None:
+        """The target lost the state of this producer: what is not acknowledged is sent under a new one."""
+        client = self._settings.producer.client
+        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        while not self._stopped:
+            try:
+                identity = ProducerIdentity(*await self._target.init_producer())
+            except ClusterError:
+                await self._loop.sleep(backoff.failed())
+                continue
+            waiting = list(queue.waiting())
+            queue.clear(identity)
+            queue.put(waiting)
+            self._offer(queue)
+            return

@@ -1,0 +1,47 @@
+"""The transform of a flow in a task: what a copier asks of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twinlog.errors import TransformError
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.transform import TransformSettings
+from twinlog.transform.build import build
+from twinlog.transform.road import TransformedRoad
+from twinlog.transform.routing import check_topic, place
+from twinlog.write.appends import Append, CopyRules, Prepare, RoutedRows
+
+
+class Transforming:
+    """Imports the transform of a flow, which raises TransformError where it is not found here.
+
+    `partitions(topic)` is how many partitions a topic of the target has, None while that is unknown.
+    """
+
+    def __init__(
+        self, flow: FlowSettings, settings: TransformSettings, partitions: Callable[[TopicName], int | None]
+    ) -> None:
+        self._name = flow.name
+        self._settings = settings
+        self._partitions = partitions
+        try:
+            self._function = build(settings)
+        except TransformError as error:
+            raise TransformError(f"{flow.key('transform')} cannot be used in this task: {error}") from error
+
+    def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
+        """What prepares the fetches of a partition."""
+        return TransformedRoad(self._function, self._settings, self._name, source, remote, self._partitions).prepare
+
+    def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
+        """Raise TransformError where rows of a partition cannot be routed to their topic."""
+        if not routed.dead:
+            check_topic(routed.topic, source.topic, same_cluster=same_cluster)
+
+    def place(
+        self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
+    ) -> dict[int, list[Append]]:
+        """The appends of routed rows by the partition of their topic. Raises TransformError."""
+        return place(routed, source, partitions, rules)

@@ -1,0 +1,252 @@
+"""The road of records that a transform changes: decoded a whole fetch at once, changed, and encoded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twinlog.errors import RecordTooLargeError, TransformError
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.record.compression import CODECS, NONE
+from twinlog.rows.decode import RowRules, decode
+from twinlog.rows.encode import encode
+from twinlog.rows.vectors import Flags, Longs
+from twinlog.settings.transform import TransformSettings
+from twinlog.settings.written import key_of
+from twinlog.transform.apply import Failure, apply
+from twinlog.transform.contract import offsets_of
+from twinlog.transform.dead_letters import dead_letter, shown
+from twinlog.transform.function import Transform
+from twinlog.transform.partitions import partitions_by_key
+from twinlog.write.appends import ADDED, Append, CopyRules, FailedRecord, OversizedRecord, Prepared, RoutedRows
+from twinlog.write.split import split_append
+
+END = 2**62
+LEAST_BATCH_BYTES = 16_384
+"""Batches are built that large even where `batch.size` is less, as 0 is: records of one fetch are there anyway."""
+
+
+class _StopError(Exception):
+    """Nothing from a source offset on may be copied, because of `error`."""
+
+    def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError) -> None:
+        super().__init__(str(error))
+        self.offset = offset
+        self.error = error
+
+
+class TransformedRoad:
+    """Prepares the fetches of one partition in the place of `write.prepare.prepare`.
+
+    `flow` is for people. `partitions(topic)` is how many partitions a topic of the target has, None while that is
+    unknown.
+    """
+
+    def __init__(
+        self,
+        function: Transform,
+        settings: TransformSettings,
+        flow: str,
+        source: TopicPartition,
+        remote: TopicPartition,
+        partitions: Callable[[TopicName], int | None],
+    ) -> None:
+        self.function = function
+        self.settings = settings
+        self.flow = flow
+        self.source = source
+        self.remote = remote
+        self.partitions = partitions
+
+    def prepare(
+        self,
+        records: memoryview,
+        position: SourceOffset,
+        rules: CopyRules,
+        aborted: Iterable[tuple[int, int]] | None = None,
+    ) -> Prepared:
+        """As `write.prepare.prepare`, of what the transform makes of the records.
+
+        Raises TransformError, too, for a record that the transform fails on and that nothing comes before.
+        """
+        read = RowRules(headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True)
+        # A transform sees the name that the record will have.
+        named = TopicPartition(self.remote.topic, self.source.partition)
+        rows = decode(records, named, position, END, read, aborted)
+        work = _Preparation(self, rules, max(NONE, rows.codec) if rules.codec is None else CODECS[rules.codec])
+        prepared = work.prepared
+        prepared.position, prepared.leader_epoch = SourceOffset(rows.position), rows.leader_epoch
+        prepared.aborted, prepared.control = rows.aborted, rows.control
+        prepared.log_failed = self.settings.log_errors
+        try:
+            for batch in rows.batches:
+                work.take(batch)
+        except _StopError as stop:
+            if stop.offset <= offsets_of(rows.batches[0])[0]:
+                raise stop.error from None
+            prepared.position = stop.offset
+        work.finish()
+        return prepared
+
+
+class _Preparation:
+    """The rows of one fetch on their way."""
+
+    def __init__(self, road: TransformedRoad, rules: CopyRules, codec: int) -> None:
+        self.prepared = Prepared(SourceOffset(0))
+        self.road = road
+        self.rules = rules
+        self.codec = codec
+        self.dead: list[Any] = []
+
+    def take(self, batch: Any) -> None:
+        """Change rows, and make appends of what comes of it. Raises _StopError."""
+        before = len(self.prepared.failed)
+        left = batch.num_rows
+        for made in apply(self.road.function, batch, self._fail):
+            left -= self._take(made)
+        self.prepared.dropped += left - (len(self.prepared.failed) - before)
+
+    def _fail(self, failure: Failure) -> None:
+        road, settings = self.road, self.road.settings
+        if settings.tolerance == "none":
+            way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip such records"
+            text = (
+                f"the transform {settings.function} fails on the record at offset {failure.offset} of {road.source}: "
+                f"{failure.reason}; {way_out}"
+            )
+            raise _StopError(failure.offset, TransformError(text))
+        record = shown(failure.row) if settings.log_errors and settings.log_messages else ""
+        self.prepared.failed.append(FailedRecord(failure.offset, failure.reason, record))
+        if settings.dead_letter_topic:
+            self.dead.append(dead_letter(failure, settings, road.flow, road.source))
+
+    def finish(self) -> None:
+        """All rows were taken."""
+        if self.dead:
+            (rows,) = pa.Table.from_batches(self.dead).combine_chunks().to_batches()
+            topic = TopicName(self.road.settings.dead_letter_topic)
+            self.prepared.routed.append(RoutedRows(topic, rows, self.codec, dead=True))
+
+    def _take(self, rows: Any) -> int:
+        """Take changed rows; returns of how many records there are any."""
+        if not rows.num_rows:
+            return 0
+        offsets = offsets_of(rows)
+        repeated = np.zeros(len(offsets), dtype=np.bool_)
+        repeated[1:] = offsets[1:] == offsets[:-1]
+        stays = self._stays(rows)
+        stop: _StopError | None = None
+        try:
+            if stays is None:
+                self._append(rows, offsets)
+            elif stays.any():
+                chosen = np.flatnonzero(stays)
+                self._append(rows.take(pa.array(chosen)), offsets[chosen])
+        except _StopError as error:
+            stop = error
+        if stays is not None and not stays.all():
+            away = ~stays if stop is None else ~stays & (offsets < stop.offset)
+            self._route(rows, np.flatnonzero(away))
+        if stop is not None:
+            raise stop
+        return int(len(offsets) - repeated.sum())
+
+    def _stays(self, rows: Any) -> Flags | None:
+        """Which rows go to the partition's own remote partition; None for all of them."""
+        remote = self.road.remote
+        here = pc.equal(rows.column("topic"), remote.topic)
+        numbers = rows.column("partition")
+        if not numbers.null_count:
+            here = pc.and_(here, pc.equal(numbers, remote.partition))
+            return None if pc.all(here).as_py() else _flags(here)
+        topical = _flags(here)
+        there = np.asarray(_filled(numbers))
+        by_key = (there < 0) & topical
+        if by_key.any():
+            count = self.road.partitions(remote.topic)
+            if not count:
+                raise TransformError(f"how many partitions {remote.topic} has is not known yet")
+            chosen = np.flatnonzero(by_key)
+            there = there.copy()
+            there[chosen] = partitions_by_key(rows.column("key").take(pa.array(chosen)), count, remote.partition)
+        stays = topical & (there == remote.partition)
+        return None if stays.all() else stays
+
+    def _append(self, rows: Any, offsets: Longs) -> None:
+        """Make appends of rows for the own remote partition. Raises _StopError at one that is too large."""
+        rules, prepared = self.rules, self.prepared
+        made: list[Append] = []
+        try:
+            for append in batches_of(rows, offsets, rules, self.codec):
+                for part in [append] if append.bytes <= rules.max_batch_bytes else split_append(append, rules):
+                    if part.bytes <= rules.max_batch_bytes:
+                        made.append(part)
+                    elif rules.oversized == "skip":
+                        prepared.oversized.append(OversizedRecord(part.first_source_offset, part.bytes))
+                    else:
+                        raise _StopError(part.first_source_offset, self._too_large(part))
+        finally:
+            prepared.appends += made
+            prepared.count("transformed", len(made))
+
+    def _too_large(self, append: Append) -> RecordTooLargeError:
+        limit = self.rules.max_batch_bytes
+        return RecordTooLargeError(
+            f"what the transform makes of the record at source offset {append.first_source_offset} needs a batch of "
+            f"{append.bytes} bytes, the remote topic takes {limit}",
+            source_offset=append.first_source_offset,
+            size=append.bytes,
+            limit=limit,
+        )
+
+    def _route(self, rows: Any, chosen: Longs) -> None:
+        if not len(chosen):
+            return
+        away = rows.take(pa.array(chosen))
+        topics = away.column("topic")
+        for topic in pc.unique(topics).to_pylist():
+            mine = away.filter(pc.equal(topics, topic))
+            self.prepared.routed.append(RoutedRows(TopicName(topic), mine, self.codec))
+
+
+def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Iterable[Append]:
+    """Rows as appends, in order; one record may make a batch that is larger than the topic takes."""
+    most_bytes = min(max(rules.merge_batch_bytes, LEAST_BATCH_BYTES), max(rules.max_batch_bytes, 128))
+    first = 0
+    encoded = encode(rows, most_bytes=most_bytes, codec=codec, level=rules.codec_level, together=offsets, largest=END)
+    for data in encoded:
+        count = int.from_bytes(data[57:61], "big")
+        end = first + count
+        mine = offsets[first:end]
+        added = np.zeros(count, dtype=np.bool_)
+        added[1:] = mine[1:] == mine[:-1]
+        added[0] = first > 0 and offsets[first - 1] == mine[0]
+        last = int(mine[-1])
+        whole = end == len(offsets) or offsets[end] != last
+        max_timestamp = int.from_bytes(data[35:43], "big", signed=True)
+        behind = SourceOffset(last + 1 if whole else last)
+        yield Append(data, count, SourceOffset(int(mine[0])), behind, max_timestamp, _spans(mine, added))
+        first = end
+
+
+def _spans(offsets: Longs, added: Flags) -> tuple[tuple[SourceOffset, int], ...]:
+    begins = np.ones(len(offsets), dtype=np.bool_)
+    in_step = ~added[:-1] & (offsets[1:] == offsets[:-1] + 1)
+    begins[1:] = np.where(added[1:], ~added[:-1], ~in_step)
+    starts = np.flatnonzero(begins)
+    counts = np.diff(np.append(starts, len(offsets)))
+    firsts = np.where(added[starts], ADDED, offsets[starts])
+    return tuple(zip(map(SourceOffset, firsts.tolist()), counts.tolist(), strict=True))
+
+
+def _flags(column: Any) -> Flags:
+    return np.asarray(column.cast(pa.uint8())).astype(np.bool_)
+
+
+def _filled(numbers: Any) -> Any:
+    return pc.fill_null(numbers, -1)

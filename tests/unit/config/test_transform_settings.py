@@ -1,0 +1,109 @@
+"""The transform that a file names: imported, tried on an empty batch, refused with the line that names it."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twinlog.config import MirrorConfig, load
+from twinlog.config.explain import explain
+from twinlog.errors import ConfigError
+from twinlog.settings.transform import TransformSettings
+
+BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
+
+Writer = Callable[[str], str]
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Writer:
+    """Writes a module that can be imported, and returns its name."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(code: str) -> str:
+        name = f"own_transforms_{next(_numbers)}"
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(code), "utf-8")
+        return name
+
+    return write
+
+
+def read(folder: Path, text: str) -> MirrorConfig:
+    file = folder / "mm2.properties"
+    file.write_text(BASE + text, "utf-8")
+    return load(file)
+
+
+def test_a_flow_has_a_transform_by_name_and_rules_for_what_it_fails_on(tmp_path: Path, module: Writer) -> None:
+    name = module("def same(batch):\n    return batch\n")
+    config = read(
+        tmp_path,
+        f"a->b.transform = {name}:same\nerrors.tolerance = all\nerrors.log.enable = true\n"
+        "errors.log.include.messages = true\nerrors.deadletterqueue.topic.name = dead\n"
+        "errors.deadletterqueue.topic.replication.factor = 1\n"
+        "errors.deadletterqueue.context.headers.enable = true\nb->a.enabled = true\n",
+    )
+    there, back = (pickle.loads(pickle.dumps(flow)) for flow in config.flows)
+    assert there.transform == TransformSettings(f"{name}:same", "all", "dead", 1, True, True, True)
+    assert there.key("transform") == "a->b.transform"
+    assert back.transform is None
+    assert config.warnings == ()
+    assert [one.value for one in explain(tmp_path / "mm2.properties", "transform")] == [f"{name}:same", "(none)"]
+
+
+@pytest.mark.parametrize(
+    ("code", "function", "complaint"),
+    [
+        ("", "f", r"own_transforms_\d+:f: the module own_transforms_\d+ has no function 'f'"),
+        ("f = 3", "f", "is 3, which is no function"),
+        ("def f(batch): return batch.nothing", "f", "for an empty batch it raises AttributeError: "),
+        ("def f(batch): pass", "f", "for an empty batch it returns NoneType, not pyarrow.RecordBatch"),
+        ("def f(batch): return batch.drop_columns(['key'])", "f", "for an empty batch it returns the columns value,"),
+        ("import no_such_module_at_all", "f", "importing own_transforms_\\d+ raises ModuleNotFoundError: No module"),
+        ("1 / 0", "f", "importing own_transforms_\\d+ raises ZeroDivisionError"),
+    ],
+)
+def test_one_that_cannot_be_used_is_refused_by_its_line(
+    tmp_path: Path, module: Writer, code: str, function: str, complaint: str
+) -> None:
+    name = module(code)
+    expected = r"; expected package.module:function, which takes a pyarrow.RecordBatch and returns one"
+    with pytest.raises(ConfigError, match=r"mm2.properties:5: a->b.transform: .*" + complaint + ".*" + expected):
+        read(tmp_path, f"a->b.transform = {name}:{function}\n")
+
+
+def test_the_form_of_the_name_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"mm2.properties:5: transform: 'lambda x: x'; expected a function in Python"):
+        read(tmp_path, "transform = lambda x: x\n")
+    with pytest.raises(ConfigError, match="there is no module 'not_here'; install its package, or set PYTHONPATH"):
+        read(tmp_path, "transform = not_here:f\n")
+
+
+def test_dead_letters_need_a_topic_of_the_users_and_tolerance(tmp_path: Path, module: Writer) -> None:
+    name = module("def same(batch):\n    return batch\n")
+    (warning,) = read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = dead\n").warnings
+    assert warning == (
+        f"{tmp_path / 'mm2.properties'}:6: errors.deadletterqueue.topic.name: nothing is written there, because the "
+        "flow stops on a record that the transform fails on; write errors.tolerance = all"
+    )
+    with pytest.raises(ConfigError, match=r"mm2.properties:6: .*'__dead'; expected a topic that is no internal one"):
+        read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = __dead\n")
+
+
+def test_who_copies_unchanged_loads_no_columns(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(BASE, "utf-8")
+    code = (
+        "import sys; from pathlib import Path; from twinlog.config import load; import twinlog.task.copier_thread; "
+        f"load(Path({str(file)!r})); print(sorted({{'numpy', 'pyarrow', 'twinlog.transform'}} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,330 @@
+"""Copiers whose flow changes records: crashes, transactions, routes and failures, in virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from harness.virtual.faults import Fault
+from harness.virtual.requests import CREATE_TOPICS, END_TXN, PRODUCE
+from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
+from twinlog.errors import RefusedError, TransformError
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.settings.transform import TransformSettings
+
+NUMBERS = range(1, 41)
+VALUES = [b"%d" % number for number in NUMBERS]
+ODD = [b"%d" % number for number in NUMBERS if number % 2]
+EVEN = [b"%d" % number for number in NUMBERS if number % 2 == 0]
+
+
+def by(function: str, **how: Any) -> TransformSettings:
+    return TransformSettings(f"tests.transforms:{function}", **how)
+
+
+def seen(here: World, topic: str, number: int = 0) -> list[bytes | None]:
+    committed = here.settings.exactly_once == "enabled"
+    return here.target.log(topic, number).values(committed=committed)
+
+
+def at(here: World, number: int = 0) -> int:
+    """The next source offset by the stored position."""
+    found = here.stored(number)
+    return -1 if found is None else found.next_source
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_records_are_changed_and_dropped_records_are_passed_over(mode: str) -> None:
+    with world(transform=by("odd"), exactly_once=mode) as here:
+        here.feed(VALUES)
+        here.begin()
+        here.until(lambda: here.copied(committed=mode == "enabled") == ODD)
+        # Nothing is appended for them, and yet they are not read again.
+        here.feed([b"50", b"52", b"54"])
+        here.until(lambda: at(here) == 43)
+        assert here.failures == []
+
+
+def test_nothing_is_read_again_where_all_is_dropped() -> None:
+    with world(transform=by("nothing")) as here:
+        here.feed(VALUES)
+        copier = here.begin()
+        here.until(lambda: at(here) == len(VALUES))
+        here.run(copier.release, [part()])
+        position = here.stored()
+        assert position is not None
+        again = here.begin(here.grant(position=position, drained=True))
+        here.pass_by(5)
+        assert again.partitions[part()].read.offset == len(VALUES)
+        assert here.copied() == []
+
+
+@pytest.mark.parametrize("function", ["odd", "twice", "shouting", "identity"])
+def test_after_a_crash_what_arrived_is_found_though_offsets_are_others(function: str, chance: random.Random) -> None:
+    """The position that is granted is one of before: everything since is behind it on the target."""
+    with world(transform=by(function)) as plain:
+        plain.feed(VALUES)
+        plain.begin()
+        plain.pass_by(20)
+        expected = plain.copied()
+    assert expected
+    with world(transform=by(function)) as here:
+        early = chance.randrange(3, 36, 3)
+        here.feed(VALUES[:early])
+        copier = here.begin()
+        here.until(lambda: (found := here.stored()) is not None and found.next_source == early)
+        old = here.stored()
+        here.feed(VALUES[early:])
+        here.pass_by(20)
+        assert here.copied() == expected
+        here.crash(copier)
+        here.begin(here.grant(position=old))
+        here.feed(VALUES)
+        here.until(lambda: here.copied() == expected * 2)
+        here.pass_by(10)
+        assert here.copied() == expected * 2
+        assert [event for event in here.events if event[0] == "foreign"] == []
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_routed_records_go_to_a_topic_that_is_made_like_the_remote_one(mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode, partitions=2) as here:
+        here.target.topics.configs[REMOTE]["retention.ms"] = "77"
+        here.feed(VALUES)
+        here.feed(VALUES[:10], number=1)
+        here.begin(here.grant(0), here.grant(1))
+        here.until(lambda: here.target.topics.count("even") == 2 and seen(here, "even") == EVEN)
+        here.until(lambda: seen(here, "even", 1) == EVEN[:5])
+        here.until(lambda: seen(here, REMOTE) == ODD and seen(here, REMOTE, 1) == ODD[:5])
+        here.until(lambda: at(here) == len(VALUES))
+        here.pass_by(10)
+        assert seen(here, "even") == EVEN
+        assert here.target.topics.configs["even"]["retention.ms"] == "77"
+        (created,) = [text for kind, text in here.events if kind == "routed"]
+        assert created == "topic even was created with 2 partitions: the transform routes records to it"
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_several_partitions_are_routed_into_others_by_their_keys(mode: str) -> None:
+    """Each remote partition gets records of all source partitions, through one queue in transactions."""
+    with world(transform=by("rekeyed"), exactly_once=mode, partitions=3) as here:
+        for number in range(3):
+            here.feed([b"%d" % (100 * number + n) for n in range(40)], number=number)
+        here.begin(*map(here.grant, range(3)))
+        expected: dict[int, set[bytes]] = {0: set(), 1: set(), 2: set()}
+        for value in (b"%d" % (100 * number + n) for number in range(3) for n in range(40)):
+            expected[partition_for(value, 3)].add(value)
+        here.until(lambda: all(set(seen(here, REMOTE, n)) == expected[n] for n in range(3)), 120)
+        here.until(lambda: all((found := here.stored(n)) is not None and found.next_source == 40 for n in range(3)))
+        here.pass_by(30)
+        for number in range(3):
+            found = seen(here, REMOTE, number)
+            assert len(found) == len(expected[number])
+            for source in range(3):
+                mine = [int(value or b"") for value in found if int(value or b"") // 100 == source]
+                assert mine == sorted(mine)
+        assert here.failures == []
+        assert [event for event in here.events if event[0] in {"foreign", "transaction"}] == []
+
+
+FAULTS = [
+    pytest.param(PRODUCE, Fault(lost=True), id="before it arrived"),
+    pytest.param(PRODUCE, Fault(lost=True, done=True), id="after it was appended"),
+    pytest.param(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), id="no leader"),
+    pytest.param(PRODUCE, Fault(code=Code.OUT_OF_ORDER_SEQUENCE_NUMBER), id="the broker lost track"),
+    pytest.param(PRODUCE, Fault(code=Code.MESSAGE_TOO_LARGE), id="too large"),
+    pytest.param(CREATE_TOPICS, Fault(code=Code.REQUEST_TIMED_OUT), id="not created in time"),
+]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize(("key", "fault"), FAULTS)
+def test_trouble_of_a_routed_topic_costs_no_record(key: int, fault: Fault, mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode) as here:
+        here.target.fault(key, fault, times=2, topic="even")
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: here.target.topics.count("even") == 1 and set(seen(here, "even")) == set(EVEN), 900)
+        here.until(lambda: seen(here, REMOTE) == ODD, 900)
+        here.until(lambda: at(here) == len(VALUES), 900)
+        here.pass_by(60)
+        assert here.target.faults_left == 0
+        assert seen(here, REMOTE) == ODD
+        assert seen(here, "even") == EVEN
+        assert here.failures == []
+
+
+def test_a_transaction_that_is_aborted_takes_its_routed_records_with_it() -> None:
+    with world(transform=by("sorting"), exactly_once="enabled") as here:
+        copier = here.begin()
+        here.feed(VALUES[:6])
+        here.until(lambda: seen(here, REMOTE) == ODD[:3] and seen(here, "even") == EVEN[:3])
+        here.target.fault(END_TXN, Fault(lost=True), times=1000)
+        here.feed(VALUES[6:])
+        here.until(lambda: len(here.target.log("even").values()) > 3)
+        here.crash(copier)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: seen(here, REMOTE) == ODD and seen(here, "even") == EVEN)
+        here.pass_by(30)
+        assert (seen(here, REMOTE), seen(here, "even")) == (ODD, EVEN)
+        assert here.failures == []
+
+
+def test_a_position_never_counts_what_was_routed_and_did_not_arrive() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10_000, topic="even")
+        copier = here.begin()
+        here.feed(VALUES)
+        here.pass_by(20)
+        assert here.copied() == []
+        position = here.stored()
+        assert position is not None
+        assert position.next_source == 0
+        here.crash(copier)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(here.grant(position=position))
+        here.until(lambda: here.copied() == ODD and seen(here, "even") == EVEN)
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_release_waits_for_what_is_routed(mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode) as here:
+        here.target.create("even")
+        here.target.fault(PRODUCE, Fault(delay_s=0.5), times=1, topic="even")
+        copier = here.begin()
+        here.feed(VALUES)
+        here.until(lambda: copier.partitions[part()].read.offset > 0)
+        (position,) = here.run(copier.release, [part()]).values()
+        assert copier.undrained == set()
+        here.begin(here.grant(position=position, drained=True))
+        here.until(lambda: seen(here, REMOTE) == ODD and seen(here, "even") == EVEN)
+        here.pass_by(10)
+        assert (seen(here, REMOTE), seen(here, "even")) == (ODD, EVEN)
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_failure_stops_the_flow_and_names_the_record(mode: str) -> None:
+    with world(transform=by("no_sevens"), exactly_once=mode) as here:
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: bool(here.failures))
+        ((where, error),) = here.failures
+        assert where == part()
+        assert isinstance(error, TransformError)
+        assert "fails on the record at offset 6 of shop-0: it raises ValueError: no 7; correct it, or" in str(error)
+        here.pass_by(5)
+        there = seen(here, REMOTE)
+        assert there == VALUES[: len(there)]
+        assert len(there) <= 6
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_failures_that_are_tolerated_are_counted_told_once_and_written_to_the_dead_letter_topic(mode: str) -> None:
+    how = by("no_sevens", tolerance="all", dead_letter_topic="dead")
+    with world(transform=how, exactly_once=mode) as here:
+        copier = here.begin()
+        here.feed(VALUES)
+        good = [value for value in VALUES if int(value) % 7]
+        here.until(lambda: seen(here, REMOTE) == good and here.target.topics.count("dead") == 1)
+        here.until(lambda: seen(here, "dead") == [b"7", b"14", b"21", b"28", b"35"])
+        here.feed([b"70"])
+        here.until(lambda: seen(here, "dead")[-1:] == [b"70"])
+        assert copier.tally.figures(0, 0).failed == 6
+        (told,) = [text for kind, text in here.events if kind == "transform"]
+        assert told.startswith("shop-0: the transform failed on the record at offset 6: it raises ValueError: no 7")
+        assert here.failures == []
+
+
+def test_a_topic_that_cannot_be_made_stops_the_flow_and_says_why() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.topics.refusals["even"] = (Code.POLICY_VIOLATION, "no such names here")
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: bool(here.failures))
+        assert "cluster south does not create topic even: no such names here" in str(here.failures[0][1])
+    with world(transform=by("sorting")) as here:
+        here.target.topics.refusals["even"] = (29, "")
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: bool(here.failures))
+        assert isinstance(here.failures[0][1], RefusedError)
+        assert "CREATE" in str(here.failures[0][1])
+
+
+def test_a_module_that_is_not_there_in_the_task_is_an_error_that_says_so() -> None:
+    with world(transform=TransformSettings("not_shipped.anywhere:f")) as here, pytest.raises(TransformError) as raised:
+        here.begin()
+    assert str(raised.value) == (
+        "north->south.transform cannot be used in this task: there is no module 'not_shipped'; install its package, or "
+        "set PYTHONPATH, where the flow is run and on each of Spark's executors"
+    )
+
+
+@pytest.mark.drawn
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("function", ["odd", "twice", "sorting", "rekeyed", "away"])
+def test_crashes_at_any_moment_lose_nothing(function: str, mode: str, chance: random.Random) -> None:
+    """Exactly once nothing is there twice, either; without it nothing is that was not routed."""
+    with world(chance.randrange(2**31), transform=by(function), exactly_once=mode, partitions=2, brokers=2) as here:
+        if function == "away":
+            here.target.create("everything", 2)
+        if function == "sorting":
+            here.target.create("even", 2)
+        for _ in range(6):
+            for number in range(2):
+                here.feed([b"%d" % chance.randrange(1, 10_000) for _ in range(chance.randrange(12))], number=number)
+            key = chance.choice([PRODUCE, PRODUCE, END_TXN])
+            here.target.fault(key, chance.choice([Fault(lost=True), Fault(lost=True, done=True), Fault(delay_s=0.4)]))
+            copier = here.begin(*(here.grant(number, here.stored(number)) for number in range(2)))
+            here.pass_by(chance.random() * 2)
+            here.crash(copier)
+            here.pass_by(chance.choice([0.0, 8.0]))
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(*(here.grant(number, here.stored(number)) for number in range(2)))
+        ends = [len(here.source.log(TOPIC, number).values()) for number in range(2)]
+
+        def done(number: int) -> bool:
+            found = here.stored(number)
+            return found is not None and found.next_source == ends[number]
+
+        here.until(lambda: done(0) and done(1), 600)
+        assert here.failures == []
+        written = Counter(value for number in range(2) for value in here.source.log(TOPIC, number).values())
+        places = {"sorting": "even", "away": "everything"}
+        there = Counter(value for number in range(2) for value in seen(here, REMOTE, number))
+        elsewhere = Counter(
+            value
+            for number in range(2)
+            for value in (seen(here, places[function], number) if function in places else [])
+        )
+        expected = {
+            "odd": Counter({value: n for value, n in written.items() if int(value or b"0") % 2}),
+            "twice": Counter(
+                {value: n for value, n in written.items() if int(value or b"0") % 4}
+                | {
+                    (value or b"") + b" again": n
+                    for value, n in written.items()
+                    if int(value or b"0") % 4 and int(value or b"0") % 3 == 0
+                }
+            ),
+            "sorting": written,
+            "rekeyed": written,
+            "away": written,
+        }[function]
+        assert not expected - (there + elsewhere)
+        if mode == "enabled" or function in {"odd", "twice"}:
+            assert there + elsewhere == expected
+        elif function == "sorting":
+            assert there == Counter({value: n for value, n in written.items() if int(value or b"0") % 2})

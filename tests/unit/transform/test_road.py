@@ -1,0 +1,275 @@
+"""Fetches that a transform changes: what is appended, where its records came from, and what is left out."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests import transforms
+from tests.source_log import New, SourceLog
+from twinlog.errors import CorruptBatchError, RecordTooLargeError, TransformError
+from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.offsets.exact import ExactMap, Translated
+from twinlog.offsets.runs import CopiedRuns
+from twinlog.record.batch import HEADER, read_batch
+from twinlog.record.compression import CODECS
+from twinlog.record.records import Record, decode_records
+from twinlog.settings.transform import TransformSettings
+from twinlog.transform.function import Transform
+from twinlog.transform.partitions import partitions_by_key
+from twinlog.transform.road import TransformedRoad
+from twinlog.transform.routing import place
+from twinlog.write.appends import ADDED, Append, CopyRules, Prepared
+from twinlog.write.prepare import prepare
+from twinlog.write.split import split_append
+
+NOW = 1_700_000_000_000
+SOURCE, REMOTE = TopicPartition(TopicName("shop"), 1), TopicPartition(TopicName("north.shop"), 1)
+RULES = CopyRules()
+
+
+def road(function: Transform, partitions: int = 3, **settings: Any) -> TransformedRoad:
+    return TransformedRoad(
+        function, TransformSettings("module:function", **settings), "north->south", SOURCE, REMOTE, lambda _: partitions
+    )
+
+
+def numbered(count: int, *, codec: str = "none", batch: int = 5, first: int = 0) -> SourceLog:
+    log = SourceLog()
+    for at in range(first, first + count, batch):
+        log.batch([New(NOW + n, b"%d" % n, b"k%d" % n) for n in range(at, min(at + batch, first + count))], codec=codec)
+    return log
+
+
+def prepared(function: Transform, log: SourceLog, position: int = 0, rules: CopyRules = RULES, **how: Any) -> Prepared:
+    return road(function, **how).prepare(log.fetch(), position, rules)
+
+
+def of(append: Append) -> list[Record]:
+    view = memoryview(append.data)
+    batch = read_batch(view, 0)
+    assert batch is not None
+    return list(decode_records(view, batch))
+
+
+def values(found: Prepared) -> list[bytes | None]:
+    return [record.value for append in found.appends for record in of(append)]
+
+
+def sources(found: Prepared) -> list[int]:
+    """The source offset of each record, -1 for an added one."""
+    return [
+        -1 if first == ADDED else first + at for append in found.appends for first, n in append.spans for at in range(n)
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_an_unchanged_record_is_the_same_in_the_codec_of_its_batch(codec: str) -> None:
+    log = SourceLog()
+    log.batch([New(NOW, b"v", b"k", (("h", b"1"), ("h", None))), New(NOW - 5, None, None)], codec=codec)
+    log.gap(3)
+    log.batch([New(NOW + 9, b"", b"")], codec=codec)
+    found = prepared(transforms.identity, log)
+    (append,) = found.appends
+    assert append.data[22] & 7 == CODECS[codec]
+    assert [record[1:] for record in of(append)] == [record[1:] for record in log.visible()]
+    assert append.spans == ((0, 2), (5, 1))
+    assert (append.first_source_offset, append.next_source_offset, found.position) == (0, 6, 6)
+    assert append.max_timestamp == NOW + 9
+    assert found.roads == {"transformed": 1}
+
+
+def test_the_codec_of_the_producer_counts_more() -> None:
+    found = prepared(transforms.identity, numbered(9, codec="lz4"), rules=CopyRules(codec="zstd"))
+    assert {append.data[22] & 7 for append in found.appends} == {CODECS["zstd"]}
+
+
+def test_dropped_records_leave_holes_and_the_position_passes_over_them() -> None:
+    found = prepared(transforms.odd, numbered(11))
+    assert values(found) == [b"1", b"3", b"5", b"7", b"9"]
+    assert sources(found) == [1, 3, 5, 7, 9]
+    assert (found.dropped, found.position) == (6, 11)
+    nothing = prepared(transforms.nothing, numbered(11))
+    assert (nothing.appends, nothing.dropped, nothing.position) == ([], 11, 11)
+
+
+def test_a_map_leads_each_group_to_the_first_record_that_is_there() -> None:
+    found = prepared(transforms.twice, numbered(13))
+    assert values(found) == [b"1", b"2", b"3", b"3 again", b"5", b"6", b"6 again", b"7", b"9", b"9 again", b"10", b"11"]
+    assert sources(found) == [1, 2, 3, -1, 5, 6, -1, 7, 9, -1, 10, 11]
+    runs, known, base = CopiedRuns(), ExactMap(0, 100, complete=True), 100
+    for append in found.appends:
+        runs.add(append.spans, base)
+        base += append.count
+    assert known.copied_runs(runs.take())
+    known.reach(13, base)
+    first_at = {1: 100, 2: 101, 3: 102, 5: 104, 6: 105, 7: 107, 9: 108, 10: 110, 11: 111}
+    for committed in range(13):
+        behind = [place for source, place in first_at.items() if source >= committed]
+        assert known.to_target(committed) == Translated(min(behind, default=base), True), committed
+
+
+@pytest.mark.parametrize("limit", [130, 200, 400])
+def test_what_is_cut_for_size_never_counts_a_record_of_which_something_is_missing(limit: int) -> None:
+    found = prepared(transforms.twice, numbered(60, batch=60))
+    (append,) = found.appends
+    parts = split_append(append, CopyRules(max_batch_bytes=limit))
+    assert len(parts) > 2
+    assert [value for part in parts for value in [one.value for one in of(part)]] == values(found)
+    whole = [source for first, n in append.spans for source in ([ADDED] * n if first < 0 else range(first, first + n))]
+    at = 0
+    for part in parts:
+        assert part.spans == tuple(_spans(whole[at : at + part.count]))
+        at += part.count
+        owner = max(source for source in whole[:at] if source != ADDED)
+        if at < len(whole):
+            assert part.next_source_offset == (owner if whole[at] == ADDED else owner + 1)
+    assert parts[-1].next_source_offset == append.next_source_offset
+
+
+def _spans(offsets: list[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for offset in offsets:
+        if found and (
+            offset == found[-1][0] == ADDED or (offset >= 0 and offset == sum(found[-1]) and found[-1][0] >= 0)
+        ):
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((offset, 1))
+    return found
+
+
+def test_many_records_become_several_batches_and_one_that_is_larger_has_its_own() -> None:
+    log = SourceLog()
+    log.batch([New(NOW, b"%d" % n * 3000) for n in range(30)])
+    log.batch([New(NOW, b"x" * 40_000)])
+    found = prepared(transforms.identity, log, rules=CopyRules(merge_batch_bytes=20_000))
+    assert [append.count for append in found.appends][-1] == 1
+    assert max(append.bytes for append in found.appends[:-1]) <= 20_000
+    assert values(found) == [record.value for record in log.visible()]
+
+
+def test_a_record_that_is_too_large_stops_the_partition_behind_those_before_it_or_is_left_out() -> None:
+    log = numbered(4)
+    log.batch([New(NOW, b"x" * 5_000), New(NOW, b"5")])
+    rules = CopyRules(max_batch_bytes=3_000)
+    found = prepared(transforms.identity, log, rules=rules)
+    assert (values(found), found.position) == ([b"0", b"1", b"2", b"3"], 4)
+    with pytest.raises(
+        RecordTooLargeError, match=r"source offset 4 needs a batch of 50.. bytes, the remote topic takes 3"
+    ):
+        prepared(transforms.identity, log, position=4, rules=rules)
+    skipping = prepared(transforms.identity, log, rules=CopyRules(max_batch_bytes=3_000, oversized="skip"))
+    assert [one.source_offset for one in skipping.oversized] == [4]
+    assert values(skipping)[-1] == b"5"
+
+
+def test_a_failure_stops_the_partition_behind_what_comes_before_it() -> None:
+    log = numbered(12, first=1)
+    found = prepared(transforms.no_sevens, log)
+    assert (values(found), found.position, found.failed) == ([b"%d" % n for n in range(1, 7)], 6, [])
+    with pytest.raises(TransformError) as raised:
+        prepared(transforms.no_sevens, log, position=6)
+    assert str(raised.value) == (
+        "the transform module:function fails on the record at offset 6 of shop-1: it raises ValueError: no 7; correct "
+        "it, or set errors.tolerance = all to skip such records"
+    )
+
+
+def test_failures_are_skipped_and_told_and_go_to_the_dead_letter_topic() -> None:
+    found = prepared(
+        transforms.no_sevens,
+        numbered(15, first=1),
+        tolerance="all",
+        dead_letter_topic="dead",
+        dead_letter_headers=True,
+        log_errors=True,
+        log_messages=True,
+    )
+    assert values(found) == [b"%d" % n for n in range(1, 16) if n % 7]
+    assert [(one.source_offset, one.reason, one.shown) for one in found.failed] == [
+        (6, "it raises ValueError: no 7", "key b'k7', value b'7'"),
+        (13, "it raises ValueError: no 14", "key b'k14', value b'14'"),
+    ]
+    assert (found.dropped, found.position, found.log_failed) == (0, 15, True)
+    (dead,) = found.routed
+    assert (dead.topic, dead.dead) == ("dead", True)
+    rows = dead.rows.to_pylist()
+    assert [(row["key"], row["value"], row["offset"], row["partition"]) for row in rows] == [
+        (b"k7", b"7", 6, None),
+        (b"k14", b"14", 13, None),
+    ]
+    assert {header["key"]: header["value"] for header in rows[0]["headers"]} == {
+        "__connect.errors.topic": b"shop",
+        "__connect.errors.partition": b"1",
+        "__connect.errors.offset": b"6",
+        "__connect.errors.connector.name": b"north->south",
+        "__connect.errors.stage": b"TRANSFORMATION",
+        "__connect.errors.class.name": b"module:function",
+        "__connect.errors.exception.class.name": b"builtins.ValueError",
+        "__connect.errors.exception.message": b"it raises ValueError: no 7",
+    }
+
+
+def test_a_damaged_batch_stops_the_partition_behind_those_before_it() -> None:
+    log = numbered(20)
+    fetched = bytearray(log.fetch())
+    fetched[log.starts[2] + 70] ^= 1
+    found = road(transforms.identity).prepare(memoryview(fetched), 0, RULES)
+    assert (values(found), found.position) == ([b"%d" % n for n in range(10)], 10)
+    with pytest.raises(CorruptBatchError):
+        road(transforms.identity).prepare(memoryview(fetched)[log.starts[2] :], 10, RULES)
+
+
+def test_aborted_records_and_markers_are_left_out_as_on_the_raw_road() -> None:
+    log = SourceLog()
+    log.batch([New(NOW, b"1")])
+    log.batch([New(NOW, b"lost"), New(NOW, b"too")], producer_id=7, transactional=True)
+    log.end_transaction(7, abort=True)
+    log.batch([New(NOW, b"4")], leader_epoch=4)
+    rules = CopyRules(read_committed=True)
+    found = road(transforms.identity).prepare(log.fetch(), 0, rules, log.aborted())
+    assert (values(found), sources(found), found.position) == ([b"1", b"4"], [0, 4], 5)
+    raw = prepare(log.fetch(), 0, rules, log.aborted())
+    assert (
+        (found.aborted, found.control, found.leader_epoch) == (raw.aborted, raw.control, raw.leader_epoch) == (2, 1, 4)
+    )
+
+
+def test_rows_are_routed_by_topic_and_the_others_stay() -> None:
+    found = prepared(transforms.sorting, numbered(10))
+    assert values(found) == [b"1", b"3", b"5", b"7", b"9"]
+    (routed,) = found.routed
+    assert (routed.topic, routed.rows.column("value").to_pylist()) == ("even", [b"0", b"2", b"4", b"6", b"8"])
+    assert found.dropped == 0
+    placed = place(routed, SOURCE, 4, RULES)
+    assert {number: [one.value for append in some for one in of(append)] for number, some in placed.items()} == {
+        1: [b"0", b"2", b"4", b"6", b"8"]
+    }
+    with pytest.raises(
+        TransformError, match="routes the record at offset 0 of shop-1 to partition 1 of even, which has 1"
+    ):
+        place(routed, SOURCE, 1, RULES)
+
+
+def test_a_null_partition_is_that_of_the_key_by_kafkas_own_hash(chance: random.Random) -> None:
+    import pyarrow as pa
+
+    keys = [chance.randbytes(size) for size in range(70) for _ in range(3)] + [None]
+    chosen = partitions_by_key(pa.array(keys, pa.binary()).slice(5), 12, 15).tolist()
+    assert chosen == [3 if key is None else partition_for(key, 12) for key in keys[5:]]
+    found = prepared(transforms.rekeyed, numbered(40), partitions=3)
+    mine = [b"%d" % n for n in range(40) if partition_for(b"%d" % n, 3) == 1]
+    assert values(found) == mine
+    (routed,) = found.routed
+    assert routed.topic == REMOTE.topic
+    assert sorted(place(routed, SOURCE, 3, RULES)) == [0, 2]
+
+
+def test_the_last_record_of_a_header_is_counted() -> None:
+    (append,) = prepared(transforms.identity, numbered(3)).appends
+    header = HEADER.unpack_from(append.data, 0)
+    assert (header[6], header[12]) == (2, 3)
