@@ -34,7 +34,7 @@ def stamp_of(delta: int) -> bytes:
 
 
 class BatchBuilder:
-    """A batch in the making: one piece of `parts` per record, complete but for the codec and the header.
+    """A batch in the making: `count` records in pieces of `parts`, complete but for the codec and the header.
 
     Offset deltas run from 0 without holes and timestamp deltas count from `base_timestamp`, the first record's.
     `runs` keeps where records came from: (source offset, index) of each record that does not follow the one before it
@@ -45,6 +45,7 @@ class BatchBuilder:
     __slots__ = (
         "base_timestamp",
         "codec",
+        "count",
         "lag",
         "max_timestamp",
         "next_offset",
@@ -56,7 +57,8 @@ class BatchBuilder:
 
     def __init__(self, codec: int) -> None:
         self.codec = codec
-        self.parts: list[bytes] = []
+        self.parts: list[bytes | memoryview] = []
+        self.count = 0
         self.base_timestamp = -1
         self.max_timestamp = -1
         self.runs: list[tuple[int, int]] = []
@@ -67,7 +69,7 @@ class BatchBuilder:
 
     def add(self, offset: int, timestamp: int, body: bytes) -> None:
         """Add one record: its source offset, its timestamp in ms, and its bytes from the key's length on."""
-        index = len(self.parts)
+        index = self.count
         if not index:
             self.base_timestamp = timestamp
             self.max_timestamp = timestamp
@@ -77,7 +79,22 @@ class BatchBuilder:
         prefix = stamp_of(timestamp - self.base_timestamp) + encode_varint(index)
         part = b"%b%b%b" % (encode_varint(len(prefix) + len(body)), prefix, body)
         self.parts.append(part)
+        self.count += 1
         self.size += len(part)
+
+    def extend(self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]) -> None:
+        """Add `count` records that are complete: the first of all is from `base` ms, the newest of these from `newest`.
+
+        `runs` are (source offset, index) where one begins.
+        """
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = base
+        self.max_timestamp = max(self.max_timestamp, newest)
+        for offset, index in runs:
+            self.begin_run(offset, index)
+        self.parts.append(data)
+        self.count += count
+        self.size += len(data)
 
     def begin_run(self, offset: int, index: int) -> None:
         """Note that record number `index` has this source offset."""
@@ -85,14 +102,21 @@ class BatchBuilder:
             self.lag = offset - index
             self.runs.append((offset, index))
 
-    def drop_from(self, count: int) -> None:
-        """Forget the records from number `count` on, which turned out to be corrupt; only `build` may follow."""
-        del self.parts[count:]
+    @property
+    def mark(self) -> tuple[int, int]:
+        """What is there now, for `drop_from`."""
+        return len(self.parts), self.count
+
+    def drop_from(self, mark: tuple[int, int]) -> None:
+        """Forget the records that came behind a mark and turned out to be corrupt; only `build` may follow."""
+        pieces, count = mark
+        del self.parts[pieces:]
+        self.count = count
         self.runs = [run for run in self.runs if run[1] < count]
 
     def spans(self) -> tuple[tuple[SourceOffset, int], ...]:
         """Where the records came from, as runs of (first source offset, count)."""
-        ends = [index for _, index in self.runs[1:]] + [len(self.parts)]
+        ends = [index for _, index in self.runs[1:]] + [self.count]
         return tuple((SourceOffset(offset), end - index) for (offset, index), end in zip(self.runs, ends, strict=True))
 
     def build(self, level: int | None = None) -> bytearray:
@@ -105,8 +129,8 @@ class BatchBuilder:
         HEADER.pack_into(
             batch,
             0,
-            *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, self.codec, len(self.parts) - 1),
-            *(self.base_timestamp, self.max_timestamp, -1, -1, -1, len(self.parts)),
+            *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, self.codec, self.count - 1),
+            *(self.base_timestamp, self.max_timestamp, -1, -1, -1, self.count),
         )
         return batch
 

@@ -40,13 +40,13 @@ def take_row(
 ) -> Batch | None:
     """Take a row of small dense batches, from `first` on, as long as they look alike; return the last one taken.
 
-    They have the codec of `first`, at most `largest` bytes and `most` records each, and together at most `room` bytes,
-    before as after decompression; none belongs to a transaction unless `transactional`. Whatever else is unusual ends
-    the row too, a wrong checksum among it. The builder is not empty.
+    They have the codec of `first`, less than `largest` bytes and at most `most` records each, and together at most
+    `room` bytes, before as after decompression; none belongs to a transaction unless `transactional`. Whatever else is
+    unusual ends the row too, a wrong checksum among it. The builder is not empty.
     """
     window = bytes(records[first.start : first.start + min(max(_WINDOW, first.size), room)])
     parts = builder.parts
-    before = index = len(parts)
+    before, index = len(parts), builder.count
     append = parts.append
     unpack, checksum = _HEADER.unpack_from, value
     size = len(window)
@@ -58,7 +58,7 @@ def take_row(
     base_timestamp, max_timestamp = builder.base_timestamp, builder.max_timestamp
     codec = first.codec
     alike = CODEC_MASK | LOG_APPEND_TIME | CONTROL | (0 if transactional else TRANSACTIONAL)
-    longest = min(largest, _LONGEST) - LOG_OVERHEAD
+    longest = min(largest - 1, _LONGEST) - LOG_OVERHEAD
     start = taken = 0
     while start <= last:
         offset, length, magic, crc, attributes, delta, timestamp, newest, count, byte, head = unpack(window, start)
@@ -90,7 +90,7 @@ def take_row(
             if not _take_dense(
                 append, block, at, end if block is window else len(block), varints[index : index + count], elapsed
             ):
-                del parts[index:]
+                del parts[before + index - builder.count :]
                 break
         if offset - index != lag:
             lag = offset - index
@@ -103,6 +103,7 @@ def take_row(
     if not start:
         return None
     builder.lag = lag
+    builder.count = index
     builder.max_timestamp = max_timestamp
     builder.size += sum(map(len, parts[before:]))
     builder.source_bytes += start
@@ -163,7 +164,7 @@ def take_records(
     above `room`. A LogAppendTime batch gives its time to each record. Raises `CorruptBatchError`.
     """
     parts = builder.parts
-    index = len(parts)
+    index = builder.count
     count = batch.record_count
     reserve_varints(min(index + count, MAX_RECORDS))
     append = parts.append
@@ -240,6 +241,7 @@ def take_records(
     except IndexError:
         raise corrupt(batch, "its records end too early") from None
     builder.lag = lag
+    builder.count = index
     builder.size = total
     builder.base_timestamp, builder.max_timestamp = base_timestamp, max_timestamp
     if taken == count:

@@ -16,11 +16,13 @@ from twinlog.record.compression import CODECS, NONE, compress
 from twinlog.record.legacy import legacy_records
 from twinlog.record.records import is_abort_marker, records_block
 from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared, Road
+from twinlog.write.many import ManySmallBatches
 from twinlog.write.merge import take_records, take_row
 from twinlog.write.split import build_appends
 
 __all__ = ["Append", "CopyRules", "OversizedRecord", "Prepared", "prepare"]
 
+_EMPTY = (0, 0)
 _LARGEST_BLOCK = 16_777_216
 """Bytes that the records of a compressed batch may have before compression; more are split, to bound memory."""
 
@@ -55,7 +57,7 @@ class _Preparation:
     """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
     second one to be merged with; never both."""
 
-    __slots__ = ("builder", "codec", "lone", "position", "prepared", "records", "road", "rules", "target")
+    __slots__ = ("builder", "codec", "lone", "many", "position", "prepared", "records", "road", "rules", "target")
 
     def __init__(self, records: memoryview, position: int, rules: CopyRules) -> None:
         self.records = records
@@ -64,6 +66,7 @@ class _Preparation:
         self.target = min(rules.merge_batch_bytes, rules.max_batch_bytes)
         self.position = position
         self.prepared = Prepared(SourceOffset(position))
+        self.many = ManySmallBatches(records, rules, self.target)
         self.builder: BatchBuilder | None = None
         self.lone: Batch | None = None
         self.road: Road = "merged"
@@ -112,6 +115,8 @@ class _Preparation:
         elif batch.size >= rules.small(batch.codec) or batch.record_count > rules.merge_records:
             self._flush()
             self._pass_on(batch)
+        elif self.many.may_begin(batch) and (end := self._take_many(batch, transactional=hidden is None)):
+            return end
         elif self._joins(batch):
             last = self._take_row(batch, transactional=hidden is None)
             if last is not None:
@@ -128,8 +133,8 @@ class _Preparation:
     def _codec_for(self, batch: Batch) -> int:
         return batch.codec if self.codec is None else self.codec
 
-    def _room(self, builder: BatchBuilder) -> int:
-        return self.rules.max_batch_bytes - HEADER_SIZE if builder.codec == NONE else _LARGEST_BLOCK
+    def _room(self, codec: int) -> int:
+        return self.rules.max_batch_bytes - HEADER_SIZE if codec == NONE else _LARGEST_BLOCK
 
     def _joins(self, batch: Batch) -> bool:
         """Whether the batch can be merged with what comes right before it; if so, a builder is ready for it."""
@@ -145,7 +150,7 @@ class _Preparation:
             builder is not None
             and builder.codec == self._codec_for(batch)
             and builder.source_bytes + batch.size <= self.target
-            and len(builder.parts) + batch.record_count <= MAX_RECORDS
+            and builder.count + batch.record_count <= MAX_RECORDS
         )
 
     def _take(self, batch: Batch, position: int) -> None:
@@ -154,22 +159,22 @@ class _Preparation:
             check_crc(self.records, batch)
         builder = self.builder
         assert builder is not None
-        before = len(builder.parts)
-        room = self._room(builder)
+        before = builder.mark
+        room = self._room(builder.codec)
         try:
             if batch.magic < 2:
                 for offset, timestamp, body in legacy_records(self.records, batch):
                     if offset >= position:
-                        full = builder.size + len(body) + LARGEST_GROWTH > room or len(builder.parts) >= MAX_RECORDS
-                        if full and builder.parts:
-                            builder, before = self._next_builder(builder), 0
+                        full = builder.size + len(body) + LARGEST_GROWTH > room or builder.count >= MAX_RECORDS
+                        if full and builder.count:
+                            builder, before = self._next_builder(builder), _EMPTY
                         builder.add(offset, timestamp, body)
                 builder.next_offset = batch.last_offset + 1
             else:
                 block = records_block(self.records, batch)
                 at, taken = take_records(builder, block, batch, 0, 0, position=position, room=room)
                 while taken < batch.record_count:
-                    builder, before = self._next_builder(builder), 0
+                    builder, before = self._next_builder(builder), _EMPTY
                     at, taken = take_records(builder, block, batch, at, taken, position=position, room=room)
         except CorruptBatchError:
             builder.drop_from(before)
@@ -189,11 +194,33 @@ class _Preparation:
             builder,
             self.records,
             batch,
-            room=min(self.target - builder.source_bytes, self._room(builder) - builder.size),
+            room=min(self.target - builder.source_bytes, self._room(builder.codec) - builder.size),
             largest=rules.small(batch.codec),
             most=rules.merge_records,
             transactional=transactional,
         )
+
+    def _take_many(self, batch: Batch, *, transactional: bool) -> int:
+        """Take the batch and the small ones behind it, if they are many; return where the next one begins, or 0."""
+        if not self._joins(batch):
+            self._flush()
+        codec = self._codec_for(batch)
+        blocks = self.many.blocks(batch, self.builder, self._room(codec), transactional=transactional)
+        at = batch.start
+        for number, block in enumerate(blocks):
+            if number:
+                self._flush()
+            if self.builder is None and block.batches == 1:
+                self.lone = read_batch(self.records, at)
+            else:
+                if self.builder is None:
+                    self.builder, self.road = BatchBuilder(codec), "merged"
+                self.builder.extend(block.data, block.count, block.base, block.newest, block.runs)
+                self.builder.source_bytes += block.source_bytes
+                self.builder.next_offset = block.next_offset
+            at += block.source_bytes
+            self.position = block.next_offset
+        return at if blocks else 0
 
     def _flush(self) -> None:
         lone, self.lone = self.lone, None

@@ -10,6 +10,7 @@ from twinlog.model.types import SourceOffset
 from twinlog.record.batch import Batch, read_batch
 from twinlog.record.builder import BatchBuilder
 from twinlog.record.records import records_block
+from twinlog.record.varint import read_varint
 from twinlog.write.appends import ADDED, Append, CopyRules, OversizedRecord
 from twinlog.write.merge import take_records
 
@@ -54,7 +55,7 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
 
 def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
     """The batch in pieces that are not above `rules.max_batch_bytes`, or are one record."""
-    if builder.parts:
+    if builder.count:
         spans = builder.spans()
         past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
         yield from _cut(builder, rules, spans[0][0], past)
@@ -63,7 +64,7 @@ def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
 def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, past: SourceOffset) -> Iterator[Append]:
     """The same; `first_source` is the source offset of the first record, or of that which it was added to, and `past`
     the position once all of it is acknowledged."""
-    count = len(builder.parts)
+    count = builder.count
     data = builder.build(rules.codec_level)
     spans = builder.spans()
     if len(data) <= rules.max_batch_bytes or count == 1:
@@ -71,7 +72,7 @@ def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, pa
         return
     block = b"".join(builder.parts)
     middle = count // 2
-    at = sum(map(len, builder.parts[:middle]))
+    at = _skip(block, middle)
     first = _part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle)
     second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
     owner, next_source = _owner(first.spans(), first_source), second.spans()[0][0]
@@ -84,6 +85,15 @@ def _owner(spans: tuple[tuple[SourceOffset, int], ...], first_source: SourceOffs
     """The source offset of the last record, or of that which it was added to."""
     own = [SourceOffset(offset + count - 1) for offset, count in spans if offset != ADDED]
     return own[-1] if own else first_source
+
+
+def _skip(block: bytes, records: int) -> int:
+    """Where the records behind the first ones begin."""
+    at = 0
+    for _ in range(records):
+        size, at = read_varint(block, at)
+        at += size
+    return at
 
 
 def _part(
