@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,45 @@ def test_what_cannot_be_written_is_said(spark: SparkSession, target: KafkaCluste
     # Smaller ones together are not too large.
     write(spark.range(100).selectExpr("repeat('x', 1000) AS value"), topic=topic_name)
     assert len(consume(target, topic_name)) == 100
+
+
+def recipe(title: str) -> list[str]:
+    """The code below a heading of the page."""
+    page = (Path(__file__).parents[2] / "docs/dataframes.md").read_text(encoding="utf-8")
+    (section,) = [part for part in page.split("\n## ") if part.startswith(title)]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+def test_the_recipe_of_an_archive_brings_every_record_back(
+    spark: SparkSession, target: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, restored = create_topic(target, new_name("orders"), 2), create_topic(target, new_name("restored"), 2)
+    filled(target, topic)
+    produce(target, topic, numbered(50, headers=True), partition=1)
+    archive, restore = recipe("An archive in Parquet")
+
+    def run(code: str) -> None:
+        for written, here in (
+            ("orders-restored", restored),
+            ('"subscribe", "orders"', f'"subscribe", "{topic}"'),
+            ("east-1:9092", target.bootstrap),
+            ("west-1:9092", target.bootstrap),
+            ("/archive/", f"{tmp_path}/"),
+        ):
+            code = code.replace(written, here)
+        exec(code, {"spark": spark})
+
+    run(archive)
+    produce(target, topic, numbered(20, start=50), partition=1)
+    run(archive)
+    run(restore)
+    found = consume(target, restored)
+    given = consume(target, topic)
+    assert [(one.partition, one.offset, *one.content) for one in found] == [
+        (one.partition, one.offset, *one.content) for one in given
+    ]
+    assert {len(one.headers) for one in given} > {0}
+    assert len({one.timestamp for one in given}) > 100
 
 
 def run_stream(spark: SparkSession, df: DataFrame, target: KafkaCluster, topic: str, checkpoint: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,10 @@ __all__ = ["NO_TIMESTAMP_TYPE", "RowRules", "Rows", "decode"]
 
 MOST_BYTES = 32 << 20
 """Bytes of records, decompressed, from which on the next batch begins another Arrow record batch."""
+
+MOST_TOGETHER = 2**31 - 1
+"""Bytes of records beyond which their places do not fit into the 32 bits of Arrow's bounds: one batch of zeros can have
+more, decompressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,8 @@ class _Decoding:
             begins = [batch.start + HEADER_SIZE for batch in batches]
             ends = [batch.end for batch in batches]
         try:
+            if len(data) > MOST_TOGETHER:
+                raise UnusualError("more bytes than places")
             array = np.frombuffer(data, dtype=np.uint8)
             fields = read_fields(array, find_starts(data, array, begins, ends, counts))
             self._add_fields(data, array, fields, batches, counts)
@@ -205,8 +211,10 @@ class _Decoding:
     def _add(self, records: list[tuple[int, int, int, Any, Any, Any]]) -> None:
         """Add records that were decoded one by one."""
         inside = [record for record in records if self.first <= record[0] < self.end]
-        if not inside:
-            return
+        for some in _in_portions(inside):
+            self._add_portion(some)
+
+    def _add_portion(self, inside: list[tuple[int, int, int, Any, Any, Any]]) -> None:
         offsets, timestamps, kinds, keys, values, headers = zip(*inside, strict=True)
         try:
             times = microseconds(np.asarray(timestamps, dtype=np.int64))
@@ -234,6 +242,21 @@ class _Decoding:
             f"{self.partition}: a record between the offsets {self.first} and {self.end} has a timestamp that does not "
             "fit into Spark's microseconds; choose other offsets with startingOffsets and endingOffsets"
         )
+
+
+def _in_portions(
+    records: list[tuple[int, int, int, Any, Any, Any]],
+) -> Iterator[list[tuple[int, int, int, Any, Any, Any]]]:
+    """Records, in order, in lists of `MOST_BYTES` of keys and values, and one record more."""
+    portion, size = [], 0
+    for record in records:
+        portion.append(record)
+        size += len(record[3] or b"") + len(record[4] or b"")
+        if size >= MOST_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
 
 
 def _per_record(values: list[int], counts: list[int]) -> Longs:

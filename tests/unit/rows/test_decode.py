@@ -108,3 +108,15 @@ def test_the_columns_are_those_of_sparks_own_source() -> None:
         *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
     ]
     assert [field.name for field in schema(headers=False)][-1] == "timestampType"
+
+
+def test_more_bytes_than_arrow_has_places_for_come_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of zeros may be 1 MB on the wire and 2 GB here; the bounds are lowered, so that a small one is as one."""
+    monkeypatch.setattr(module, "MOST_TOGETHER", 999)
+    monkeypatch.setattr(module, "MOST_BYTES", 250)
+    log = SourceLog()
+    log.batch([New(NOW, bytes(100)) for _ in range(10)], codec="zstd")
+    found = decode(log.fetch(), WHERE, 0, END, RowRules(headers=True))
+    assert [batch.num_rows for batch in found.batches] == [3, 3, 3, 1]
+    assert values(found) == [bytes(100)] * 10
+    assert found.position == 10
