@@ -52,9 +52,16 @@ class CopyFigures:
 
 
 def measure_copy(
-    item: CopyItem, setup: Setup, source: KafkaCluster, target: KafkaCluster, work: Path, say: Callable[[str], None]
+    item: CopyItem,
+    setup: Setup,
+    source: KafkaCluster,
+    target: KafkaCluster,
+    work: Path,
+    say: Callable[[str], None],
+    then: Callable[[], None] = lambda: None,
 ) -> CopyFigures:
-    """Run a system on a filled topic until the remote topic is complete, check the copy, clear the target."""
+    """Run a system on a filled topic until the remote topic is complete, check the copy, do what comes `then`, and
+    clear the target."""
     # What was written before must not be written back to disk now.
     os.sync()
     wait_calm()
@@ -91,6 +98,7 @@ def measure_copy(
     finally:
         watch.close()
     check_copy(item, setup, source, target)
+    then()
     clear(target)
     taken = end - begin
     figures = CopyFigures(

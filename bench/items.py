@@ -149,7 +149,21 @@ class MetricsItem:
         return replace(self, copy=self.copy.scaled(scale))
 
 
-Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem
+@dataclass(frozen=True, slots=True)
+class VerifyItem:
+    """A topic that twinlog copies and then compares with its copy, `rounds` times; bounds are for the ratio of both."""
+
+    name: str
+    title: str
+    copy: CopyItem
+    rounds: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> VerifyItem:
+        return replace(self, copy=self.copy.scaled(scale))
+
+
+Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem | VerifyItem
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -268,6 +282,14 @@ METRICS = MetricsItem(
     wanted={"records_ratio": Wanted(at_least=0.98), "cpu_ratio": Wanted(at_most=1.02)},
 )
 
+VERIFY = VerifyItem(
+    name="verify",
+    title="json-1k three times over, copied and compared with its copy",
+    copy=replace(COPIES[0], name="verified-json-1k", records=3_000_000, wanted={}),
+    rounds=3,
+    wanted={"verify_ratio": Wanted(at_least=0.5)},
+)
+
 NAMES = (
     START.name,
     *(item.name for item in (*COPIES, *DISTANCE)),
@@ -276,6 +298,7 @@ NAMES = (
     DRIVER.name,
     CONNECT.name,
     METRICS.name,
+    VERIFY.name,
 )
 
 
@@ -284,4 +307,5 @@ def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     copies = (item.scaled(scale) for item in (*COPIES, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
+    items += [VERIFY.scaled(scale)]
     return [item for item in items if not names or item.name in names]

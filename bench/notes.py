@@ -58,6 +58,9 @@ connection that it keeps, after ten seconds that do not count; the clients are o
 
 What metrics cost (`metrics`) is the ratio of copies with a listener that is scraped every second to copies of the \
 same topic without one, by turns in one run, of medians; CPU is that of all processes of twinlog, without the scraper.
+
+Copies are compared with their sources (`verify`) by `twinlog verify` on the machine's own cores, right after each \
+copy, while nothing else runs; its rate counts from the first task on, without the start of Spark.
 """
     found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in text.strip().split("\n\n")]
     if repeat > 1:

@@ -87,6 +87,11 @@ _SHOWN = {
     "cpu_s_scraped": ("  scraped every second", "{:.2f}"),
     "cpu_ratio": ("  ratio", "{:.3f}"),
     "scrape_ms": ("a scrape, ms", "{:.1f}"),
+    "records_per_s_copied": ("records/s copied", "{:,.0f}"),
+    "records_per_s_verified": ("  compared with their copies", "{:,.0f}"),
+    "verify_ratio": ("  ratio", "{:.2f}"),
+    "verify_cpu_s": ("CPU s of a comparison, start of Spark included", "{:.2f}"),
+    "verify_whole_s": ("  s, likewise", "{:.1f}"),
     "idle_connections": ("connections while idle", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""

@@ -25,6 +25,7 @@ from bench.items import (
     LatencyItem,
     MetricsItem,
     ScaleItem,
+    VerifyItem,
 )
 from bench.latency import LatencyFigures, measure_latency
 from bench.limit import LimitFigures, measure_limit
@@ -36,6 +37,7 @@ from bench.report import Document
 from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
 from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, prepare_twinlog
+from bench.verify import measure_verify
 from harness.cluster import KafkaCluster
 from harness.relay import Distance
 from harness.topics import delete_topic
@@ -79,7 +81,7 @@ def say(text: str) -> None:
 def run(items: list[Item], options: Options) -> Document:
     """Measure everything; returns what came out. Everything started is gone when this returns or raises."""
     prepare_twinlog(say)
-    copies = [*items, *(item.copy for item in items if isinstance(item, MetricsItem))]
+    copies = [*items, *(item.copy for item in items if isinstance(item, MetricsItem | VerifyItem))]
     largest = max((item.payload_bytes for item in copies if isinstance(item, CopyItem)), default=0)
     # The source's topic, one copy, and what the broker has not removed yet of the copy before.
     require_disk(options.work_dir, 3 * largest + SPARE_BYTES)
@@ -96,6 +98,7 @@ def run(items: list[Item], options: Options) -> Document:
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
         document["items"] += [_metrics(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
+        document["items"] += [_verify(item, work / item.name) for item in items if isinstance(item, VerifyItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
 
@@ -327,6 +330,16 @@ def _metrics(item: MetricsItem, work: Path) -> dict[str, object]:
         fill(source, item.copy.name, item.copy, work)
         _warm(item.copy, source, target, work)
         figures, runs = measure_metrics(item, source, target, work, lambda way: _talk(f"{item.name}, {way}"))
+    lines = alone(asdict(figures), item.wanted)
+    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
+
+
+def _verify(item: VerifyItem, work: Path) -> dict[str, object]:
+    with _clusters(work) as (source, target):
+        say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
+        fill(source, item.copy.name, item.copy, work)
+        _warm(item.copy, source, target, work)
+        figures, runs = measure_verify(item, source, target, work, lambda what: _talk(f"{item.name}, {what}"))
     lines = alone(asdict(figures), item.wanted)
     return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench import front, report
 from bench.copying import CopyFigures
-from bench.items import CONNECT, COPIES, DISTANCE, DRIVER, LATENCY, METRICS, NAMES, SCALE, START, Wanted, chosen
+from bench.items import CONNECT, COPIES, DISTANCE, DRIVER, LATENCY, METRICS, NAMES, SCALE, START, VERIFY, Wanted, chosen
 from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
@@ -29,7 +29,17 @@ def test_documents_are_json_of_one_size(size: int) -> None:
 
 def test_items_are_chosen_by_name_and_scaled() -> None:
     assert [item.name for item in chosen([], 1, 300)] == list(NAMES)
-    assert chosen([], 1, LATENCY.seconds) == [START, *COPIES, *DISTANCE, LATENCY, SCALE, DRIVER, CONNECT, METRICS]
+    assert chosen([], 1, LATENCY.seconds) == [
+        START,
+        *COPIES,
+        *DISTANCE,
+        LATENCY,
+        SCALE,
+        DRIVER,
+        CONNECT,
+        METRICS,
+        VERIFY,
+    ]
     (item,) = chosen(["lz4-100"], 0.5, 300)
     assert item == COPIES[1].scaled(0.5)
     assert COPIES[1].scaled(0.5).records == COPIES[1].records / 2

@@ -28,6 +28,7 @@ OUTERMOST = {
     "cli/": "is a program's beginning",
     "rows/task.py": "makes the loop of a task that reads rows",
     "verify/task.py": "makes the loop of a task that compares",
+    "replay/task.py": "makes the loop of a task that replays",
     "spark/topic_source.py": "is called in processes of Spark's",
     "driver/class_archive.py": "is a program of its own",
 }

@@ -15,6 +15,7 @@ from twinlog.cli.diff import diff
 from twinlog.cli.groups import groups
 from twinlog.cli.launcher import launcher
 from twinlog.cli.plan import plan
+from twinlog.cli.replay import replay
 from twinlog.cli.run import run
 from twinlog.cli.status import status
 from twinlog.cli.switchover import switchback, switchover
@@ -40,6 +41,7 @@ app.command()(diff)
 app.command()(convert)
 app.command()(translate)
 app.command()(verify)
+app.command()(replay)
 app.command()(status)
 app.command()(groups)
 app.command()(switchover)

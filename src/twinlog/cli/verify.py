@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,23 +13,19 @@ from twinlog.cli import moment, signals
 from twinlog.cli.command_log import log_warnings
 from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.cli.foreground import print_problems
 from twinlog.cli.secrets_option import Secrets
+from twinlog.cli.spark_batch import TROUBLE, WRONG, Stop, run_in_spark
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.cli.wrong_file import ends_if_wrong
-from twinlog.clock import SYSTEM
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.frames.verification import VerifyOptions, VerifyPlan
     from twinlog.settings.flow import FlowSettings
-    from twinlog.spark.session import SparkEngine
     from twinlog.verify.model import Verdict
 
-TROUBLE, WRONG, DIFFERENT = 1, 2, 4
-"""Exit codes: something could not be compared; the file or the command line is wrong; records differ."""
-
-STOP_S = 10.0
+DIFFERENT = 4
+"""The exit code when records differ."""
 
 
 def verify(
@@ -95,7 +88,7 @@ def verify(
         known = read_flows(file, connectors or [], secrets)
     flows = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
     log_warnings()
-    stop = _Stop()
+    stop = Stop()
     signals.call(stop)
 
     from twinlog.cli.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
@@ -103,19 +96,10 @@ def verify(
 
     named = tuple(part.strip() for part in (topics or "").split(",") if part.strip())
     options = VerifyOptions(named, since_ms, until_ms, every_record, ignore_foreign)
-    began = SYSTEM.monotonic()
     try:
-        found = _compare(flows, options, spark_master, settings, stop)
-    except ConfigError as error:
-        print_problems(error)
-        raise typer.Exit(WRONG) from None
+        found, seconds = _compare(flows, options, spark_master, settings, stop)
     except TwinlogError as error:
-        if stop.number is not None:
-            typer.echo(f"twinlog: ended by {stop.number.name}", err=True)
-            raise typer.Exit(signals.exit_code(stop.number)) from None
-        typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(TROUBLE) from None
-    seconds = SYSTEM.monotonic() - began
+        stop.end_command(error)
     if as_json:
         typer.echo(json.dumps(_as_json(found, seconds), indent=2))
     else:
@@ -126,62 +110,32 @@ def verify(
         raise typer.Exit(TROUBLE)
 
 
-class _Stop:
-    """What a signal does: until Spark starts it ends the process, afterwards Spark ends, and then the command."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._engine: SparkEngine | None = None
-        self.number: signal.Signals | None = None
-
-    def __call__(self, number: signal.Signals) -> None:
-        with self._lock:
-            self.number = self.number or number
-            if self._engine is not None:
-                self._engine.interrupt()
-                return
-        from twinlog.cli.foreground import end_process  # noqa: PLC0415
-
-        typer.echo(f"twinlog: ended by {number.name}", err=True)
-        end_process(signals.exit_code(number))
-
-    def begin(self, engine: SparkEngine) -> None:
-        """From now on Spark has to end first."""
-        with self._lock:
-            self._engine = engine
-
-
 def _compare(
     flows: Sequence[FlowSettings],
     options: VerifyOptions,
     master: str | None,
     conf: dict[str, str],
-    stop: _Stop,
-) -> list[Verdict]:
+    stop: Stop,
+) -> tuple[list[Verdict], float]:
+    """A row of each partition, and how many seconds the comparison took."""
     plans = _plans(flows, options)
-    if not any(part.sections for plan in plans for part in plan.parts):
+    parts = [part for plan in plans for part in plan.parts]
+    if not any(part.sections for part in parts):
         # Nothing to read, so Spark need not start.
         from twinlog.verify.model import Verdict  # noqa: PLC0415
 
-        return _sorted([Verdict.of(part).without_sections() for plan in plans for part in plan.parts])
-    from twinlog.cli.verify_progress import VerifyProgress  # noqa: PLC0415
-    from twinlog.spark.places import sweep_leftovers  # noqa: PLC0415
-    from twinlog.spark.refusals import MASTER  # noqa: PLC0415
-    from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
+        return _sorted([Verdict.of(part).without_sections() for part in parts]), 0.0
     from twinlog.spark.verify_job import run_verification  # noqa: PLC0415
-    from twinlog.verify.progress import ProgressServer  # noqa: PLC0415
 
-    sweep_leftovers(conf)
-    given = dict.fromkeys(conf, "--conf") | ({} if master is None else {MASTER: "--master"})
-    engine = SparkEngine(master or local_master(os.cpu_count() or 1), conf, given=given)
-    stop.begin(engine)
-    try:
-        engine.start()
-        engine.wait_for_slot(STOP_S, threading.Event())
-        with ProgressServer(engine.host) as server, VerifyProgress(plans, lambda: server.done):
-            return _sorted(run_verification(engine, plans, server.address))
-    finally:
-        engine.stop(STOP_S)
+    found, seconds = run_in_spark(
+        lambda engine, address: run_verification(engine, plans, address),
+        master,
+        conf,
+        stop,
+        doing=f"comparing {len(parts)} partitions",
+        offsets=sum(part.offsets for part in parts),
+    )
+    return _sorted(found), seconds
 
 
 def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> list[VerifyPlan]:
@@ -206,6 +160,6 @@ def _as_json(found: Sequence[Verdict], seconds: float) -> dict[str, object]:
         "records": sum(one.records for one in found),
         "bytes": sum(one.bytes for one in found),
         "differences": sum(one.differences for one in found),
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds, 3),
         "partitions": [one.as_json() for one in found],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from twinlog.errors import ClusterError, OptionError
 from twinlog.flows.filters import matches
 from twinlog.flows.patterns import spelled_out
 from twinlog.flows.topology import topology_of
+from twinlog.frames.shares import deal
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -57,14 +57,8 @@ class VerifyPlan:
     parts: tuple[PartitionToVerify, ...]
 
     def shares(self, most: int) -> list[VerifyPlan]:
-        """At most so many parts of about the same size; thousands of small partitions need no task each."""
-        loads: list[tuple[int, int, list[PartitionToVerify]]] = [(0, number, []) for number in range(max(1, most))]
-        for part in sorted(self.parts, key=lambda one: -one.offsets):
-            load, number, share = heapq.heappop(loads)
-            share.append(part)
-            heapq.heappush(loads, (load + part.offsets + 1, number, share))
-        shares = [share for _, _, share in sorted(loads, key=lambda one: -one[0]) if share]
-        return [replace(self, parts=tuple(share)) for share in shares]
+        """At most so many plans of about the same size."""
+        return [replace(self, parts=parts) for parts in deal(self.parts, most)]
 
 
 class VerifyPlanner:
@@ -116,7 +110,7 @@ class VerifyPlanner:
         copies = self._target.topics()
         self._told(settings.source, "topics", len(chosen), len(chosen))
         pairs = [(topic, topology.remote_name(topic.name)) for topic in chosen]
-        if changes_records(settings):
+        if settings.transform is not None:
             sentence = TRANSFORMED.format(settings.name)
             for topic, remote in pairs:
                 for number in range(topic.partitions):
@@ -272,8 +266,3 @@ def _is_of(position: Position, topic: Topic, copy: Topic) -> bool:
             position.remote_topic_id is None or copy.topic_id is None or position.remote_topic_id == str(copy.topic_id)
         )
     )
-
-
-def changes_records(settings: FlowSettings) -> bool:
-    """Whether a flow changes records on their way."""
-    return bool(getattr(settings, "transform", None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,7 @@ class _Fetched:
     records: memoryview
     batches: deque[Batch]
     past: int
+    aborted: Sequence[tuple[int, int]]
 
 
 class ClusterLogs:
@@ -173,7 +174,19 @@ class LogReader:
         self._rows = decode_bodies(fetched.records, chosen, self.position, self.end)
         self._rows_past = max(past, self.position + 1)
 
-    # Fetching.
+    # Fetches.
+
+    def raw(self) -> tuple[memoryview, Sequence[tuple[int, int]], int] | None:
+        """The next fetch as it came, writable, with its aborted transactions and the offset behind it; None at the end.
+
+        Whoever calls this calls none of the others.
+        """
+        while self.position < self.end:
+            fetched = self._read()
+            if fetched is not None:
+                self.position = fetched.past
+                return fetched.records, fetched.aborted, fetched.past
+        return None
 
     def _current(self, limit: int) -> _Fetched | None:
         """The fetch whose first batch is the next one; None where there is none below `limit`."""
@@ -263,7 +276,7 @@ class LogReader:
                 batches.append(batch)
         if past < self.end and past > self.position:
             self._next = past, self._logs.loop.spawn(self._ahead, past)
-        return _Fetched(answer.records, batches, past)
+        return _Fetched(answer.records, batches, past, answer.aborted or ())
 
     async def _ahead(self, position: int) -> PartitionResponse | None:
         """The fetch behind the one that is being compared; trouble is for the next try to report."""

@@ -1,27 +1,26 @@
-"""Shows on a terminal how far a verification is, and how long it still takes."""
+"""Shows on a terminal how far a batch job is, and how long it still takes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from twinlog.clock import SYSTEM
-from twinlog.frames.verification import VerifyPlan
 
 EVERY_S = 0.3
 console = Console(stderr=True)
 
 
-class VerifyProgress:
-    """A bar with the time that is left; nothing where no terminal is. `done()` is how many offsets were compared."""
+class BatchProgress:
+    """A bar with the time that is left; nothing where no terminal is. `done()` is how many of `total` offsets are."""
 
-    def __init__(self, plans: Sequence[VerifyPlan], done: Callable[[], int]) -> None:
-        self._total = sum(part.offsets for plan in plans for part in plan.parts)
-        self._partitions = sum(len(plan.parts) for plan in plans)
+    def __init__(self, doing: str, total: int, done: Callable[[], int]) -> None:
+        self._doing = doing
+        self._total = total
         self._done = done
         self._over = threading.Event()
         self._bars = Progress(
@@ -35,7 +34,7 @@ class VerifyProgress:
         )
         self._thread = threading.Thread(target=self._run, name="display", daemon=True)
 
-    def __enter__(self) -> VerifyProgress:
+    def __enter__(self) -> BatchProgress:
         self._bars.start()
         self._thread.start()
         return self
@@ -48,6 +47,6 @@ class VerifyProgress:
         self._bars.stop()
 
     def _run(self) -> None:
-        task = self._bars.add_task(f"comparing {self._partitions} partitions", total=max(1, self._total))
+        task = self._bars.add_task(self._doing, total=max(1, self._total))
         while not SYSTEM.wait(self._over, EVERY_S):
             self._bars.update(task, completed=min(self._done(), self._total))

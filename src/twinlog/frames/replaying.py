@@ -1,0 +1,258 @@
+"""Plans a replay: which source offsets go into which topics of the target, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.flows.filters import matches
+from twinlog.flows.patterns import spelled_out
+from twinlog.flows.topology import Topology, topology_of
+from twinlog.frames.shares import deal
+from twinlog.inventory.contents import Log
+from twinlog.inventory.reader import logs_of
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.mirror.create import create_topics
+from twinlog.model.topics import ConfigEntry, NewTopic, Topic
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.replay.model import PartitionToReplay, ReplayRules
+from twinlog.settings.flow import FlowSettings
+
+CONNECT_S = 15.0
+INTO = "{remote}.replay"
+"""No flow copies to such a topic, unless its source has a topic of that name."""
+
+KEPT = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "CreateTime",
+}
+"""What is replayed stays until somebody deletes it, however old its records are."""
+
+_LIMIT = "max.message.bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log."""
+
+    kind: Literal["offset", "timestamp", "earliest", "latest"]
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """Topics of the source by Java expressions, from a bound to below another one, of all `partitions` or of these.
+
+    `into` names the topics on the target, with {topic} and {remote} for the names of the source topic and of its copy.
+    """
+
+    topics: tuple[str, ...]
+    start: Bound
+    end: Bound
+    partitions: frozenset[int] = frozenset()
+    into: str = INTO
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What is copied; `create` are the topics that the target lacks. `there` has how much each existing one holds."""
+
+    rules: ReplayRules
+    parts: tuple[PartitionToReplay, ...]
+    create: tuple[NewTopic, ...]
+    there: Mapping[TopicPartition, Log]
+
+    def shares(self, most: int) -> list[tuple[PartitionToReplay, ...]]:
+        """At most so many shares of about the same size."""
+        return deal(self.parts, most)
+
+
+class ReplayPlanner:
+    """Asks both clusters of a flow; use it as a context manager. Raises ClusterError, RefusedError and OptionError.
+
+    `others` are the flows of the same file, whose remote topics are not replayed into either.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        options: ReplayOptions,
+        others: Sequence[FlowSettings] = (),
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._others = others
+        self._source = connect(settings.source, settings.source_admin.client)
+        self._target = connect(settings.target, settings.target_admin.client)
+
+    def __enter__(self) -> ReplayPlanner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+        self._target.close()
+
+    def plan(self) -> ReplayPlan:
+        """What would be copied now; changes nothing."""
+        settings, options = self._settings, self._options
+        self._source.connect(CONNECT_S)
+        self._target.connect(CONNECT_S)
+        topology = topology_of(settings)
+        topics = self._source.topics()
+        chosen = self._chosen(topology, topics)
+        into = self._named(topology, topics, chosen)
+        there = self._target.topics()
+        limits = self._limits(chosen, into, there)
+        parts = [
+            TopicPartition(topic.name, number)
+            for topic in chosen
+            for number in range(topic.partitions)
+            if not options.partitions or number in options.partitions
+        ]
+        if not parts:
+            raise OptionError(f"the topics have no partition {', '.join(map(str, sorted(options.partitions)))}")
+        committed = settings.consumer.isolation_level == "read_committed"
+        logs = logs_of(self._source, parts, committed=committed)
+        lacking = sorted(set(parts) - logs.keys())
+        if lacking:
+            raise ClusterError(f"cluster {settings.source}: {lacking[0]} has no leader")
+        starts, ends = self._offsets(options.start, logs, "--from"), self._offsets(options.end, logs, "--to")
+        found = [
+            PartitionToReplay(
+                part,
+                TopicPartition(into[part.topic], part.partition),
+                starts[part],
+                max(starts[part], min(ends[part], logs[part].end)),
+                limits[into[part.topic]],
+                topics[part.topic].topic_id,
+            )
+            for part in parts
+        ]
+        existing = [one.into for one in found if one.into.topic in there]
+        return ReplayPlan(
+            ReplayRules(settings),
+            tuple(one for one in found if one.offsets),
+            tuple(
+                NewTopic(
+                    into[topic.name],
+                    topic.partitions,
+                    settings.replication_factor,
+                    KEPT | {_LIMIT: str(limits[into[topic.name]])},
+                )
+                for topic in chosen
+                if into[topic.name] not in there
+            ),
+            logs_of(self._target, existing),
+        )
+
+    def create(self, plan: ReplayPlan) -> None:
+        """Create the topics that the target lacks. Raises RefusedError."""
+        if not plan.create:
+            return
+        for name, refusal in create_topics(self._settings.name, self._target, plan.create).items():
+            raise RefusedError(f"cluster {self._settings.target}: topic {name} could not be created: {refusal.text}")
+
+    def _chosen(self, topology: Topology, topics: Mapping[TopicName, Topic]) -> list[Topic]:
+        wanted = self._options.topics
+        usable = {name: topic for name, topic in topics.items() if not _is_internal(topology, name)}
+        found = [usable[name] for name in sorted(usable) if matches(wanted, name)]
+        lacking = sorted(name for name in spelled_out(wanted) if name not in usable)
+        if lacking or not found:
+            what = ", ".join(lacking) or ", ".join(wanted)
+            raise OptionError(f"cluster {self._settings.source} has no topic {what}, or it is an internal one")
+        return found
+
+    def _named(
+        self, topology: Topology, topics: Mapping[TopicName, Topic], chosen: Sequence[Topic]
+    ) -> dict[TopicName, TopicName]:
+        """The topic that each one goes into. Raises OptionError for names where a replay would do harm."""
+        settings = self._settings
+        copies = {topology.remote_name(topic.name): topic.name for topic in chosen}
+        copies |= {topology.remote_name(name): name for name in topics if topology.mirrors(name)}
+        written: dict[TopicName, TopicName] = {}
+        for topic in chosen:
+            try:
+                name = TopicName(self._options.into.format(topic=topic.name, remote=topology.remote_name(topic.name)))
+            except (KeyError, IndexError, ValueError):
+                raise OptionError("--into is a name in which {topic} and {remote} may stand") from None
+            if name in copies:
+                raise OptionError(
+                    f"{name} is the remote topic of {copies[name]}: its readers would get old records again, behind "
+                    f"newer ones, and {settings.name} takes them for somebody else's; choose another name (--into)"
+                )
+            owner = next((flow for flow in self._others if _writes(flow, settings, name)), None)
+            if owner is not None:
+                raise OptionError(f"{name} is a remote topic of flow {owner.name}; choose another name (--into)")
+            if _is_internal(topology, name):
+                raise OptionError(f"{name} is the name of an internal topic; choose another one (--into)")
+            if name in written.values():
+                raise OptionError(f"several topics would go into {name}; --into needs {{topic}} or {{remote}} in it")
+            written[topic.name] = name
+        return written
+
+    def _limits(
+        self, chosen: Sequence[Topic], into: Mapping[TopicName, TopicName], there: Mapping[TopicName, Topic]
+    ) -> dict[TopicName, int]:
+        """The largest batch of each topic that is replayed into. Raises OptionError for one that does not fit."""
+        configs = self._target.configs([name for name in into.values() if name in there])
+        sources = self._source.configs([topic.name for topic in chosen if into[topic.name] not in there])
+        found = {}
+        for topic in chosen:
+            name = into[topic.name]
+            own = _values(configs.get(name, ()) if name in there else sources.get(topic.name, ()))
+            found[name] = int(own.get(_LIMIT) or 1_048_588)
+            if name not in there:
+                continue
+            if there[name].partitions < topic.partitions:
+                raise OptionError(
+                    f"{name} has {there[name].partitions} partitions and {topic.name} has {topic.partitions}; choose "
+                    "another name (--into), or add partitions"
+                )
+            if own.get("message.timestamp.type") == "LogAppendTime" or "compact" in (own.get("cleanup.policy") or ""):
+                raise OptionError(
+                    f"{name} is compacted, or stamps records with the time of appending: it would not keep what "
+                    "is replayed; choose another name (--into)"
+                )
+        return found
+
+    def _offsets(self, bound: Bound, logs: Mapping[TopicPartition, Log], option: str) -> dict[TopicPartition, int]:
+        if bound.kind == "earliest":
+            return {part: one.start for part, one in logs.items()}
+        if bound.kind == "latest":
+            return {part: one.end for part, one in logs.items()}
+        if bound.kind == "offset":
+            for part, one in sorted(logs.items()):
+                if bound.value < one.start:
+                    raise OptionError(
+                        f"{option} {bound.value}: {part} begins at offset {one.start} by now (retention); begin there "
+                        "(earliest), or choose partitions (--partition)"
+                    )
+            return {part: min(bound.value, one.end) for part, one in logs.items()}
+
+        async def ask() -> Mapping[TopicPartition, int]:
+            return await self._source.client.list_offsets(logs, bound.value)
+
+        found = self._source.call(ask)
+        return {part: one.end if found.get(part, -1) < 0 else max(found[part], one.start) for part, one in logs.items()}
+
+
+def _is_internal(topology: Topology, name: TopicName) -> bool:
+    return topology.policy.is_internal(name) or name.startswith("__")
+
+
+def _writes(flow: FlowSettings, settings: FlowSettings, name: TopicName) -> bool:
+    """Whether another flow to the same cluster copies to this topic, by its name."""
+    if flow.target != settings.target or (flow.source, flow.target) == (settings.source, settings.target):
+        return False
+    topology = topology_of(flow)
+    upstream = topology.source_topic(name)
+    return upstream is not None and flow.policy != "identity" and topology.mirrors(upstream)
+
+
+def _values(entries: Sequence[ConfigEntry]) -> dict[str, str | None]:
+    return {one.name: one.value for one in entries}

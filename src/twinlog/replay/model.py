@@ -1,0 +1,65 @@
+"""What is replayed of a partition, and what came of it. Travels between the driver and tasks: plain values only."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionToReplay:
+    """The records with source offsets from `start` to below `end`, and where they go.
+
+    With a `problem` nothing is copied.
+    """
+
+    source: TopicPartition
+    into: TopicPartition
+    start: int
+    end: int
+    max_batch_bytes: int = 1_048_588
+    source_id: uuid.UUID | None = None
+    problem: str | None = None
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are to read; a measure of the work."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRules:
+    """How tasks reach both clusters, and for how long a partition may give or take nothing."""
+
+    flow: FlowSettings
+    patience_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A row: `found` records were there already, as an earlier replay left them; the others were appended."""
+
+    part: PartitionToReplay
+    found: int = 0
+    appended: int = 0
+    bytes: int = 0
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as a JSON object; the range ends behind its last offset."""
+        part = self.part
+        return {
+            "topic": part.source.topic,
+            "partition": part.source.partition,
+            "start": part.start,
+            "end": part.end,
+            "into": part.into.topic,
+            "found": self.found,
+            "appended": self.appended,
+            "bytes": self.bytes,
+            "problem": self.problem,
+        }
