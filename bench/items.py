@@ -35,7 +35,8 @@ class CopyItem:
 
     `record_bytes` is the size of a value; there are no keys. `batch_bytes` is the `batch.size` of the producer that
     fills the topic; 1 makes batches of one record. `wanted` is keyed by figure, see `bench.results`. `far` is the
-    cluster that is 80 ms away, there and back, with 4 MB on their way at most.
+    cluster that is 80 ms away, there and back, with 4 MB on their way at most. With `transform` both systems pass each
+    record through one that changes nothing, and twinlog copies the topic once more without.
     """
 
     name: str
@@ -47,6 +48,7 @@ class CopyItem:
     codec: Codec = "none"
     batch_bytes: int = 65_536
     far: Side | None = None
+    transform: bool = False
 
     def scaled(self, scale: float) -> CopyItem:
         return replace(self, records=max(1_000, round(self.records * scale)))
@@ -224,6 +226,19 @@ DISTANCE = tuple(
     for side in SIDES
 )
 
+TRANSFORMS = tuple(
+    replace(
+        COPIES[number],
+        name=name,
+        title=f"{COPIES[number].title}, through a transform that changes nothing",
+        wanted={"records_per_s": Wanted(at_least=2)},
+        transform=True,
+    )
+    for number, name in enumerate(("transform-1k", "transform-100"))
+)
+RAW_SHARE = Wanted(at_least=0.5)
+"""Of the records a second that twinlog copies without the transform."""
+
 START = CopyItem(
     name="start",
     title="from starting the process to the first record, 1,000 records of 100 B, 4 partitions",
@@ -292,7 +307,7 @@ VERIFY = VerifyItem(
 
 NAMES = (
     START.name,
-    *(item.name for item in (*COPIES, *DISTANCE)),
+    *(item.name for item in (*COPIES, *TRANSFORMS, *DISTANCE)),
     LATENCY.name,
     SCALE.name,
     DRIVER.name,
@@ -304,7 +319,7 @@ NAMES = (
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
-    copies = (item.scaled(scale) for item in (*COPIES, *DISTANCE))
+    copies = (item.scaled(scale) for item in (*COPIES, *TRANSFORMS, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
     items += [VERIFY.scaled(scale)]

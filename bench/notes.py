@@ -44,6 +44,10 @@ with `producer.linger.ms=0` instead of 5, which is Kafka's default.
 The brokers' own limit is what two processes reach that only send requests made beforehand: one fetches the topic and \
 drops it, the other appends the same bytes (small batches merged) to the target.
 
+With a transform (`transform-1k`, `transform-100`) MirrorMaker 2 has `RegexRouter` with an expression that no topic \
+matches, and twinlog a function that returns the batch; each record is decoded and encoded by both. twinlog copies the \
+same topic once more without, which stands in the column of MirrorMaker 2.
+
 With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for \
 every record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, \
 checkpoints and group offsets have their turn every 5 s in both.

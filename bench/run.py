@@ -16,6 +16,7 @@ from bench.copying import CopyFigures, measure_copy
 from bench.driver import make_topics, measure_driver
 from bench.items import (
     COPIES,
+    RAW_SHARE,
     START,
     START_ROUNDS,
     ConnectItem,
@@ -36,7 +37,7 @@ from bench.notes import notes
 from bench.report import Document
 from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
-from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, Setup, SystemName, prepare_twinlog
+from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, TRANSFORM, Setup, SystemName, prepare_twinlog
 from bench.verify import measure_verify
 from harness.cluster import KafkaCluster
 from harness.relay import Distance
@@ -206,7 +207,7 @@ def _copy(
         f"{item.name}: {shape.log_bytes / 1e6:,.0f} MB in the log, {shape.batch_records:,.1f} records and "
         f"{shape.batch_bytes:,.0f} bytes in a batch"
     )
-    runs: dict[SystemName, list[CopyFigures]] = {"mm2": [], "twinlog": []}
+    runs: dict[str, list[CopyFigures]] = {"mm2": [], "twinlog": [], **({"raw": []} if item.transform else {})}
     limits: list[LimitFigures] = []
     first: list[SystemName] = []
     _warm(item, source, target, work)
@@ -216,14 +217,21 @@ def _copy(
         first.append(order[0])
         for system in order:
             talk = _talk(f"{item.name}: {TITLES[system]}")
-            setup = Setup(system, item.name, far=item.far)
+            setup = Setup(system, item.name, TRANSFORM[system] if item.transform else {}, far=item.far)
             runs[system].append(measure_copy(item, setup, source, target, work, talk))
+        if item.transform:
+            talk = _talk(f"{item.name}: twinlog without the transform")
+            runs["raw"].append(measure_copy(item, Setup("twinlog", item.name), source, target, work, talk))
         os.sync()
         talk = _talk(f"{item.name}: the brokers alone")
         limits.append(measure_limit(item, item.name, source, target, talk))
     delete_topic(source, item.name)
     limit = medians(limits)
     lines = compare(medians(runs["mm2"]), medians(runs["twinlog"]), item.wanted, limit)
+    if item.transform:
+        raw, changed = (medians(runs[name])["records_per_s"] for name in ("raw", "twinlog"))
+        share = changed / raw
+        lines.insert(1, Line("raw_records_per_s", raw, changed, share, str(RAW_SHARE), RAW_SHARE.met(share)))
     return {
         **_facts(item),
         "log": asdict(shape),

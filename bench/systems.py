@@ -67,6 +67,18 @@ MM2_TUNING = {
 }
 """twinlog runs with its defaults."""
 
+TRANSFORM: Mapping[SystemName, Mapping[str, str]] = {
+    # Each looks at every record, and changes none.
+    "mm2": {
+        "{source}->{target}.transforms": "none",
+        "{source}->{target}.transforms.none.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "{source}->{target}.transforms.none.regex": "there is no such topic",
+        "{source}->{target}.transforms.none.replacement": "nowhere",
+    },
+    "twinlog": {"{source}->{target}.transform": "bench.unchanged:unchanged"},
+}
+ROOT = Path(__file__).parents[1]
+
 MM2_EAGER = {"{target}.producer.linger.ms": "0"}
 
 STOP_S = 20.0
@@ -132,7 +144,8 @@ class System:
             if setup.scraper is not None:
                 command += ["--metrics-listener", setup.scraper.listener]
             cache = {} if setup.prepared else {"TWINLOG_CACHE": str(home / "empty")}
-            self.process = Child("twinlog", command, home / "twinlog.log", cache)
+            # Where the transform is found, in tasks too.
+            self.process = Child("twinlog", command, home / "twinlog.log", {**cache, "PYTHONPATH": str(ROOT)})
         self.setup = setup
         self.process.start()
         self.started = time.monotonic()

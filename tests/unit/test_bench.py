@@ -9,7 +9,21 @@ import pytest
 
 from bench import front, report
 from bench.copying import CopyFigures
-from bench.items import CONNECT, COPIES, DISTANCE, DRIVER, LATENCY, METRICS, NAMES, SCALE, START, VERIFY, Wanted, chosen
+from bench.items import (
+    CONNECT,
+    COPIES,
+    DISTANCE,
+    DRIVER,
+    LATENCY,
+    METRICS,
+    NAMES,
+    SCALE,
+    START,
+    TRANSFORMS,
+    VERIFY,
+    Wanted,
+    chosen,
+)
 from bench.latency import percentile
 from bench.load import documents
 from bench.machine import require_disk
@@ -32,6 +46,7 @@ def test_items_are_chosen_by_name_and_scaled() -> None:
     assert chosen([], 1, LATENCY.seconds) == [
         START,
         *COPIES,
+        *TRANSFORMS,
         *DISTANCE,
         LATENCY,
         SCALE,

@@ -6,7 +6,7 @@ numpy writes the numbers between cells, and Arrow joins numbers and cells, recor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,9 +41,9 @@ def encode(
     keys, values = rows.column("key"), rows.column("value")
     headers = _headers(rows)
     times = _milliseconds(rows.column("timestamp"))
-    bounds = _lengths(keys) + _lengths(values) + LARGEST_NUMBERS
-    if headers is not None:
-        bounds = bounds + _lengths(headers)
+    key_sizes, value_sizes = _lengths(keys), _lengths(values)
+    header_sizes = None if headers is None else _lengths(headers)
+    bounds = key_sizes + value_sizes + (LARGEST_NUMBERS if header_sizes is None else header_sizes + LARGEST_NUMBERS)
     start = 0
     ends = np.cumsum(np.maximum(bounds, 0))
     while start < rows.num_rows:
@@ -61,35 +61,48 @@ def encode(
                 )
             end = start + 1
         count = end - start
-        chosen = None if headers is None else headers.slice(start, count)
-        block = _block(keys.slice(start, count), values.slice(start, count), times[start:end], chosen)
-        yield _batch(block, times[start:end], codec, level)
+        part = slice(start, end)
+        cells = _Cells(
+            *(keys.slice(start, count), key_sizes[part]),
+            *(values.slice(start, count), value_sizes[part]),
+            None if headers is None else headers.slice(start, count),
+            None if header_sizes is None else header_sizes[part],
+        )
+        yield _batch(_block(cells, times[part]), times[part], codec, level)
         start = end
 
 
-def _block(keys: Any, values: Any, times: Longs, headers: Any | None) -> bytes:
+class _Cells(NamedTuple):
+    """The cells of one batch and their sizes; no headers where no record has any."""
+
+    keys: Any
+    key_sizes: Longs
+    values: Any
+    value_sizes: Longs
+    headers: Any | None
+    header_sizes: Longs | None
+
+
+def _block(cells: _Cells, times: Longs) -> memoryview:
     """The records of one batch."""
     count = len(times)
-    key_sizes, value_sizes = _lengths(keys), _lengths(values)
-    fields = (times - times[0], np.arange(count, dtype=np.int64), key_sizes)
-    between = _varints(value_sizes)
-    tail = pa.repeat(pa.scalar(b"\0", pa.binary()), count) if headers is None else headers
-    inside = (
-        1
-        + sum(_varint_sizes(field) for field in fields)
-        + np.maximum(key_sizes, 0)
-        + _lengths(between)
-        + np.maximum(value_sizes, 0)
-        + _lengths(tail)
-    )
-    length = _varints(inside)
+    fields = [_varints(field) for field in (times - times[0], np.arange(count, dtype=np.int64), cells.key_sizes)]
+    between = _varints(cells.value_sizes)
+    tail = pa.repeat(pa.scalar(b"\0", pa.binary()), count) if cells.headers is None else cells.headers
+    inside = np.maximum(cells.key_sizes, 0) + np.maximum(cells.value_sizes, 0) + 1
+    for _, sizes in (*fields, between):
+        inside += sizes
+    inside += 1 if cells.header_sizes is None else cells.header_sizes
+    length, _ = _varints(inside)
     attributes = pa.repeat(pa.scalar(b"\0", pa.binary()), count)
-    return _joined([length, attributes, *map(_varints, fields), keys, between, values, tail])
+    numbers = [column for column, _ in fields]
+    return _joined([length, attributes, *numbers, cells.keys, between[0], cells.values, tail])
 
 
-def _batch(block: bytes, times: Longs, codec: int, level: int | None) -> bytearray:
-    batch = bytearray(HEADER_SIZE)
-    batch += compress(codec, block, level)
+def _batch(block: memoryview, times: Longs, codec: int, level: int | None) -> bytearray:
+    records = block if codec == NONE else compress(codec, bytes(block), level)
+    batch = bytearray(HEADER_SIZE + len(records))
+    batch[HEADER_SIZE:] = records
     HEADER.pack_into(
         batch,
         0,
@@ -110,11 +123,11 @@ def _headers(rows: Any) -> Any | None:
     entries = lists.flatten()
     names = entries.field("key").cast(pa.binary())
     contents = entries.field("value")
-    each = _join([_varints(_lengths(names)), names, _varints(_lengths(contents)), contents])
+    each = _join([_varints(_lengths(names))[0], names, _varints(_lengths(contents))[0], contents])
     bounds = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=bounds[1:])
     grouped = pa.Array.from_buffers(pa.list_(pa.binary()), len(counts), [None, pa.py_buffer(bounds)], children=[each])
-    return _join([_varints(counts), pc.binary_join(grouped, pa.scalar(b"", pa.binary()))])
+    return _join([_varints(counts)[0], pc.binary_join(grouped, pa.scalar(b"", pa.binary()))])
 
 
 def _milliseconds(column: Any) -> Longs:
@@ -150,18 +163,24 @@ def _varint_sizes(numbers: Longs) -> Longs:
     return sizes
 
 
-def _varints(numbers: Longs) -> Any:
-    """Each number as a binary cell."""
+def _varints(numbers: Longs) -> tuple[Any, Longs]:
+    """Each number as a binary cell, and how many bytes that has."""
     sizes, rest = _varint_sizes(numbers), _zigzag(numbers)
     bounds = np.zeros(len(numbers) + 1, dtype=np.int32)
     np.cumsum(sizes, out=bounds[1:])
-    data = np.empty(int(bounds[-1]), dtype=np.uint8)
-    at = bounds[:-1].astype(np.int64)
-    for byte in range(int(sizes.max(initial=0))):
-        has = np.flatnonzero(sizes > byte)
-        more = (sizes[has] > byte + 1).astype(np.uint8) << 7
-        data[at[has] + byte] = (rest[has] >> np.uint64(7 * byte) & np.uint64(127)).astype(np.uint8) | more
-    return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    longest = int(sizes.max(initial=0))
+    if longest == 1:
+        # As of nulls, and of numbers that are small and alike.
+        data = rest.astype(np.uint8)
+    else:
+        data = np.empty(int(bounds[-1]), dtype=np.uint8)
+        at = bounds[:-1].astype(np.int64)
+        for byte in range(longest):
+            has = np.flatnonzero(sizes > byte)
+            more = (sizes[has] > byte + 1).astype(np.uint8) << 7
+            data[at[has] + byte] = (rest[has] >> np.uint64(7 * byte) & np.uint64(127)).astype(np.uint8) | more
+    column = pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    return column, sizes
 
 
 def _join(columns: list[Any]) -> Any:
@@ -171,7 +190,9 @@ def _join(columns: list[Any]) -> Any:
     )
 
 
-def _joined(columns: list[Any]) -> bytes:
+def _joined(columns: list[Any]) -> memoryview:
     """All cells, row by row."""
     joined = _join(columns)
-    return bytes(joined.buffers()[2])[: pc.sum(pc.binary_length(joined)).as_py()]
+    _, bounds, data = joined.buffers()
+    ends = np.frombuffer(bounds, dtype=np.int32)
+    return memoryview(data)[int(ends[joined.offset]) : int(ends[joined.offset + len(joined)])]
