@@ -58,6 +58,8 @@ class Mirroring:
     ) -> None:
         self._config = config
         given = GivenSession(session, slots=slots)
+        self.session = given.own
+        """The session of the flows: `session.streams` has their queries, for a `StreamingQueryListener`."""
         options = RunOptions(SparkOptions(warm_up=False, listener=config.driver, given=given), until_caught_up)
         self._runner = Runner(config.flows, options, config.all_enabled)
         self._metrics: MetricsServer | None = None

@@ -39,6 +39,7 @@ import json, sys, time
 from pathlib import Path
 import twinlog
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 from twinlog.errors import EngineError
 
 file, settings, home = sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3])
@@ -52,8 +53,33 @@ def wait_for(word):
     while not (home / word).exists():
         time.sleep(0.1)
 
+class Listener(StreamingQueryListener):
+    rows = records = size = 0
+    rates = []
+    counted = []
+
+    def onQueryProgress(self, event):
+        progress = event.progress
+        copied = progress.observedMetrics.get("copied")
+        if progress.numInputRows and copied is None:
+            self.counted.append(progress.numInputRows)
+        elif progress.numInputRows:
+            self.rows += progress.numInputRows
+            self.records += copied.records
+            self.size += copied.bytes
+            self.rates.append(progress.processedRowsPerSecond)
+
+    def onQueryStarted(self, event): ...
+    def onQueryIdle(self, event): ...
+    def onQueryTerminated(self, event): ...
+
+listener = Listener()
 mirroring = twinlog.start(spark, file)
+mirroring.session.streams.addListener(listener)
 wait_for("copied")
+while not listener.rows:
+    time.sleep(0.1)
+say("progress", listener.rows, listener.records, listener.size > listener.records, min(listener.rates) > 0)
 mine = spark.readStream.format("rate").load().writeStream.format("noop").queryName("mine").start()
 (flow,) = mirroring.flows()
 say("beside", spark.range(1000).count(), [one.name for one in spark.streams.active], flow.name, flow.state)
@@ -61,8 +87,15 @@ mirroring.stop()
 figures = mirroring.flows()[0].figures
 say("stopped", mirroring.wait().value, figures.records, mine.isActive, spark.conf.get("spark.sql.adaptive.enabled"))
 
+spark.stop()
+spark = SparkSession.builder.config("spark.twinlog.rows", "records").getOrCreate()
 with twinlog.start(spark, file) as mirroring:
+    mirroring.session.streams.addListener(listener)
     wait_for("copied again")
+    while not listener.counted:
+        time.sleep(0.1)
+    say("counted", sum(listener.counted))
+    mirroring.session.streams.removeListener(listener)
     spark.stop()
     try:
         mirroring.wait(120)
@@ -155,7 +188,8 @@ def test_a_program_keeps_its_session(
     topic = topic_with_records(left, new_name)
     remote = f"left.{topic}"
     file, program = tmp_path / "mm2.properties", tmp_path / "program.py"
-    file.write_text("clusters = left, right\n" + flow_properties("left->right", left, right, {"topics": topic}))
+    flow = flow_properties("left->right", left, right, {"topics": topic})
+    file.write_text(f"clusters = left, right\ntwinlog.lease.seconds = 5\n{flow}")
     program.write_text(PROGRAM)
     words = [sys.executable, str(program), str(file), json.dumps(SETTINGS), str(tmp_path)]
     child = Child("program", words, tmp_path / "program.log")
@@ -176,12 +210,16 @@ def test_a_program_keeps_its_session(
     try:
         wait_until_copied(child, right, remote, RECORDS)
         (tmp_path / "copied").touch()
+        # A row is a range, of the only partition.
+        assert said("progress") == [1, RECORDS, True, True]
         # Its own queries are those of its session, and none of ours.
         assert said("beside") == [1000, ["mine"], "left->right", "running"]
         assert said("stopped") == ["stopped", RECORDS, True, "true"]
         produce(left, topic, numbered(RECORDS, start=RECORDS))
         wait_until_copied(child, right, remote, 2 * RECORDS)
         (tmp_path / "copied again").touch()
+        # A row for each record.
+        assert said("counted") == [RECORDS]
         ended, active = said("ended")
         assert "has been stopped, or its JVM has died: nothing is copied any more" in str(ended)
         assert active is False

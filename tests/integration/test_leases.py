@@ -116,7 +116,7 @@ def test_partitions_change_hands(scene: Callable[[int], Scene], chance: random.R
         here.flow.place = order.__getitem__
         here.flow.renew(here.shares(chance))
         time.sleep(chance.uniform(0.0, 0.3))
-    assert all(worker.host is not None and worker.host.reporter.records for worker in here.flow.workers)
+    assert all(worker.host is not None and worker.host.reporter.ranges.take() for worker in here.flow.workers)
     here.finish()
     assert [worker.errors for worker in here.flow.workers] == [[], []]
 

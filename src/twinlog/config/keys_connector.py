@@ -257,7 +257,7 @@ TWINLOG_KEYS = (
         "twinlog.lease.seconds",
         INT,
         "300",
-        "Seconds one Spark micro-batch copies before the next begins.",
+        "Seconds one Spark micro-batch lasts at most; while records are copied it is 30.",
         minimum=5,
         maximum=86_400,
     ),

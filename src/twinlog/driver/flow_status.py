@@ -219,6 +219,11 @@ class FlowStatus:
 
     # Reads.
 
+    @property
+    def records(self) -> int:
+        """How many records were copied."""
+        return self._records
+
     def take_written(self) -> set[str]:
         """The source topics of which records have arrived since the last call."""
         with self._lock:

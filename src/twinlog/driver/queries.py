@@ -49,7 +49,7 @@ class Queries:
         self._turn += 1
         turns = max(1, -(-len(self._queries) // WATCHED_AT_ONCE))
         for query in self._queries[self._turn % turns :: turns]:
-            query.watch(engine, lease_server)
+            query.watch(engine, lease_server, len(self._queries))
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:
         """Stop copying a flow. Returns a function that ends the query which it had alone, for any thread to call."""

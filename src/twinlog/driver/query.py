@@ -26,6 +26,14 @@ FIRST_LEASE_S = 90.0
 """The same for a query's first lease: Spark compiles and starts its workers, on a busy machine for long."""
 
 
+BATCH_S = 30.0
+"""How long a micro-batch lasts while records are copied: only at its end Spark counts what its tasks have yielded.
+
+It takes the JVM 0.13 s of a processor to end one and to plan the next. While nothing is copied one lasts a lease."""
+
+BATCHES_PER_S = 0.2
+"""How many micro-batches of all queries of a process may end each second: with more than six they last longer."""
+
 WAITS_S = 3.0
 """A flow that waits so long for a task that copies others of its query gets into it by ending their leases."""
 
@@ -48,7 +56,9 @@ class SupervisedQuery:
         self._not_before = 0.0
         self._wait_s = RESTART_S[0]
         self._patience_s = FIRST_LEASE_S
-        self._idle_since = self._shared_since = self._clock.monotonic()
+        self._idle_since = self._shared_since = self._batch_since = self._clock.monotonic()
+        self._counted = 0
+        """Records of the flows that Spark has been told of."""
 
     def add(self, flow: FlowRunner) -> None:
         """Copy this flow, too; where others are copied already, a new lease lets it into their task."""
@@ -61,8 +71,8 @@ class SupervisedQuery:
         self.flows.remove(flow)
         self._bundle.remove(flow.leases)
 
-    def watch(self, engine: Engine, lease_server: LeaseServer) -> None:
-        """Look after the query; called every moment, always on the same thread.
+    def watch(self, engine: Engine, lease_server: LeaseServer, queries: int = 1) -> None:
+        """Look after the query, one of `queries`; called every moment, always on the same thread.
 
         With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
         """
@@ -81,6 +91,9 @@ class SupervisedQuery:
         waiting = [flow for flow in flows if flow.leases.unclaimed]
         if not waiting:
             self._idle_since, self._wait_s, self._patience_s = now, RESTART_S[0], STUCK_S
+            self._end_batch(flows, now, max(BATCH_S, queries / BATCHES_PER_S))
+        else:
+            self._batch_since = now
         if not waiting or len(waiting) == len(flows):
             self._shared_since = now
         elif now - self._shared_since > WAITS_S:
@@ -95,6 +108,17 @@ class SupervisedQuery:
         else:
             # Spark has tried four times, where it could in other executors: no retry exchanges a wheel.
             self._end_flows(mismatch)
+
+    def _end_batch(self, flows: Sequence[FlowRunner], now: float, batch_s: float) -> None:
+        """End the micro-batch once it has lasted `batch_s` and records were copied, so that Spark's pages show them.
+
+        A lease ends with it. The copiers go on meanwhile, and get the next one.
+        """
+        copied = sum(flow.flow_status.records for flow in flows)
+        if now - self._batch_since < batch_s or copied == self._counted:
+            return
+        self._batch_since, self._counted = now, copied
+        flows[0].leases.renew()
 
     def _end_flows(self, reason: str) -> None:
         self.end()

@@ -55,6 +55,11 @@ class GivenSession:
         self.master = str(session.sparkContext.master)
         self.settings: Mapping[str, str] = dict(session.sparkContext.getConf().getAll())
         """What its Spark was started with."""
+        self.own = session.newSession()
+        """That of the flows: it shares executors and pages, and has settings, data sources and queries for itself."""
+        for key, value in QUERY_SETTINGS.items():
+            if key not in self.settings:
+                self.own.conf.set(key, value)
 
     @property
     def local(self) -> bool:
@@ -68,10 +73,7 @@ class GivenSession:
 
 
 class GivenEngine:
-    """A `twinlog.spark.engine.Engine` on a session of others: flows have a session of their own beside it.
-
-    That one shares its executors and pages, and has settings, data sources and queries for itself.
-    """
+    """A `twinlog.spark.engine.Engine` on a session of others: flows have one of their own beside it."""
 
     own = False
 
@@ -88,28 +90,22 @@ class GivenEngine:
         return self._given.local
 
     def start(self) -> None:
-        """Make the session of the flows. Raises EngineError, EngineLostError."""
-        with self.asked():
-            session = self._given.session.newSession()
-            theirs = self._given.settings
-            for key, value in QUERY_SETTINGS.items():
-                if key not in theirs:
-                    session.conf.set(key, value)
-            if theirs.get("spark.speculation", "false").lower() == "true":
-                log.warning(
-                    "this Spark has spark.speculation = true: a task that lives as long as a lease is started a second "
-                    "time, for nothing; turn it off"
-                )
-            if theirs.get("spark.python.worker.reuse", "true").lower() != "true":
-                log.warning(
-                    "this Spark has spark.python.worker.reuse = false: copying pauses at the end of each lease; leave "
-                    "it on"
-                )
+        """Make room for checkpoints. Raises EngineError."""
+        theirs = self._given.settings
+        if theirs.get("spark.speculation", "false").lower() == "true":
+            log.warning(
+                "this Spark has spark.speculation = true: a task that lives as long as a lease is started a second "
+                "time, for nothing; turn it off"
+            )
+        if theirs.get("spark.python.worker.reuse", "true").lower() != "true":
+            log.warning(
+                "this Spark has spark.python.worker.reuse = false: copying pauses at the end of each lease; leave it on"
+            )
         try:
             self._scratch = Scratch(scratch_parent())
         except OSError as error:
             raise EngineError(f"there is no place for the checkpoints of Spark's queries: {error}") from error
-        self._session = session
+        self._session = self._given.own
         log.info("flows run on the Spark that is there, %s: %s", self._given.master, LOST)
 
     def require_alive(self) -> None:

@@ -22,6 +22,8 @@ from twinlog.spark.source import LeaseSource, source_options
 log = logging.getLogger(__name__)
 
 GRACE_S = 0.8
+ROWS = "spark.twinlog.rows"
+"""What a row of a query is: a copied range, or a record."""
 
 Asked = Callable[[], AbstractContextManager[None]]
 """Within it, errors of Spark become EngineError, or EngineLostError when Spark has ended."""
@@ -52,8 +54,14 @@ class LeaseQuery:
         self.stopped = False
         session.dataSource.register(LeaseSource)
         self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
-        rows = session.readStream.format("twinlog").options(**source_options(name, flows, address)).load()
-        seen = rows.observe("copied", sql.sum("records").alias("records"), sql.sum("bytes").alias("bytes"))
+        rows = str(session.conf.get(ROWS, "ranges"))
+        if rows not in ("ranges", "records"):
+            raise EngineError(f"{ROWS} = {rows}: a row of a flow's query is one of ranges, records")
+        options = source_options(name, flows, address, counted=rows == "records")
+        seen = session.readStream.format("twinlog").options(**options).load()
+        if rows == "ranges":
+            # Spark counts rows; these are in `observedMetrics` of the query's progress.
+            seen = seen.observe("copied", *(sql.sum(one).alias(one) for one in ("records", "bytes", "lag")))
         self._query: StreamingQuery = (
             seen.writeStream.format("noop")
             .queryName(name)

@@ -1,7 +1,7 @@
 """The streaming source `twinlog`: a micro-batch is a lease, a Spark partition is a task's share of it.
 
 Spark's offset only counts micro-batches, so its checkpoint directory may be lost at any time. No record passes through
-a Spark row; a row has the counts of a copier.
+a Spark row; a row names a range of them that a copier has copied.
 """
 
 from __future__ import annotations
@@ -22,17 +22,30 @@ from twinlog.lease.ticket import LeaseTicket
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.task import copy_under_lease
 
-SCHEMA = "flow string, lease long, share int, copier string, partitions int, records long, bytes long"
+SCHEMA = (
+    "flow string, lease long, share int, copier string, topic string, partition int, first_source long, "
+    "next_source long, first_target long, next_target long, records long, bytes long, lag long"
+)
+"""A row is a copied range, see `task.copied_ranges.CopiedRange`."""
+
+COUNTED_SCHEMA = f"ranges array<struct<{SCHEMA.replace(' ', ':').replace(',:', ',')}>>"
+"""Each row counts for a record; one a second has what was copied."""
+
+EVERY_S = 1.0
+_RECORDS = SCHEMA.split(", ").index("records long")
 
 
-def source_options(name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> dict[str, str]:
-    """The options that `spark.readStream.format("twinlog")` needs for the query `name`.
+def source_options(
+    name: str, flows: Sequence[FlowSettings], address: DriverAddress, *, counted: bool = False
+) -> dict[str, str]:
+    """The options that `spark.readStream.format("twinlog")` needs for the query `name`; `counted` has a row for each
+    record.
 
     `flows` are those that its tasks may have to copy, now or later. Their settings hold logins, as the options of
     Spark's Kafka source do. A planner of another version reads all but them.
     """
     plain = (name, address.host, address.port, address.secret, pickle.dumps(tuple(flows)), address.near)
-    return {"query": base64.b64encode(pickle.dumps(plain)).decode()}
+    return {"query": base64.b64encode(pickle.dumps(plain)).decode(), "counted": str(counted).lower()}
 
 
 class LeaseSource(DataSource):  # type: ignore[misc]
@@ -43,11 +56,16 @@ class LeaseSource(DataSource):  # type: ignore[misc]
         return "twinlog"
 
     def schema(self) -> str:
-        return SCHEMA
+        return COUNTED_SCHEMA if self._counted else SCHEMA
+
+    @property
+    def _counted(self) -> bool:
+        return bool(self.options.get("counted") == "true")
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         name, host, port, secret, flows, *more = pickle.loads(base64.b64decode(self.options["query"]))
-        return LeaseReader(name, DriverAddress(host, port, secret, *more[:1]), flows)
+        kind = CountedLeaseReader if self._counted else LeaseReader
+        return kind(name, DriverAddress(host, port, secret, *more[:1]), flows)
 
 
 class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
@@ -85,9 +103,10 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
     def _ticket(self, share: Share) -> LeaseTicket:
         return LeaseTicket.of(self._flows[share.flow], self._address, share.lease, share.number)
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+    def read(self, partition: InputPartition) -> Iterator[Any]:
         """Runs in a task until a lease is over."""
-        return copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value])
+        for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value]):
+            yield from rows
 
     def _connected(self) -> Channel:
         if self._line is None:
@@ -100,3 +119,13 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         # A task calls `read`, which needs nothing; of another version it could not take a field.
         return {}
+
+
+class CountedLeaseReader(LeaseReader):
+    """Has a row for each record that was copied."""
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from twinlog.rows.counted import counted  # noqa: PLC0415 - only for who asks
+
+        for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value], EVERY_S):
+            yield from counted(SCHEMA, rows, sum(row[_RECORDS] for row in rows))

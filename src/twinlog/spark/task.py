@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from twinlog.lease.ticket import LeaseTicket
@@ -14,7 +15,8 @@ from twinlog.task.copier_thread import CopierThread
 
 log = logging.getLogger(__name__)
 
-ROW_EVERY_S = 10.0
+LOOK_S = 10.0
+"""A copier says when its lease is over; this is for what nobody foresaw."""
 
 PAUSE_S = 1.0
 """Pause before a copier that failed beside others is started again."""
@@ -23,9 +25,10 @@ _copiers: dict[tuple[str, int], CopierThread] = {}
 """Copiers of this process by flow and driver; Spark reuses its Python workers, so they are found again."""
 
 
-def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]]:
-    """Copy each ticket's flow until the lease of one is over; yields rows of (flow, lease, share, copier, partitions,
-    records, bytes).
+def copy_under_lease(tickets: Sequence[LeaseTicket], every_s: float | None = None) -> Iterator[list[tuple[Any, ...]]]:
+    """Copy each ticket's flow until the lease of one is over; yields then, and every `every_s` seconds, a row for each
+    partition of which records were copied: flow, lease, share, copier, and the fields of
+    `task.copied_ranges.CopiedRange`.
 
     The other copiers go on as they do between any two leases, and join the next task. Raises what stopped the copier of
     a task that has only one, so that Spark runs it again in another worker; with others beside it that would end them.
@@ -33,21 +36,19 @@ def copy_under_lease(tickets: Sequence[LeaseTicket]) -> Iterator[tuple[Any, ...]
     over = threading.Event()
     copiers = [_copier(ticket, over) for ticket in tickets]
     joined = list(zip(tickets, copiers, strict=True))
-    lasts = True
-    while lasts:
-        over.wait(ROW_EVERY_S)
-        lasts = all(copier.works_under(ticket.lease) for ticket, copier in joined)
-        for ticket, copier in joined:
-            reporter = copier.reporter
-            yield (
-                ticket.flow,
-                ticket.lease,
-                ticket.share,
-                copier.name,
-                reporter.partitions,
-                *reporter.more(),
-            )
+    while all(copier.works_under(ticket.lease) for ticket, copier in joined):
+        if not over.wait(every_s or LOOK_S) and every_s is not None:
+            yield _rows(joined)
+    yield _rows(joined)
     _leave(tickets, copiers)
+
+
+def _rows(joined: Sequence[tuple[LeaseTicket, CopierThread]]) -> list[tuple[Any, ...]]:
+    return [
+        (ticket.flow, ticket.lease, ticket.share, copier.name, *astuple(one))
+        for ticket, copier in joined
+        for one in copier.reporter.ranges.take()
+    ]
 
 
 def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> None:

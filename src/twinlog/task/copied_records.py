@@ -19,11 +19,11 @@ from twinlog.write.queue import SEQUENCE_MASK
 class CopiedRecords:
     """The records of one partition that the target acknowledged; within transactions, what is committed of them, too.
 
-    `acknowledged` is the position behind the last append that the target acknowledged. Up to `committed` no crash takes
-    anything back: it is behind `acknowledged` while a transaction is open, and counts for transactions only. `runs` are
-    the acknowledged ones since the last `take`. `counts` and `bytes` are of what is there for good: since the last
-    report, and since this copier took the partition. While `leeway`, markers and aborted records may lie before the
-    next append.
+    `begin` is where this copier began. `acknowledged` is the position behind the last append that the target
+    acknowledged. Up to `committed` no crash takes anything back: it is behind `acknowledged` while a transaction is
+    open, and counts for transactions only. `runs` are the acknowledged ones since the last `take`. `counts` and `bytes`
+    are of what is there for good: since the last report, and since this copier took the partition. While `leeway`,
+    markers and aborted records may lie before the next append.
     """
 
     __slots__ = (
@@ -32,6 +32,7 @@ class CopiedRecords:
         "_transactional",
         "_uncommitted",
         "acknowledged",
+        "begin",
         "bytes",
         "committed",
         "counts",
@@ -40,6 +41,7 @@ class CopiedRecords:
     )
 
     def __init__(self, position: Position, clock: Clock, tally: Tally, *, transactional: bool) -> None:
+        self.begin = position
         self.acknowledged = position
         self.committed = position
         self.runs = CopiedRuns()

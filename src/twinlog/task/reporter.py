@@ -15,6 +15,7 @@ from twinlog.log_once import LogOnce
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.record.compression import LZ4
+from twinlog.task.copied_ranges import CopiedRanges
 from twinlog.task.copier import Copier
 from twinlog.task.counts import CopyCounts
 from twinlog.task.partition import PartitionCopy
@@ -59,9 +60,8 @@ class Reporter:
         refused: Callable[[RefusedError], None] = lambda error: None,
     ) -> None:
         self.lease = 0
-        self.records = 0
-        self.bytes = 0
-        self._asked = (0, 0)
+        self.ranges = CopiedRanges()
+        """What was copied, for the rows of a task."""
         self._copier = copier
         self._now = copier.loop.clock.monotonic
         self._name = name
@@ -88,17 +88,6 @@ class Reporter:
         self._line_at = self._topic_at = self._now()
         self._cpu_at, self._cpu = self._line_at, time.thread_time()
         self._busy = self._age_s = 0.0
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions are copied now."""
-        return len(self._copier.partitions)
-
-    def more(self) -> tuple[int, int]:
-        """Records and bytes copied since this was asked last."""
-        now, before = (self.records, self.bytes), self._asked
-        self._asked = now
-        return now[0] - before[0], now[1] - before[1]
 
     def event(self, kind: str, text: str) -> None:
         """Something an operator should see, sent with the next report."""
@@ -221,15 +210,15 @@ class Reporter:
                 continue
             self._last_shown[part.source] = shown
             counts = part.take_counts()
-            self.records += counts.records
-            self.bytes += counts.bytes
             progress = _progress(part, shown, counts)
+            self.ranges.add(*(part.source, part.copied.begin, part.durable, counts.records, counts.bytes, progress.lag))
             for waiting in (self._line, self._rest):
                 before = waiting.get(part.source)
                 waiting[part.source] = progress if before is None else before.followed_by(progress)
         for part in left:
             if part.source not in copied:
                 self._last_shown.pop(part.source, None)
+                self.ranges.left(part.source)
 
     def _shown(self, part: PartitionCopy, now: float) -> Shown:
         """A partition's position, its source's end if known, and its trouble."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
 from twinlog.driver import queries as module_of_queries
 from twinlog.driver import query as module
 from twinlog.driver.queries import Queries
-from twinlog.driver.query import SupervisedQuery
+from twinlog.driver.query import BATCH_S, BATCHES_PER_S, SupervisedQuery
 from twinlog.errors import EngineError, EngineLostError
 
 LEASE_SERVER: Any = SimpleNamespace(address=None, bundles={})
@@ -82,6 +83,7 @@ class Flow:
 
     def __init__(self, name: str = "a->b") -> None:
         self.settings = SimpleNamespace(name=name)
+        self.flow_status = SimpleNamespace(records=0)
         self.leases = Leases(name)
         self.ended = False
         self.failed: list[str] = []
@@ -100,6 +102,35 @@ def query(flow: Flow) -> Any:
     query = SupervisedQuery("a->b", Every)
     query.add(flow)  # type: ignore[arg-type]
     return query
+
+
+def test_a_micro_batch_ends_only_when_records_were_copied(flow: Flow) -> None:
+    time = VirtualClock()
+    query: Any = SupervisedQuery("a->b", Every, time)
+    query.add(flow)
+    engine = Engine()
+
+    def later(seconds: float, queries: int = 1) -> int:
+        time.now += seconds
+        if flow.leases.unclaimed:
+            # Else the query would be begun anew.
+            query._patience_s = 1e9
+        query.watch(engine, LEASE_SERVER, queries)
+        return flow.leases.lease
+
+    assert later(0) == later(BATCH_S) == later(3600) == 1, "nothing is copied"
+    flow.flow_status.records = 10
+    assert later(0) == 2, "the next moment after an idle time"
+    flow.flow_status.records = 20
+    assert (later(BATCH_S - 1), later(1)) == (2, 3)
+    assert later(BATCH_S) == 3
+    flow.flow_status.records = 30
+    assert (later(0, 100), later(100 / BATCHES_PER_S - BATCH_S - 1, 100), later(1, 100)) == (3, 3, 4), "of many queries"
+    # A lease that no task has taken up has not begun.
+    flow.flow_status.records, flow.leases.unclaimed = 40, True
+    later(5)
+    flow.leases.unclaimed = False
+    assert (later(BATCH_S - 1), later(1)) == (4, 5)
 
 
 def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query: Any) -> None:

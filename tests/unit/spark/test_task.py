@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -12,7 +13,11 @@ import pytest
 from harness.wait import wait_for
 from twinlog.errors import TwinlogError
 from twinlog.spark import task as module
+from twinlog.spark.source import SCHEMA
 from twinlog.spark.task import copy_under_lease
+from twinlog.task.copied_ranges import CopiedRange
+
+COPIED = CopiedRange("t", 3, 10, 15, 20, 25, 5, 500, 7)
 
 
 class Copier:
@@ -27,7 +32,9 @@ class Copier:
         self.error: TwinlogError | None = None
         self.lease: int | None = None
         self.left: list[int] = []
-        self.reporter = SimpleNamespace(partitions=3, more=lambda: (5, 500))
+        self.reporter = SimpleNamespace(
+            ranges=SimpleNamespace(take=lambda: [CopiedRange("t", 3, 10, 15, 20, 25, 5, 500, 7)])
+        )
         self.made.append(self)
 
     def join(self, ticket: Any, over: threading.Event) -> bool:
@@ -83,14 +90,15 @@ def run(shared: Any, step: Callable[[], None]) -> list[tuple[Any, ...]]:
 
     taking = threading.Thread(target=take)
     taking.start()
-    rows = list(copy_under_lease(shared))
+    rows = [row for some in copy_under_lease(shared) for row in some]
     taking.join()
     return rows
 
 
 def test_a_task_ends_with_its_lease_and_keeps_its_copier(copiers: list[Copier]) -> None:
     rows = run(tickets(("a->b", 1)), lambda: end(copiers[0]))
-    assert rows == [("a->b", 1, 0, "a->b-0", 3, 5, 500)]
+    assert rows == [("a->b", 1, 0, "a->b-0", *astuple(COPIED))]
+    assert len(rows[0]) == len(SCHEMA.split(", "))
     assert copiers[0].left == []
     run(tickets(("a->b", 2)), lambda: end(copiers[0]))
     assert len(copiers) == 1

@@ -33,6 +33,7 @@ class Part:
 
     source: TopicPartition
     durable: Position = field(default_factory=lambda: Position(5, next_target=5))
+    begin: Position = field(default_factory=lambda: Position(5, next_target=5))
     end: int = 5
     counts: CopyCounts = field(default_factory=CopyCounts)
     first_uncommitted_ms: int | None = None

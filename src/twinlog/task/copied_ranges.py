@@ -1,0 +1,77 @@
+"""What a copier has copied of each partition since somebody asked last: the rows that Spark gets of a flow."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.positions import Position
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRange:
+    """Records of one source partition, from an offset up to another one, which is the next to copy.
+
+    Target offsets are those of the remote partition (-1 unknown), `records` and `bytes` what was acknowledged or
+    committed. `lag` is in offsets behind the range's end (-1 unknown).
+    """
+
+    topic: str
+    partition: int
+    first_source: int
+    next_source: int
+    first_target: int
+    next_target: int
+    records: int
+    bytes: int
+    lag: int
+
+
+class CopiedRanges:
+    """Collected by the copier's thread, and taken by its task's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: dict[TopicPartition, Position] = {}
+        self._ranges: dict[TopicPartition, CopiedRange] = {}
+
+    def add(self, source: TopicPartition, begin: Position, end: Position, records: int, size: int, lag: int) -> None:
+        """A partition that was taken at position `begin` has come to `end`, `records` after the last call."""
+        with self._lock:
+            known = self._ends.get(source)
+            # One that was taken anew, as after it was elsewhere, begins anew.
+            start = known if known is not None and known.next_source >= begin.next_source else begin
+            self._ends[source] = end
+            before = self._ranges.get(source)
+            if before is not None and before.next_source == start.next_source:
+                self._ranges[source] = replace(
+                    before,
+                    next_source=end.next_source,
+                    next_target=_offset(end),
+                    records=before.records + records,
+                    bytes=before.bytes + size,
+                    lag=lag,
+                )
+            elif records:
+                self._ranges[source] = CopiedRange(
+                    *(source.topic, source.partition, start.next_source, end.next_source),
+                    *(_offset(start), _offset(end), records, size, lag),
+                )
+
+    def left(self, source: TopicPartition) -> None:
+        """The copier has released a partition."""
+        with self._lock:
+            self._ends.pop(source, None)
+
+    def take(self) -> list[CopiedRange]:
+        """One range for each partition of which records were copied since the last call."""
+        with self._lock:
+            taken, self._ranges = self._ranges, {}
+        return list(taken.values())
+
+
+def _offset(position: Position) -> int:
+    return UNKNOWN if position.next_target is None else position.next_target

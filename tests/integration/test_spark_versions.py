@@ -1,0 +1,61 @@
+"""The other PySpark that the package allows: a Spark of its own, and spark-submit's, with the private names of each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.other_spark import other_spark, other_version
+from harness.produce import numbered, produce
+from harness.topics import create_topic
+from tests.integration.mirror_process import flow_properties
+from tests.integration.running import RunTwinlog, wait_until_gone
+from twinlog import launcher
+
+COPY_S = 240.0
+RECORDS = 100
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Python finds it first, in this test's children and in Spark's."""
+    place = other_spark()
+    assert other_version() != pyspark.__version__
+    monkeypatch.setenv("PYTHONPATH", str(place))
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    return place
+
+
+@pytest.mark.parametrize("way", ["run", "spark-submit"])
+def test_it_copies(
+    way: str,
+    other: Path,
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+) -> None:
+    left, right = clusters
+    topic = create_topic(left, new_name("t"))
+    produce(left, topic, numbered(RECORDS))
+    settings = ("--master=local[2]", "--conf=spark.python.unix.domain.socket.enabled=true")
+    submit = [str(other / "pyspark" / "bin" / "spark-submit"), *settings, str(launcher.__file__), "run"]
+    process = run_twinlog(
+        "left, right",
+        flow_properties("left->right", left, right, {"topics": topic}),
+        *("--until", "caught-up"),
+        command=None if way == "run" else submit,
+    )
+    group = process.pid
+    process.wait_for_line("lease 1: 1 partitions")
+    assert str(other) in " ".join(process.jvm().cmdline() if way == "run" else submit)
+    assert process.wait(COPY_S) == 0, process.log
+    wait_until_gone(group, 120)
+    assert [int(record.value or b"") for record in consume(right, f"left.{topic}")] == list(range(RECORDS))
+    assert "left->right: caught up" in process.log
