@@ -24,6 +24,7 @@ from twinlog.config.key_names import ConnectorKeyNames
 from twinlog.config.keys import CONNECTOR
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading
+from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.read import read_chain
 from twinlog.errors import TransformError
 from twinlog.model.types import Alias
@@ -79,7 +80,9 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmtTool]:
 def chain_of(config: Mapping[str, str]) -> tuple[SmtChain | None, list[str]]:
     layer = {name: Entry(name, value, "connector c", None, value) for name, value in config.items()}
     problems = Problems([])
-    chain = read_chain(Reading(layer, CONNECTOR, problems), ConnectorKeyNames(Alias("a"), Alias("b")), "c", [])
+    a, b = Alias("a"), Alias("b")
+    layers = FlowLayers(a, b, layer, {}, {}, {}, {}, {}, ConnectorKeyNames(a, b), kind="source")
+    chain = read_chain(Reading(layer, CONNECTOR, problems), layers, "c", [])
     return chain, [str(problem) for problem in problems.all()]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
+from twinlog.settings.smt import SmtStage
+from twinlog.settings.transform import TransformSettings
 
 _WRITES: Mapping[ExactlyOnce, str] = {
     "disabled": "without transactions",
@@ -62,9 +64,32 @@ def _copying(flow: FlowSettings) -> list[str]:
         f"  tasks      at most {flow.tasks_max}",
         f"  positions  in {flow.positions_topic} on {flow.target}",
         f"  writes     {_WRITES[flow.exactly_once]}",
+        *_transforms(flow.transform),
         f"  on a gap   {flow.gap_policy}; on a record too large: {flow.oversized_record_policy}",
         f"  renamed    {flow.renamed_topic_policy} when topics were copied to other names before",
     ]
+
+
+def _transforms(transform: TransformSettings | None) -> list[str]:
+    if transform is None:
+        return []
+    chain = transform.smts
+    steps = [] if chain is None else [f"{stage.shown}{_condition(stage)}" for stage in chain.stages]
+    if transform.function:
+        steps.append(transform.function)
+    failed = "stops the flow" if transform.tolerance == "none" else f"is {_skipped(transform)}"
+    return [f"  transforms {', then '.join(steps)}; a record that fails {failed}"]
+
+
+def _condition(stage: SmtStage) -> str:
+    if stage.predicate is None:
+        return ""
+    return f" if {'not ' if stage.negate else ''}{stage.predicate.alias} ({stage.predicate.kind})"
+
+
+def _skipped(transform: TransformSettings) -> str:
+    topic = transform.dead_letter_topic
+    return f"written to {topic}" if topic else "skipped"
 
 
 def _renamed(flow: FlowSettings) -> str:

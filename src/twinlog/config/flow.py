@@ -31,9 +31,8 @@ def build_flow(
     copies = enabled and layers.kind in {None, "source"}
     keeps_topics, beats = layers.kind in {None, "source"}, layers.kind in {None, "heartbeat"}
     _check_aliases(layers, connector, problems)
-    # Read for their references only: their values were checked with the file.
-    for name in ("forwarding.admin.class", "transforms", "predicates"):
-        connector.written(name)
+    # Read for its references only: its value was checked with the file.
+    connector.written("forwarding.admin.class")
     consumer = clients.consumer()
     checkpoints = commits = False
     if copies:
@@ -79,11 +78,14 @@ def build_flow(
         topic_filter_class=custom["topic.filter.class"],
         group_filter_class=custom["group.filter.class"],
         config_property_filter_class=custom["config.property.filter.class"],
-        transform=transform_settings(connector, warnings) if copies else None,
+        transform=transform_settings(connector, layers, file, warnings) if copies else None,
         metrics_have_source="add.source.alias.to.metrics" not in connector.layer
         or connector.flag("add.source.alias.to.metrics"),
         class_settings=class_settings(layers) if any(custom.values()) else (),
     )
+    if layers.kind in {"checkpoint", "heartbeat"} and "transforms" in layers.connector:
+        entry = layers.connector["transforms"]
+        warnings.append(f"{entry.place}: {entry.key} has no effect; only records that a flow copies are transformed")
     if any(custom.values()):
         try_classes(flow, problems)
     return flow

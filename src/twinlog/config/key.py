@@ -54,7 +54,6 @@ class Form(StrEnum):
     TOPIC_PART = "characters that are legal in topic names (a-z A-Z 0-9 . _ -)"
     SEPARATOR = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or nothing with an identity policy"
     TOPIC = "a legal topic name"
-    EMPTY = "nothing, because this version copies records unchanged"
     LISTENERS = "http://host:port or https://host:port, separated by commas"
     HEADERS = "set, add, setDate or addDate and Name: value, separated by commas"
     FUNCTION = "package.module:function"

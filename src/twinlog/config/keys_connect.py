@@ -102,8 +102,20 @@ CONNECT_KEYS = (
         "false",
         "Whether records there have headers that say where they came from, and why the transform failed.",
     ),
-    _flow("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys.", effect=JVM),
-    _flow("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values.", effect=JVM),
+    _flow(
+        "key.converter",
+        CLASS,
+        None,
+        "Reads keys for [transforms of fields](smt.md); copying converts nothing.",
+        effect=JVM,
+    ),
+    _flow(
+        "value.converter",
+        CLASS,
+        None,
+        "Reads values for [transforms of fields](smt.md); copying converts nothing.",
+        effect=JVM,
+    ),
     _flow("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers.", effect=JVM),
     _flow("key.converter.plugin.version", STRING, None, "Version of the key converter's Java plugin.", effect=JVM),
     _flow("value.converter.plugin.version", STRING, None, "Version of the value converter's Java plugin.", effect=JVM),
@@ -115,10 +127,9 @@ CONNECT_KEYS = (
         "transforms",
         LIST,
         "",
-        "Transforms of each record; must be empty, this version copies records unchanged.",
-        form=Form.EMPTY,
+        "Names of [Connect's transforms](smt.md) of each record, in their order.",
     ),
-    _flow("predicates", LIST, "", "Conditions of transforms; must be empty.", form=Form.EMPTY),
+    _flow("predicates", LIST, "", "Names of [conditions](smt.md) of transforms."),
     _flow(OWNER, STRING, None, "Strimzi's resource that a connector is of; `twinlog run` writes it."),
 )
 
@@ -166,6 +177,6 @@ ONE_FLOW_KEYS = (
     _one_flow(
         "topic.creation.*", STRING, None, "Connect's own topic creation; remote topics never used it.", effect=JVM
     ),
-    _one_flow("transforms.*", STRING, None, "Settings of a transform.", effect=JVM),
-    _one_flow("predicates.*", STRING, None, "Settings of a predicate.", effect=JVM),
+    _one_flow("transforms.*", STRING, None, "Settings of a transform, below its name: `type` is its class."),
+    _one_flow("predicates.*", STRING, None, "Settings of a predicate, below its name: `type` is its class."),
 )

@@ -150,13 +150,16 @@ def _report_effects(placed: Iterable[KeyScope], warnings: list[str]) -> None:
     later: dict[str, Entry] = {}
     jvm: dict[str, None] = {}
     broker: dict[str, None] = {}
+    # By these transforms of fields read keys and values.
+    transforming = any(item.name == "transforms" and item.entry.value.strip() for item in placed)
+    reads = ("key.converter", "value.converter") if transforming else ()
     for item in placed:
         key = item.key
         if key is None or item.no_effect is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
             continue
         if key.effect is Effect.LATER:
             later.setdefault(item.name, item.entry)
-        elif key.effect is Effect.JVM:
+        elif key.effect is Effect.JVM and not item.name.startswith(reads):
             jvm.setdefault(item.entry.key)
         elif key.effect is Effect.BROKER:
             broker.setdefault(item.entry.key)

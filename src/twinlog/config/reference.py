@@ -97,7 +97,7 @@ because one was forgotten, unless it also sets `emit.heartbeats.enabled`.
 `replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take
 MirrorMaker 2's class names for what is built in, or [a Python class](custom-classes.md) as `package.module:Class`. Java
 classes and a forwarding admin class of your own cannot be loaded, and are refused. `transform` takes [a Python
-function](transforms.md) that changes records.
+function](transforms.md) that changes records, `transforms` takes [Connect's own](smt.md).
 
 ## In a Connect worker
 

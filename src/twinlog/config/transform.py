@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from twinlog.config.reading import Reading, plain_fields
+from twinlog.config.resolve import FlowLayers
 from twinlog.errors import TransformError
+from twinlog.settings.smt import SmtChain
 from twinlog.settings.transform import TransformSettings
 
 _EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and returns one"
 
 
-def transform_settings(connector: Reading, warnings: list[str]) -> TransformSettings | None:
-    """The settings of a flow's transform, None without one; it is imported, and tried on an empty batch."""
-    settings = TransformSettings(**plain_fields(TransformSettings, connector))
-    if not settings.function:
+def transform_settings(
+    connector: Reading, layers: FlowLayers, file: str, warnings: list[str]
+) -> TransformSettings | None:
+    """The settings of what transforms a flow, None for nothing; a function is imported, and tried on an empty batch."""
+    smts = _connects_own(connector, layers, file, warnings)
+    settings = TransformSettings(**plain_fields(TransformSettings, connector), smts=smts)
+    if not settings.function and smts is None:
         return None
     _try(connector, settings)
     dead = connector.written("errors.deadletterqueue.topic.name")
@@ -24,6 +29,15 @@ def transform_settings(connector: Reading, warnings: list[str]) -> TransformSett
     return settings
 
 
+def _connects_own(connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+    if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
+        return None
+    # Who has none loads nothing of them.
+    from twinlog.config.smt.read import read_chain  # noqa: PLC0415
+
+    return read_chain(connector, layers, file, warnings)
+
+
 def _try(connector: Reading, settings: TransformSettings) -> None:
     """Runs the user's code; what is wrong with it is a problem of the line that names it."""
     # Who copies unchanged needs no pyarrow.
@@ -31,12 +45,12 @@ def _try(connector: Reading, settings: TransformSettings) -> None:
     from twinlog.transform.contract import try_on_nothing  # noqa: PLC0415
     from twinlog.transform.routing import check_topic  # noqa: PLC0415
 
-    entry = connector.written("transform")
-    assert entry is not None
-    try:
-        try_on_nothing(build(settings))
-    except TransformError as error:
-        connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
+    entry = connector.written("transform") if settings.function else None
+    if entry is not None:
+        try:
+            try_on_nothing(build(settings))
+        except TransformError as error:
+            connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
     dead = connector.written("errors.deadletterqueue.topic.name")
     if dead is not None and settings.dead_letter_topic:
         try:

@@ -142,7 +142,7 @@ def _check_form(key: Key, form: Form, value: Value) -> None:
         parse_header_rules(str(value))
     elif form is Form.FUNCTION and value and _PYTHON_CLASS.fullmatch(str(value)) is None:
         raise ValueRefusedError(repr(value), "a function in Python, as package.module:function")
-    elif form in {Form.EMPTY, Form.BROKERS} and items:
+    elif form is Form.BROKERS and items:
         raise ValueRefusedError(repr(", ".join(items)), form.value)
 
 

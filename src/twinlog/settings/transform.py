@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from twinlog.settings.written import WrittenAs
+from twinlog.settings.smt import SmtChain
+from twinlog.settings.written import WrittenAs, out_of
 
 Tolerance = Literal["none", "all"]
 
 
 @dataclass(frozen=True, slots=True)
 class TransformSettings:
-    """`function` is `package.module:function`; only that name travels, and each task imports it.
+    """`function` is `package.module:function`; only that name travels, and each task imports it. `smts` are Connect's
+    transforms, which come before it.
 
     A record that it fails on stops the flow, or with the tolerance `all` is skipped; with a `dead_letter_topic` it is
     written there as it was, and with `dead_letter_headers` it says there where it came from and why.
@@ -27,3 +29,10 @@ class TransformSettings:
     dead_letter_headers: Annotated[bool, WrittenAs("errors.deadletterqueue.context.headers.enable")] = False
     log_errors: Annotated[bool, WrittenAs("errors.log.enable")] = False
     log_messages: Annotated[bool, WrittenAs("errors.log.include.messages")] = False
+    smts: Annotated[SmtChain | None, out_of("transforms")] = None
+
+    @property
+    def shown(self) -> str:
+        """What changes the records, for people: names of Connect's transforms, and the function."""
+        names = () if self.smts is None else tuple(stage.shown for stage in self.smts.stages)
+        return ", ".join((*names, self.function) if self.function else names)

@@ -177,7 +177,7 @@ class Routes:
     def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
         """The routed appends of a unit. Raises TransformError."""
         found: dict[TopicPartition, list[Append]] = {}
-        source, name = unit.owner.source, self._settings.transform.function if self._settings.transform else ""
+        source, name = unit.owner.source, self._settings.transform.shown if self._settings.transform else ""
         for routed in unit.rows:
             rules = unit.owner.rules
             limit = min(rules.max_batch_bytes, self._limits.get(routed.topic, rules.max_batch_bytes))

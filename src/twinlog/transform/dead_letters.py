@@ -30,7 +30,7 @@ def dead_letter(failure: Failure, settings: TransformSettings, flow: str, source
             "offset": str(failure.offset),
             "connector.name": flow,
             "stage": "TRANSFORMATION",
-            "class.name": settings.function,
+            "class.name": settings.shown,
             "exception.class.name": failure.kind,
             "exception.message": failure.reason,
         }

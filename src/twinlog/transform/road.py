@@ -116,7 +116,7 @@ class _Preparation:
         if settings.tolerance == "none":
             way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip such records"
             text = (
-                f"the transform {settings.function} fails on the record at offset {failure.offset} of {road.source}: "
+                f"the transform {settings.shown} fails on the record at offset {failure.offset} of {road.source}: "
                 f"{failure.reason}; {way_out}"
             )
             raise _StopError(failure.offset, TransformError(text))

@@ -99,7 +99,7 @@ def test_a_key_reaches_its_setting(tmp_path: Path, text: str, setting: str, valu
             "a->b.exactly.once.support = REQUIRED\nb.exactly.once.source.support = preparing\n" + COMMITTED,
             "'REQUIRED'; expected b.exactly.once.source.support = enabled",
         ),
-        ("transforms = x\n", "expected nothing, because this version copies records unchanged"),
+        ("transforms = x\n", ":5: a->b.transforms.x.type: missing; expected the class of the transform 'x'"),
         ("forwarding.admin.class = com.example.Admin\n", "own Java classes cannot be loaded here"),
     ],
 )

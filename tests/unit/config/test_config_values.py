@@ -35,7 +35,6 @@ def key(type_: KeyType, **rules: object) -> Key:
             ("a:1", "[::1]:65535", "SASL_PLAINTEXT://b.c-d:9092"),
         ),
         (key(KeyType.STRING, form=Form.TOPIC), "a.b_c-d", "a.b_c-d"),
-        (key(KeyType.LIST, form=Form.EMPTY), "  ", ()),
     ],
 )
 def test_accepted(tested: Key, text: str, value: Value) -> None:
@@ -67,7 +66,6 @@ def test_accepted(tested: Key, text: str, value: Value) -> None:
         (key(KeyType.STRING, form=Form.TOPIC), "x" * 250, "topic name"),
         (key(KeyType.STRING, form=Form.TOPIC_PART), "", "legal in topic names"),
         (key(KeyType.STRING, form=Form.SEPARATOR), "a b", "or nothing with an identity policy"),
-        (key(KeyType.LIST, form=Form.EMPTY), "mask", "nothing"),
         (key(KeyType.LIST, form=Form.PATTERNS), "a, (b", "regular expressions"),
     ],
 )

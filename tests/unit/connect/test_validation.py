@@ -50,9 +50,7 @@ MORE: dict[str, set[str]] = {
     "offset syncs off in capitals": {"emit.offset-syncs.enabled"},
     "passwords and unknown keys": {"producer.override.acks"},
     "overrides": {"producer.override.acks"},
-    "a transform": {"transforms"},
-    "an unknown transform": {"transforms"},
-    "a predicate": {"predicates"},
+    "a transform": {"transforms.t.static.field", "value.converter"},
     "null": {"topics"},
     "broken pattern": {"topics"},
     "zeros": {"refresh.topics.interval.seconds", "replication.factor"},
@@ -60,8 +58,6 @@ MORE: dict[str, set[str]] = {
 }
 # Keys of what is refused as a whole, and lists that may be empty here.
 LESS: dict[str, set[str]] = {
-    "an unknown transform": {"transforms.t.type"},
-    "a predicate": {"predicates.p.name"},
     "empty lists": {"metric.names.formats"},
 }
 
@@ -117,7 +113,12 @@ def test_a_good_configuration_has_no_error_and_every_group() -> None:
 @pytest.mark.parametrize(
     ("change", "name", "words"),
     [
-        ({"transforms": "route"}, "transforms", "this version copies records unchanged"),
+        ({"transforms": "route"}, "transforms.route.type", "Missing required configuration"),
+        (
+            {"transforms": "t", "transforms.t.type": "no.Such"},
+            "transforms.t.type",
+            "transform = package.module:function",
+        ),
         ({"topics": "a("}, "topics", "a parenthesis in 'a(' is never closed"),
         ({"source.cluster.bootstrap.servers": None}, "source.cluster.bootstrap.servers", "brokers of this cluster"),
         ({"target.cluster.security.protocol": "SASL_SSL"}, "target.cluster.sasl.mechanism", "SCRAM-SHA-512"),
@@ -252,3 +253,26 @@ def test_a_connector_that_does_not_fit_to_another_is_told_how_to() -> None:
     assert definition.documentation.startswith(
         "mine looks for offset syncs in mm2-offset-syncs.b.internal on the source"
     )
+
+
+def test_transforms_and_predicates_bring_their_keys() -> None:
+    package = "org.apache.kafka.connect.transforms"
+    found = check(
+        {
+            "transforms": "route",
+            "transforms.route.type": f"{package}.RegexRouter",
+            "transforms.route.regex": "a\\.(.*)",
+            "transforms.route.replacement": "$1",
+            "transforms.route.predicate": "p",
+            "predicates": "p",
+            "predicates.p.type": f"{package}.predicates.TopicNameMatches",
+            "predicates.p.pattern": "a.*",
+        }
+    )
+    assert found.error_count == 0
+    assert {"Transforms: route", "Predicates: p"} <= set(found.groups)
+    definition, value = one(found, "transforms.route.regex")
+    assert definition is not None
+    assert (definition.group, definition.order, definition.required) == ("Transforms: route", 3, True)
+    assert value == KeyValue("transforms.route.regex", "a\\.(.*)")
+    assert one(found, "transforms.route.negate")[1].value == "false"

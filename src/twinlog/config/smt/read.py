@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from twinlog.config.key import Key, KeyType
-from twinlog.config.key_names import KeyNames
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading, refused_value
 from twinlog.config.refused import ValueRefusedError
+from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.checks import checked
 from twinlog.config.smt.converters import read_converters
 from twinlog.config.smt.kinds import CONDITIONS, PACKAGE, PREDICATES, REQUIRED, TRANSFORMS, SmtKind, transform_kind
@@ -30,15 +30,18 @@ class _Settings(NamedTuple):
     entries: Mapping[str, Entry]
 
 
-def read_chain(connector: Reading, names: KeyNames, file: str, warnings: list[str]) -> SmtChain | None:
-    """The transforms of a flow; None where it has none, or where they cannot be read."""
-    return _Reader(connector, names, file, warnings).chain()
+def read_chain(connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+    """The transforms of a flow; None where it has none, or where something is wrong with them."""
+    before = len(connector.problems.all())
+    chain = _Reader(connector, layers, file, warnings).chain()
+    return chain if len(connector.problems.all()) == before else None
 
 
 class _Reader:
-    def __init__(self, connector: Reading, names: KeyNames, file: str, warnings: list[str]) -> None:
+    def __init__(self, connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> None:
         self._reading = connector
-        self._names = names
+        self._layers = layers
+        self._names = layers.names
         self._file = file
         self._warnings = warnings
 
@@ -63,7 +66,7 @@ class _Reader:
         for alias in known:
             if alias not in used and aliases:
                 self._warnings.append(f"{self._names.connector('predicates')}: no transform asks for {alias!r}")
-        key, value = read_converters(self._reading, self._names, kinds, self._file)
+        key, value = read_converters(self._reading, self._layers, kinds, self._file)
         return SmtChain(tuple(stages), key, value) if stages else None
 
     def _aliases(self, word: str) -> tuple[str, ...]:
@@ -86,8 +89,13 @@ class _Reader:
         for name, entry in self._reading.layer.items():
             if name.startswith(f"{word}.") and not any(name.startswith(f"{word}.{alias}.") for alias in aliases):
                 alias = name.split(".")[1]
+                found = f"{word} does not name {alias!r}"
                 listed = f"one of {', '.join(aliases)}" if aliases else "nothing, as there are none"
-                self._refuse(entry, f"{word} does not name {alias!r}", f"{listed}; or name it there")
+                if self._layers.kind is None:
+                    self._refuse(entry, found, f"{listed}; or name it there")
+                else:
+                    # A connector may come from a worker of Kafka's, which lets it pass.
+                    self._warnings.append(f"{entry.place}: {entry.key} has no effect; {found}")
 
     def _kind(self, alias: str, settings: _Settings) -> tuple[SmtKind, Side, Entry] | None:
         entry = self._type(settings, f"the class of the transform {alias!r}, such as {PACKAGE}RegexRouter")

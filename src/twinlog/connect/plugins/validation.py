@@ -20,6 +20,7 @@ from twinlog.connect.plugins.definitions import connector_definitions, known_key
 from twinlog.connect.plugins.disagreements import Disagreement, disagreements
 from twinlog.connect.plugins.listing import release_of
 from twinlog.connect.plugins.rules import check_rules
+from twinlog.connect.plugins.transforms import add_transforms
 from twinlog.errors import RequestError
 
 
@@ -52,6 +53,7 @@ def validate(
         converter, about_version, _ = definition.name.partition(".plugin.version")
         visible = not about_version or converter == "connector" or converter in entries
         checks.add(definition, known_key(definition.name), visible=visible)
+    add_transforms(entries, checks)
     check_rules(kind, entries, version, checks)
     check_converters(entries, release_of(version), checks)
     for word, setting in overrides(entries, worker.settings):

@@ -30,6 +30,7 @@ class SmtRows:
         self._converters: dict[str, SmtConverter | None] = {"key": chain.key, "value": chain.value}
         self._cells: dict[str, dict[int, Data]] = {"key": {}, "value": {}}
         self._changed: dict[str, set[int]] = {"key": set(), "value": set()}
+        self._lists: dict[str, list[Any]] = {}
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
@@ -42,11 +43,13 @@ class SmtRows:
         """Another column in the place of the one of that name."""
         at = self.batch.schema.get_field_index(name)
         self.batch = self.batch.set_column(at, self.batch.schema.field(at), column)
+        self._lists.pop(name, None)
 
     def keep(self, rows: Any) -> None:
         """Drop all but these rows."""
         moved = {int(row): place for place, row in enumerate(rows)}
         self.batch = self.batch.take(pa.array(rows, pa.int64()))
+        self._lists.clear()
         for side in self._cells:
             self._cells[side] = {moved[row]: data for row, data in self._cells[side].items() if row in moved}
             self._changed[side] = {moved[row] for row in self._changed[side] if row in moved}
@@ -61,7 +64,7 @@ class SmtRows:
         if row not in cells:
             converter = self._converters[side]
             assert converter is not None, f"no converter for the {side}"
-            cells[row] = read(converter, self.batch.column(side)[row].as_py(), side)
+            cells[row] = read(converter, self._list(side)[row], side)
         return cells[row]
 
     def change(self, side: str, row: int, data: Data) -> None:
@@ -71,12 +74,17 @@ class SmtRows:
 
     def facts(self, row: int) -> Facts:
         """Where a record goes and when it was written."""
-        timestamp = self.batch.column("timestamp")[row].value
+        timestamp = self._list("timestamp")[row]
         return Facts(
-            self.batch.column("topic")[row].as_py(),
-            self.batch.column("partition")[row].as_py(),
-            None if timestamp is None else timestamp // 1000,
+            self._list("topic")[row], self._list("partition")[row], None if timestamp is None else timestamp // 1000
         )
+
+    def _list(self, name: str) -> list[Any]:
+        """A column as Python's values, made once; times as microseconds."""
+        if name not in self._lists:
+            column = self.batch.column(name)
+            self._lists[name] = (column.cast(pa.int64()) if name == "timestamp" else column).to_pylist()
+        return self._lists[name]
 
     def tombstones(self) -> Any:
         """Whether each value is null, as a vector."""

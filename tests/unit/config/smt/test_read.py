@@ -8,6 +8,7 @@ from twinlog.config.key_names import KeyNames
 from twinlog.config.keys import CONNECTOR
 from twinlog.config.properties import parse_properties
 from twinlog.config.reading import Problems, Reading
+from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
 from twinlog.config.smt.read import read_chain
 from twinlog.model.types import Alias
@@ -16,6 +17,7 @@ from twinlog.transform.smt.chain import smt_transform
 
 ROUTE = f"transforms = r\ntransforms.r.type = {PACKAGE}RegexRouter\n"
 MASK = f"transforms = m\ntransforms.m.type = {PACKAGE}MaskField$Value\ntransforms.m.fields = a\n"
+A, B = Alias("a"), Alias("b")
 LITERAL = "transforms.h.value.literal = [1]\n"
 JSON = "value.converter = org.apache.kafka.connect.json.JsonConverter\n"
 
@@ -26,9 +28,8 @@ def read(text: str) -> tuple[SmtChain | None, list[str], list[str]]:
     warnings: list[str] = []
     # A blank would end the key: the separator is the flow's own.
     layer = {entry.key.removeprefix("a->b."): entry for entry in entries}
-    chain = read_chain(
-        Reading(layer, CONNECTOR, problems), KeyNames(Alias("a"), Alias("b")), "mm2.properties", warnings
-    )
+    layers = FlowLayers(A, B, layer, {}, {}, {}, {}, {}, KeyNames(A, B))
+    chain = read_chain(Reading(layer, CONNECTOR, problems), layers, "mm2.properties", warnings)
     return chain, [str(problem) for problem in problems.all()], warnings
 
 
