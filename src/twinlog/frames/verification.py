@@ -131,6 +131,7 @@ class VerifyPlanner:
         committed = settings.consumer.isolation_level == "read_committed"
         logs = logs_of(self._source, parts, committed=committed)
         remote_logs = logs_of(self._target, there, committed=True)
+        remote_ends = self._target.offsets(there, latest=True)
         since, until = self._at(parts, self._options.since_ms), self._at(parts, self._options.until_ms)
         syncs = self._syncs([part for part in parts if store.maps.map(part) is None])
         for topic, remote in pairs:
@@ -154,6 +155,7 @@ class VerifyPlanner:
                     None if position is None or position.next_target is None else int(position.next_target),
                     self._first(since, part, logs[part].end),
                     self._first(until, part, None),
+                    hidden=remote_ends.get(its, 0) > remote_logs[its].end,
                 )
                 yield replace(
                     _compared(self._part(topic.name, remote, number), known, position, bounds),

@@ -82,25 +82,38 @@ class Bodies:
         return np.frombuffer(bounds, dtype=np.int32)[cells.offset : cells.offset + len(cells) + 1]
 
 
-def decode_bodies(records: memoryview, batches: Sequence[Batch], start: int, end: int) -> Bodies:
+MOST_BYTES = 32 << 20
+"""Bytes of records, decompressed, behind which no further batch is decoded at once."""
+
+
+def decode_bodies(records: memoryview, batches: Sequence[Batch], start: int, end: int) -> tuple[Bodies, int]:
     """The records with offsets from `start` to below `end` out of some batches of a fetch; checksums are not looked at.
 
-    Raises CorruptBatchError.
+    Also how many batches were decoded, at least one: compressed ones may have any number of bytes. Raises
+    CorruptBatchError.
     """
-    if all(batch.magic == 2 for batch in batches):
-        try:
-            found = _fast(records, batches)
-        except UnusualError:
-            found = _exactly(records, batches)
-    else:
+    blocks: list[bytes] | None = None
+    if any(batch.codec != NONE for batch in batches) and all(batch.magic == 2 for batch in batches):
+        blocks, size = [], 0
+        for batch in batches:
+            blocks.append(records_block(records, batch))
+            size += len(blocks[-1])
+            if size >= MOST_BYTES:
+                break
+        batches = batches[: len(blocks)]
+    try:
+        found = _fast(records, batches, blocks)
+    except UnusualError:
         found = _exactly(records, batches)
-    return found.from_offset(start, end)
+    return found.from_offset(start, end), len(batches)
 
 
-def _fast(records: memoryview, batches: Sequence[Batch]) -> Bodies:
+def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | None) -> Bodies:
+    """`blocks` are those of the batches, decompressed, None where they are in the fetch as they are."""
+    if any(batch.magic != 2 for batch in batches):
+        raise UnusualError("an old format")
     counts = [batch.record_count for batch in batches]
-    if any(batch.codec != NONE for batch in batches):
-        blocks = [records_block(records, batch) for batch in batches]
+    if blocks is not None:
         data: Any = b"".join(blocks)
         ends = np.cumsum([len(block) for block in blocks]).tolist()
         begins = [0, *ends[:-1]]

@@ -167,11 +167,12 @@ class LogReader:
             size += batch.size
         for batch in chosen:
             check_crc(fetched.records, batch)
+        self._rows, used = decode_bodies(fetched.records, chosen, self.position, self.end)
+        del chosen[used:]
         past = fetched.past if len(chosen) == len(fetched.batches) else fetched.batches[len(chosen)].base_offset
         if fetched.batches[min(len(chosen), len(fetched.batches) - 1)].magic < 2 and len(chosen) < len(fetched.batches):
             # A wrapper has the offset of its last record.
             past = chosen[-1].last_offset + 1
-        self._rows = decode_bodies(fetched.records, chosen, self.position, self.end)
         self._rows_past = max(past, self.position + 1)
 
     # Fetches.
@@ -259,7 +260,7 @@ class LogReader:
         return answer
 
     def _batches(self, answer: PartitionResponse) -> _Fetched:
-        hidden = AbortedFilter(answer.aborted or ()) if self._committed else None
+        hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None
         batches: deque[Batch] = deque()
         at, past = 0, self.position
         while (batch := read_batch(answer.records, at)) is not None:

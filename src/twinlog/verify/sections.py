@@ -11,6 +11,7 @@ from twinlog.verify.model import Kind, Left, Section
 RETAINED_SOURCE = "the source has deleted its records (retention)"
 RETAINED_TARGET = "the target has deleted its records (retention)"
 BEFORE_COPYING = "copying began behind them"
+IN_TRANSACTION = "an open transaction of somebody else hides their copies from readers of what is committed"
 OLDER = "older than everything that the source still has, or than what is known of offsets"
 NOT_ASKED = "outside of what was asked for"
 
@@ -20,7 +21,8 @@ class Bounds:
     """What there is of a partition: the ends of both logs, up to where the source was copied, and where the copies end.
 
     `copied_up_to` and `copies_end` are those of the stored position, None where it does not name them. Of what lies
-    before `since` and from `until` on nothing was asked; both are source offsets.
+    before `since` and from `until` on nothing was asked; both are source offsets. With `hidden` the target has more
+    behind its end than readers see yet.
     """
 
     source_start: int
@@ -31,6 +33,7 @@ class Bounds:
     copies_end: int | None = None
     since: int | None = None
     until: int | None = None
+    hidden: bool = False
 
 
 def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], list[Left]]:
@@ -88,7 +91,15 @@ def _by_map(
         found.append(Section("not copied", end_source, source_end, end_target, end_target))
     elif target_end > end_target and not open_end:
         found.append(Section("foreign", end_source, end_source, end_target, target_end))
-    return [piece for one in found for piece in _cut(one, source_end, target_end)], left
+    pieces = [piece for one in found for piece in _cut(one, source_end, target_end)]
+    if not bounds.hidden:
+        return pieces, left
+    left += [
+        Left("source", one.source, one.source_end, IN_TRANSACTION)
+        for one in pieces
+        if one.kind == "not copied" and one.target >= target_end
+    ]
+    return [one for one in pieces if one.kind != "not copied" or one.target < target_end], left
 
 
 def _between(source: int, target: int, past_source: int, past_target: int, uncertainty: int) -> Iterable[Section]:

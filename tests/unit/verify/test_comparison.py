@@ -23,7 +23,7 @@ from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
 from twinlog.verify.model import Left, PartitionToVerify, Section, Verdict, VerifyRules
-from twinlog.verify.sections import RETAINED_SOURCE, RETAINED_TARGET, Bounds, sections_of
+from twinlog.verify.sections import IN_TRANSACTION, RETAINED_SOURCE, RETAINED_TARGET, Bounds, sections_of
 from twinlog.verify.task import ClusterPair
 
 NOW = 1_700_000_000_000
@@ -407,6 +407,15 @@ def test_drawn_copies_are_judged_as_record_by_record(
     assert (found.differences, found.equal) == (3, False)
     assert found.first is not None
     assert found.first.source_offset == lost
+
+
+def test_copies_behind_an_open_transaction_are_not_missing() -> None:
+    known = in_step(100)
+    bounds = Bounds(0, 100, 0, 60, copied_up_to=100, copies_end=100)
+    assert sections_of(known, bounds)[0][1] == Section("not copied", 60, 100, 60, 60)
+    found, left = sections_of(known, replace(bounds, hidden=True))
+    assert found == [Section("exact", 0, 60, 0, 60)]
+    assert left == [Left("source", 60, 100, IN_TRANSACTION)]
 
 
 def test_sections_of_a_map_with_what_nobody_knows() -> None:
