@@ -165,7 +165,18 @@ class VerifyItem:
         return replace(self, copy=self.copy.scaled(scale))
 
 
-Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem | VerifyItem
+@dataclass(frozen=True, slots=True)
+class ExecutorItem:
+    """A topic under load that three executors copy, each of which is lost in another way; twinlog alone."""
+
+    name: str
+    title: str
+    partitions: int
+    per_second: int
+    wanted: Mapping[str, Wanted]
+
+
+Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem | VerifyItem | ExecutorItem
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -305,6 +316,14 @@ VERIFY = VerifyItem(
     wanted={"verify_ratio": Wanted(at_least=0.5)},
 )
 
+EXECUTORS = ExecutorItem(
+    name="executor-lost",
+    title="a standalone Spark of three workers, of which one is lost: longest that a partition stands still",
+    partitions=6,
+    per_second=600,
+    wanted={},
+)
+
 NAMES = (
     START.name,
     *(item.name for item in (*COPIES, *TRANSFORMS, *DISTANCE)),
@@ -314,6 +333,7 @@ NAMES = (
     CONNECT.name,
     METRICS.name,
     VERIFY.name,
+    EXECUTORS.name,
 )
 
 
@@ -322,5 +342,5 @@ def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     copies = (item.scaled(scale) for item in (*COPIES, *TRANSFORMS, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
-    items += [VERIFY.scaled(scale)]
+    items += [VERIFY.scaled(scale), EXECUTORS]
     return [item for item in items if not names or item.name in names]

@@ -93,6 +93,11 @@ _SHOWN = {
     "verify_ratio": ("  ratio", "{:.2f}"),
     "verify_cpu_s": ("CPU s of a comparison, start of Spark included", "{:.2f}"),
     "verify_whole_s": ("  s, likewise", "{:.1f}"),
+    "steady_s": ("nothing is lost, s", "{:.1f}"),
+    "executor_s": ("an executor is killed, s", "{:.1f}"),
+    "drained_s": ("a worker is decommissioned, s", "{:.1f}"),
+    "worker_s": ("a worker is killed with all of its processes, s", "{:.1f}"),
+    "silent_s": ("a worker falls silent with all of its processes, s", "{:.1f}"),
     "idle_connections": ("connections while idle", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""

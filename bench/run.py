@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.connect import ConnectFigures, measure_connect, prepare_records
 from bench.copying import CopyFigures, measure_copy
 from bench.driver import make_topics, measure_driver
+from bench.executors import measure_executors
 from bench.items import (
     COPIES,
     RAW_SHARE,
@@ -22,6 +23,7 @@ from bench.items import (
     ConnectItem,
     CopyItem,
     DriverItem,
+    ExecutorItem,
     Item,
     LatencyItem,
     MetricsItem,
@@ -100,6 +102,7 @@ def run(items: list[Item], options: Options) -> Document:
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
         document["items"] += [_metrics(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
         document["items"] += [_verify(item, work / item.name) for item in items if isinstance(item, VerifyItem)]
+        document["items"] += [_executors(item, work / item.name) for item in items if isinstance(item, ExecutorItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
 
@@ -350,6 +353,13 @@ def _verify(item: VerifyItem, work: Path) -> dict[str, object]:
         figures, runs = measure_verify(item, source, target, work, lambda what: _talk(f"{item.name}, {what}"))
     lines = alone(asdict(figures), item.wanted)
     return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
+
+
+def _executors(item: ExecutorItem, work: Path) -> dict[str, object]:
+    with _clusters(work) as (source, target):
+        figures = asdict(measure_executors(item, source, target, work, _talk(item.name)))
+    lines = alone(figures, item.wanted)
+    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [figures]}}
 
 
 def _facts(item: Item) -> dict[str, object]:

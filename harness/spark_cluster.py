@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,6 +51,16 @@ class SparkWorker:
             if any("CoarseGrainedExecutorBackend" in word for word in _command(child))
         ]
 
+    def decommission(self) -> None:
+        """SIGPWR, as a node's manager sends it: the executors here end once their tasks have."""
+        psutil.Process(self.process.pid).send_signal(signal.SIGPWR)
+
+    def suspend(self) -> None:
+        """SIGSTOP everything below it, as a machine that is cut off: connections stay, and nobody answers."""
+        self.process.suspend()
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            process.suspend()
+
     def kill(self) -> list[psutil.Process]:
         """SIGKILL the worker and everything below it at once, as a machine that is switched off; returns what died."""
         lost = psutil.Process(self.process.pid).children(recursive=True)
@@ -90,6 +101,8 @@ class SparkCluster(Started):
             # Of executors too. Class path and class archive are those of a driver.
             "JDK_JAVA_OPTIONS": f"{CHEAP_JVM} {use_options()}",
             "SPARK_LOCAL_DIRS": str(self.work_dir / "local"),
+            # Without it a worker has no ear for SIGPWR, which then kills it.
+            "SPARK_WORKER_OPTS": "-Dspark.decommission.enabled=true",
         }
         self._master = self._child("master", _MASTER, "--host", HOST, "--port", str(self._port), "--webui-port", "0")
         self._worker_words = ("--cores", str(cores), "--memory", f"{memory_mb}m")
@@ -148,6 +161,12 @@ class SparkCluster(Started):
         except TimeoutError as late:
             raise HarnessError(f"{late}\n{self._master.log_tail()}") from late
         return self
+
+    def drop(self, worker: SparkWorker) -> None:
+        """Kill a worker; the next `have` starts another in its place."""
+        if worker.process.alive:
+            worker.kill()
+        self.workers.remove(worker)
 
     def _worker(self, number: int) -> SparkWorker:
         name = f"worker-{number}"

@@ -154,6 +154,41 @@ def test_executors_workers_and_the_jvm_die(
 
 
 @pytest.mark.scenario
+def test_a_worker_that_is_decommissioned_is_drained_before_its_executor_goes(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+    spark: SparkCluster,
+) -> None:
+    left, right = clusters
+    topic = create_topic(left, new_name("t"), PARTITIONS)
+    flow = LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
+    spark.have(2)
+    leaving, other = spark.workers
+    file = flow_properties("left->right", left, right, {"topics": topic, "tasks.max": "2"})
+    process = run_twinlog("left, right", file, *spark.options)
+    with flow.load:
+        process.wait_for_line(rf"left->right: lease \d+: {PARTITIONS} partitions in 2 tasks", 200)
+        wait_until_copied(process, [flow], RATE)
+        wait_for(lambda: leaving.executors and other.executors, 200, "both copy")
+        leaving.decommission()
+        process.wait_for_line(r"left->right: \d+ partitions move: Spark decommissions their executors", 200)
+        wait_for(lambda: not leaving.executors, 200, "its executor has ended by itself")
+        assert leaving.process.alive
+        wait_until_copied(process, [flow], RATE)
+        # And another comes.
+        spark.drop(leaving)
+        spark.have(2)
+        wait_for(lambda: all(worker.executors for worker in spark.workers), 200, "another worker copies, too")
+        wait_until_copied(process, [flow], RATE)
+    wait_until_copied(process, [flow])
+    assert process.terminate() == 0
+    require_true_copies([flow])
+    assert "is gone, others go on" not in process.log, "no copier was cut off with its executor"
+    assert "Traceback" not in process.log
+
+
+@pytest.mark.scenario
 def test_workers_of_a_connect_group_take_over_on_one_spark_cluster(
     clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str], spark: SparkCluster, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from bench.items import (
     COPIES,
     DISTANCE,
     DRIVER,
+    EXECUTORS,
     LATENCY,
     METRICS,
     NAMES,
@@ -54,6 +55,7 @@ def test_items_are_chosen_by_name_and_scaled() -> None:
         CONNECT,
         METRICS,
         VERIFY,
+        EXECUTORS,
     ]
     (item,) = chosen(["lz4-100"], 0.5, 300)
     assert item == COPIES[1].scaled(0.5)

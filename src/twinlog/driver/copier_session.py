@@ -20,6 +20,8 @@ class CopierSession:
 
     def __init__(self, line: Channel, name: str, clock: Clock = SYSTEM) -> None:
         self.name = name
+        self.task = -1
+        """Spark's number of the task that claimed last."""
         self.held: set[TopicPartition] = set()
         self.leaving: set[TopicPartition] = set()
         self.last_beat = clock.monotonic()

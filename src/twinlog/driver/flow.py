@@ -165,6 +165,10 @@ class FlowRunner:
         """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
         self._tasks.use_slots(slots)
 
+    def leave_tasks(self, tasks: frozenset[int]) -> None:
+        """Have nothing copied in these tasks of Spark's any more: their executors are about to go."""
+        self._tasks.leave(tasks)
+
     def take_written(self) -> set[str]:
         """The remote topics that records arrived in since the last call."""
         written = self.flow_status.take_written()

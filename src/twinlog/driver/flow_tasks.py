@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Set
 
@@ -12,7 +13,7 @@ from twinlog.driver.leases import Leases
 from twinlog.driver.load import Load
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
-from twinlog.plan.assignment import assign
+from twinlog.plan.assignment import Assignment, assign
 from twinlog.plan.sharing import Demand
 from twinlog.settings.flow import FlowSettings
 
@@ -20,6 +21,14 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
+VACANT_S = 0.2
+"""So long after the loss of a copier its share may be claimed by a task that Spark runs again; then others have it."""
+
+SETTLE_S = 3.0
+"""How long they may take for that before the lease ends all the same, where Spark has fewer slots by now."""
+
+DRAIN_S = 8.0
+"""How long an executor that is about to go is given for its copiers to release what they hold."""
 
 
 class Tasks:
@@ -49,6 +58,11 @@ class Tasks:
         self._load = Load(clock.monotonic)
         self._hungry = False
         self._replan = threading.Event()
+        self._leaving: frozenset[int] = frozenset()
+        self._closed: frozenset[int] = frozenset()
+        """The shares that others look after, as their executors are lost or about to go."""
+        self._drain_by: float | None = None
+        self._settle_by = 0.0
         self._partitions: Set[TopicPartition] = frozenset()
         self._lease = 0
         self._calm_since = self._look_at = self._renew_at = self._clock.monotonic()
@@ -62,6 +76,10 @@ class Tasks:
             self.slots = slots
             self.count = min(self.count, slots) if self._grows else slots
             self._replan.set()
+
+    def leave(self, tasks: frozenset[int]) -> None:
+        """Copy nothing in these tasks of Spark's any more: their executors are about to go."""
+        self._leaving = tasks
 
     def take(self, report: Report) -> None:
         """Count the bytes in a copier's report."""
@@ -84,7 +102,10 @@ class Tasks:
     def attend(self) -> None:
         """Follow the slots and the load, and renew the lease when it is over."""
         now = self._clock.monotonic()
-        if self._replan.is_set():
+        self._hand_over(now)
+        if self._drain_by is not None:
+            return
+        if self._replan.is_set() and self._settled(now):
             self._replan.clear()
             self._deal()
         if now >= self._look_at:
@@ -92,11 +113,61 @@ class Tasks:
             self._look(now)
         if self._load.turn(self._leases.assignment()):
             self._deal(level=True)
-        if self._leases.lease != self._lease or self._leases.unclaimed:
-            # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks.
+        if self._leases.lease != self._lease or self._leases.unclaimed or self._closed:
+            # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks. Where one of
+            # them has lost its copier, Spark may not know that yet, and would not end it with the lease.
             self._lease, self._renew_at = self._leases.lease, now + self._settings.lease_seconds
         elif now >= self._renew_at:
             self._leases.renew()
+
+    def _hand_over(self, now: float) -> None:
+        """Give others what is in shares whose executors are lost, or about to go: within the lease, so that they need
+        not wait for Spark. An executor that goes by itself waits for its tasks: those end with the lease."""
+        if self._drain_by is not None:
+            if now >= self._drain_by or self._leases.drained(self._closed):
+                self._end_drained()
+            return
+        leaving = self._leases.closed(self._leaving, math.inf) if self._leaving else frozenset[int]()
+        closed = leaving | self._leases.closed(frozenset(), VACANT_S)
+        if closed == self._closed:
+            return
+        opened, lost, self._closed = self._closed - closed, closed - self._closed, closed
+        before = self._leases.assignment()
+        if leaving:
+            self._drain_by = now + DRAIN_S
+            count = sum(len(before[number]) for number in leaving)
+            log.info("%s: %d partitions move: Spark decommissions their executors", self._settings.name, count)
+            if len(closed) >= len(before):
+                self._leases.retire(leaving)
+                return
+        elif lost:
+            count = sum(len(before[number]) for number in lost)
+            log.warning("%s: the copier of %d partitions is gone, others go on with them", self._settings.name, count)
+            self._settle_by = now + SETTLE_S
+        self._deal(level=bool(opened), same_lease=bool(closed))
+
+    def _settled(self, now: float) -> bool:
+        """Whether the lease may end for another number of tasks: those that go on for a lost one have what it had.
+
+        Else that would wait for Spark, which ends and begins them all.
+        """
+        if self._leases.closed(frozenset(), 0.0) - self._closed:
+            return False
+        if now < self._settle_by and not self._leases.settled:
+            return False
+        self._settle_by = 0.0
+        return True
+
+    def _end_drained(self) -> None:
+        """Nothing is copied in executors that are about to go: let their tasks end, and have others begin elsewhere."""
+        self._drain_by = None
+        self._replan.clear()
+        before = self._open_shares()
+        self._closed = frozenset()
+        self._leases.renew(assign(self._partitions, self.count, weights=self._load.weights(), before=before))
+
+    def _open_shares(self) -> Assignment:
+        return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)
 
     def _look(self, now: float) -> None:
         """Take one more task when the copiers have been at their limit for long."""
@@ -113,9 +184,9 @@ class Tasks:
         log.info("%s: one more task, %d now: the copiers are at their limit", self._settings.name, self.count)
         self._deal()
 
-    def _deal(self, *, level: bool = False) -> None:
+    def _deal(self, *, level: bool = False, same_lease: bool = False) -> None:
         before = self._leases.assignment()
-        assignment = assign(self._partitions, self.count, weights=self._load.weights(), before=before, level=level)
+        assignment = self._assign(before, level=level, same_lease=same_lease)
         if assignment == before and self._leases.lease:
             return
         lease = self._leases.plan(assignment)
@@ -125,4 +196,15 @@ class Tasks:
         log.info(
             "%s: lease %d: %d partitions in %d task%s",
             *(self._settings.name, lease, len(self._partitions), len(assignment), "" if len(assignment) == 1 else "s"),
+        )
+
+    def _assign(self, before: Assignment, *, level: bool, same_lease: bool) -> Assignment:
+        """A share for each task; while the lease stays, or has to, those that are closed have no partition."""
+        weights, count = self._load.weights(), min(self.count, len(self._partitions))
+        open_shares = self._open_shares()
+        if not open_shares or (count != len(before) and not same_lease):
+            return assign(self._partitions, count, weights=weights, before=open_shares or before, level=level)
+        dealt = iter(assign(self._partitions, len(open_shares), weights=weights, before=open_shares, level=level))
+        return tuple(
+            frozenset() if number in self._closed else next(dealt, frozenset()) for number in range(len(before))
         )

@@ -137,6 +137,31 @@ class Leases:
         with self._ledger.changed:
             return self._ledger.lease, 0 if self._ledger.stopping else len(self._ledger.shares.assignment)
 
+    def closed(self, tasks: Set[int], vacant_s: float) -> frozenset[int]:
+        """The shares of the current lease that should have no partition: those that copiers in these tasks of Spark's
+        work on, and those whose copier was lost so long ago without another that claimed it."""
+        with self._ledger.changed:
+            shares = self._ledger.shares
+            return shares.of_tasks(tasks) | shares.vacant(self._clock.monotonic() - vacant_s)
+
+    def drained(self, shares: Set[int]) -> bool:
+        """Whether no copier holds a partition that works on one of these shares."""
+        with self._ledger.changed:
+            return not any(session.held for session in self._ledger.shares.holders(shares))
+
+    @property
+    def settled(self) -> bool:
+        """Whether each copier that works on a share has been given all of it."""
+        with self._ledger.changed:
+            return not self._ledger.shares.lacking
+
+    def retire(self, shares: Set[int]) -> None:
+        """Have the copiers of these shares release everything and end, as there is none who could go on for them."""
+        with self._ledger.changed:
+            sessions = self._ledger.shares.holders(shares)
+        for session in sessions:
+            session.send(Stop())
+
     def assignment(self) -> Assignment:
         """The current lease's shares: the partitions of each task."""
         with self._ledger.changed:
@@ -174,7 +199,7 @@ class Leases:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
             with self._ledger.changed:
                 self._ledger.sessions.discard(session)
-                self._ledger.shares.leave(session)
+                self._ledger.shares.lose(session, self._clock.monotonic())
                 self._ledger.holdings.lost(session)
                 self._ledger.changed.notify_all()
             self.unclaimed_again()
@@ -192,7 +217,8 @@ class Leases:
                 session.send(BeatResponse(at, min(VALID_S, self._leads_for_s())))
             case ReportMessage(report):
                 self._reported(report)
-            case Claim(lease):
+            case Claim(lease, task):
+                session.task = task
                 self._claim(session, lease)
             case Left(lease):
                 self._leave(session, lease)

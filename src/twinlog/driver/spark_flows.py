@@ -128,6 +128,7 @@ class SparkFlows:
         self.queries = Queries(self._settings, clock)
         self._sharing = Sharing()
         self._slots = 0
+        self._leaving: frozenset[int] = frozenset()
         self._slots_at = 0.0
         self._no_executor: str | None = None
         self._expected = 0
@@ -300,6 +301,7 @@ class SparkFlows:
         now = self._clock.monotonic()
         self._slots_at = now + (SLOTS_EVERY_S if engine.own else GIVEN_SLOTS_EVERY_S)
         self._slots = engine.slots
+        self._leaving = engine.leaving_tasks()
         if self._slots:
             self._no_executor = None
             return
@@ -312,7 +314,10 @@ class SparkFlows:
             log.warning(self._no_executor)
 
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
-        """Set how many tasks each flow that runs here may have."""
+        """Set how many tasks each flow that runs here may have, and which it has to leave."""
+        if self._leaving:
+            for flow in flows:
+                flow.leave_tasks(self._leaving)
         if self._slots:
             shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
             for flow in flows:

@@ -17,7 +17,7 @@ from twinlog.lease.grant import Grant, Share
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 
-VERSION = 10
+VERSION = 11
 """Raised with each change of a message, of a value in one, or of what travels to tasks in Spark's plan (`settings`).
 
 `tests/unit/lease/contract.txt` has all of that; its test fails where one changed and this did not.
@@ -59,9 +59,11 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Work under a lease from now on, at a share of it that the driver chooses."""
+    """Work under a lease from now on, at a share of it that the driver chooses; `task` is Spark's own number of the
+    attempt that does."""
 
     lease: int
+    task: int = -1
 
 
 @dataclass(frozen=True, slots=True)

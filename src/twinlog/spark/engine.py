@@ -47,6 +47,10 @@ class Engine(Protocol):
         """Have so many executors at most, where that can be asked for."""
         ...
 
+    def leaving_tasks(self) -> frozenset[int]:
+        """Spark's numbers of the tasks whose executors are about to go; empty where nobody knows."""
+        ...
+
     @property
     def cores(self) -> str:
         """How many cores of a cluster this may have."""

@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 LOST = (
     "it is left as it is, so its JVM is not started again when it dies and has no figures in the metrics, each query "
-    "starts Python processes anew, and executors are kept while other processes run the flows"
+    "starts Python processes anew, executors are kept while other processes run the flows, and those that go are not "
+    "drained before"
 )
 
 _ENDED = "the SparkSession that was given to twinlog has been stopped, or its JVM has died: nothing is copied any more"
@@ -130,6 +131,10 @@ class GivenEngine:
 
     def take_executors(self, most: int) -> None:
         """Nothing: they are those of the session."""
+
+    def leaving_tasks(self) -> frozenset[int]:
+        """None: pyspark has no public way to ask for that."""
+        return frozenset()
 
     @property
     def cores(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """Names the file into which a JVM writes the address of its gateway."""
 
 _GATEWAY_VARIABLES = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
+_RUNS_IN = re.compile(r"(\d+) -> ([^,]+)")
 _MONITOR = "Idle Worker Monitor"
 _FACTORY_OF = "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$outer"
 
@@ -70,6 +72,22 @@ def request_executors(session: SparkSession, most: int) -> None:
     scala.requestTotalExecutors(most, 0, java.PythonUtils.toScalaMap(java.java.util.HashMap()))
     if not most:
         scala.killExecutors(scala.getExecutorIds())
+
+
+def leaving_tasks(session: SparkSession) -> frozenset[int]:
+    """The numbers of the task attempts that run in executors which are being decommissioned.
+
+    Nobody else is told that: the scheduler gives such an executor no more tasks, and the executor ends once those that
+    it has are over.
+    """
+    context = session.sparkContext._jsc.sc()
+    # One call each: maps of Scala come as text.
+    pending = context.schedulerBackend().executorsPendingDecommission().keySet().mkString(",")
+    leaving = set(pending.split(",")) - {""}
+    if not leaving:
+        return frozenset()
+    running = context.taskScheduler().taskIdToExecutorId().mkString(",")
+    return frozenset(int(task) for task, executor in _RUNS_IN.findall(running) if executor in leaving)
 
 
 def jvm_figures(session: SparkSession) -> JvmFigures:

@@ -156,6 +156,13 @@ class SparkEngine:
         with self._jvm.asked():
             internals.request_executors(self._running, most)
 
+    def leaving_tasks(self) -> frozenset[int]:
+        """Spark's numbers of the tasks whose executors are about to go; empty where nobody knows."""
+        if self.local:
+            return frozenset()
+        with self._jvm.asked():
+            return internals.leaving_tasks(self._running)
+
     @property
     def cores(self) -> str:
         """How many cores of a cluster this may have."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from pyspark import TaskContext
+
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.task.copier_thread import CopierThread
 
@@ -70,7 +72,9 @@ def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
         del _copiers[gone]
     key = (ticket.flow, ticket.address.port)
     copier = _copiers.get(key)
-    while copier is None or not copier.join(ticket, over):
+    context = TaskContext.get()
+    task = -1 if context is None else context.taskAttemptId()
+    while copier is None or not copier.join(ticket, over, task):
         # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         copier = _copiers[key] = CopierThread(ticket)

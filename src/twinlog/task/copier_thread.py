@@ -105,12 +105,13 @@ class CopierThread:
             line.close()
             raise
 
-    def join(self, ticket: LeaseTicket, over: threading.Event) -> bool:
-        """Work under a lease from now on; False when this copier is about to end, and the task must start another.
+    def join(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
+        """Work under a lease from now on, for Spark's `task`; False when this copier is about to end, and the task must
+        start another.
 
         `over` is set once it no longer works under this lease.
         """
-        claim = Claim(ticket.lease)
+        claim = Claim(ticket.lease, task)
         with self._lock:
             if self._leaving or self.ended.is_set():
                 return False
@@ -236,10 +237,11 @@ class CopierThread:
                 return
             self._leaving = True
             self._in_lease = False
-            self._over.set()
         await self._release(self._copier.granted)
         self._stopping = True
         self._send(Bye())
+        # Its executor may wait for this task alone before it ends.
+        self._over.set()
 
     def _drop(self) -> None:
         """End at once: another process may run the flow, so nothing more may be written, positions included."""

@@ -30,6 +30,10 @@ class Engine:
     def __init__(self, *, local: bool = False) -> None:
         self.local = local
         self.slots = 0
+        self.leaving: frozenset[int] = frozenset()
+
+    def leaving_tasks(self) -> frozenset[int]:
+        return self.leaving
 
 
 @dataclass
@@ -49,6 +53,11 @@ class Flow:
         self.settings = SimpleNamespace(name=name)
         self.demand = Demand(limit)
         self.used: list[int] = []
+        self.left: list[frozenset[int]] = []
+
+    def leave_tasks(self, tasks: frozenset[int]) -> None:
+        assert not self.used or self.used[-1] == 3, "it leaves before its slots are fewer"
+        self.left.append(tasks)
 
     def use_slots(self, slots: int) -> None:
         self.used.append(slots)
@@ -88,6 +97,14 @@ def test_slots_are_shared_by_the_flows(flows: SparkFlows) -> None:
     assert (one.used, two.used) == ([3, 1, 1, 4], [2, 1, 1, 4])
     follow(flows, engine, 8, two)
     assert two.used[-1] == 8, "the other one runs elsewhere"
+
+
+def test_a_flow_leaves_tasks_whose_executors_go_before_it_has_fewer(flows: SparkFlows) -> None:
+    engine, flow = Engine(), Flow("a")
+    follow(flows, engine, 3, flow)
+    engine.leaving = frozenset({7})
+    follow(flows, engine, 2, flow)
+    assert (flow.left, flow.used) == ([frozenset({7})], [3, 2])
 
 
 def test_a_flow_gets_what_another_cannot_use(flows: SparkFlows) -> None:

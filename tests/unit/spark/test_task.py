@@ -37,7 +37,7 @@ class Copier:
         )
         self.made.append(self)
 
-    def join(self, ticket: Any, over: threading.Event) -> bool:
+    def join(self, ticket: Any, over: threading.Event, task: int) -> bool:
         if self.ended.is_set():
             return False
         self.lease, self.over = ticket.lease, over
