@@ -39,6 +39,7 @@ HANDSHAKE_S = 30.0
 """A caller that has not proved the secret and sent its first message by then is disconnected."""
 
 PAUSE_S = 1.0
+CLOSE_S = 2.0
 
 
 class LeaseServer:
@@ -174,6 +175,8 @@ class LeaseServer:
         with contextlib.suppress(OSError):
             here = self.address.here
             socket.create_connection((here.host, here.port), timeout=1).close()
+            # While it is in there the port stays taken, and the next server of this process may want it.
+            self._thread.join(CLOSE_S)
         self._listener.close()
 
 
