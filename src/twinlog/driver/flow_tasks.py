@@ -164,7 +164,7 @@ class Tasks:
         self._replan.clear()
         before = self._open_shares()
         self._closed = frozenset()
-        self._leases.renew(assign(self._partitions, self.count, weights=self._load.weights(), before=before))
+        self._log(self._leases.renew(assign(self._partitions, self.count, weights=self._load.weights(), before=before)))
 
     def _open_shares(self) -> Assignment:
         return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)
@@ -193,9 +193,13 @@ class Tasks:
         if level:
             moved = sum(len(share - old) for share, old in zip(assignment, before, strict=False))
             log.info("%s: %d partitions move: what tasks carry was uneven", self._settings.name, moved)
+        self._log(lease)
+
+    def _log(self, lease: int) -> None:
+        tasks = len(self._leases.assignment())
         log.info(
             "%s: lease %d: %d partitions in %d task%s",
-            *(self._settings.name, lease, len(self._partitions), len(assignment), "" if len(assignment) == 1 else "s"),
+            *(self._settings.name, lease, len(self._partitions), tasks, "" if tasks == 1 else "s"),
         )
 
     def _assign(self, before: Assignment, *, level: bool, same_lease: bool) -> Assignment:

@@ -127,8 +127,11 @@ app.kubernetes.io/component: executor
   "spark.executor.instances" (include "twinlog.executors" .)
   "spark.executor.cores" (toString .Values.spark.cores)
   "spark.executor.memory" .Values.spark.memory
-  "spark.executor.memoryOverhead" .Values.spark.memoryOverhead
+  "spark.kubernetes.decommission.script" "/opt/twinlog/bin/decommission"
 -}}
+{{- with .Values.spark.memoryOverhead -}}
+{{- $_ := set $conf "spark.executor.memoryOverhead" . -}}
+{{- end -}}
 {{- end -}}
 {{- merge (deepCopy .Values.spark.conf) $conf | toYaml -}}
 {{- end -}}
