@@ -17,7 +17,7 @@ from harness.certificates import Certified, authority
 from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Answer, Client, serving
-from twinlog.clock import SYSTEM
+from twinlog.clock import SYSTEM, SystemClock
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.server import RestServer, Tls
@@ -226,12 +226,24 @@ def test_nobody_may_be_known_to_pass_a_request_on_to() -> None:
         assert (answer.status, "rebalance" in answer.message) == (409, True)
 
 
+class LaterEachTime(SystemClock):
+    """By ten seconds whenever the herder is asked."""
+
+    def __init__(self, herder: FakeHerder) -> None:
+        self._herder = herder
+
+    def monotonic(self) -> float:
+        return SYSTEM.monotonic() + 10.0 * len(self._herder.calls)
+
+
 def test_the_other_worker_may_be_gone(caplog: pytest.LogCaptureFixture) -> None:
     with serving() as other:
         gone = other.url
-    with serving(herder=not_here(gone)) as client:
+    herder = not_here(gone)
+    with serving(herder=herder, clock=LaterEachTime(herder)) as client:
         answer = client.ask("PUT", "/connectors/c/config", {"password": "s3cret"})
         assert (answer.status, "Connection refused" in answer.message) == (500, True)
+    assert len(herder.calls) == 2
     assert "s3cret" not in caplog.text
 
 
