@@ -15,6 +15,10 @@ from confluent_kafka.admin import AdminClient
 ClientConfig = dict[str, str | int | float | bool]
 """Settings of a librdkafka client."""
 
+QUICK_TO_CONNECT: ClientConfig = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 200}
+"""A client waits for as long before it connects to a node a second time, as every new one does: first it asks its
+bootstrap address, then the node that it has heard of."""
+
 _PERHAPS_NEWER = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
@@ -32,7 +36,7 @@ class Clients:
     """Of one cluster; `keep`: whether a client may serve more than once. Any thread may use them."""
 
     def __init__(self, config: Mapping[str, str | int | float | bool], *, keep: bool) -> None:
-        self._config: ClientConfig = {**config, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+        self._config: ClientConfig = dict(config)
         self._keep = keep
         self._admin: AdminClient | None = None
         self._consumer: Consumer | None = None

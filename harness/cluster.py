@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from harness.broker import Broker, Jit, Ports, jvm_command, new_kafka_id
 from harness.child import Child
-from harness.clients import ClientConfig, Clients
+from harness.clients import QUICK_TO_CONNECT, ClientConfig, Clients
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
 from harness.relay import Distance, relay_command
@@ -227,7 +227,7 @@ class KafkaCluster(Started):
 
     def client_config(self, user: str | None = None) -> ClientConfig:
         """Settings for confluent_kafka; without a user, for the plaintext listener. Its log chatter is off."""
-        settings: ClientConfig = {"bootstrap.servers": self.bootstrap, "log_level": 0}
+        settings: ClientConfig = {"bootstrap.servers": self.bootstrap, "log_level": 0, **QUICK_TO_CONNECT}
         if user is not None:
             settings |= {
                 "bootstrap.servers": self.sasl_bootstrap,
@@ -260,8 +260,7 @@ class KafkaCluster(Started):
         return {
             "bootstrap.servers": f"127.0.0.1:{broker.ports.plaintext}",
             "log_level": 0,
-            "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 100,
+            **QUICK_TO_CONNECT,
         }
 
     def _settings(self, broker: Broker) -> dict[str, str]:

@@ -115,7 +115,8 @@ def _consumer(cluster: KafkaCluster, isolation: str, user: str | None) -> Consum
             "isolation.level": isolation,
             "check.crcs": True,
             "fetch.message.max.bytes": 8_000_000,
-            "fetch.wait.max.ms": 50,
+            # Its end is only seen in an answer without records.
+            "fetch.wait.max.ms": 5,
         }
     )
 
@@ -127,12 +128,15 @@ def _to_the_end(consumer: Consumer, places: Mapping[tuple[str, int], int], deadl
     records: list[Record] = []
 
     def at_the_end() -> bool:
-        for message in consumer.consume(num_messages=10_000, timeout=0.1) if open_ends else ():
+        for message in _next(consumer) if open_ends else ():
             error = message.error()
             if error is None:
                 records.append(to_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:
-                open_ends.discard((str(message.topic()), int(message.partition() or 0)))
+                end = str(message.topic()), int(message.partition() or 0)
+                open_ends.discard(end)
+                # Else its end is asked for again and again until all others have been read.
+                consumer.pause([TopicPartition(*end)])
             elif not error.retriable():
                 raise HarnessError(f"{message.topic()}: {error}")
         return not open_ends
@@ -142,6 +146,12 @@ def _to_the_end(consumer: Consumer, places: Mapping[tuple[str, int], int], deadl
     except TimeoutError as late:
         raise HarnessError(f"{late}; not read to their ends: {sorted(open_ends)}") from late
     return records
+
+
+def _next(consumer: Consumer) -> list[Message]:
+    """What has come, as soon as something has: `consume` alone waits until it has as many as it was asked for."""
+    first = consumer.poll(0.1)
+    return [] if first is None else [first, *consumer.consume(num_messages=10_000, timeout=0)]
 
 
 def to_record(message: Message) -> Record:
