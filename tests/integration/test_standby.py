@@ -120,6 +120,7 @@ def test_another_process_takes_over_from_one_that_freezes_and_from_one_that_dies
     assert not re.search(r"^\S+ \S+ ERROR ", first.log + second.log, re.MULTILINE)
 
 
+@pytest.mark.scenario
 def test_two_processes_share_two_flows_and_are_restarted_one_by_one(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:
