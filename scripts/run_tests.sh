@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # `make test`: a seed, then what pytest gets. Tests without a broker run beside the checks and what is prepared once, as
 # neither of these keeps two cores busy; the others then have all cores. There are two runs of pytest because each of
-# its processes imports every test that one of them may run.
+# its processes imports every test that one of them may run. Those with brokers mostly wait: WORKERS says how many run at
+# a time.
 set -u
 seed=$1
 shift
@@ -29,8 +30,8 @@ code=$?
 cat build/unit.log
 wait $prepared || exit
 
-$python -m pytest -m "integration and not parity and not scenario" -n 4 --dist loadfile --no-loadscope-reorder \
-  --randomly-seed="$seed" "${heavy[@]}"
+$python -m pytest -m "integration and not parity and not scenario" -n "${WORKERS:-4}" \
+  --dist loadfile --no-loadscope-reorder --randomly-seed="$seed" "${heavy[@]}"
 run=$?
 for one in $code $run; do
   [ "$one" = 0 ] || [ "$one" = $none ] || exit "$one"
