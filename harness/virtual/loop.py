@@ -234,7 +234,7 @@ class VirtualLoop(Loop):
             # Tasks of the same time would be ordered by their addresses in memory.
             return set_timer(when + next(numbers) * TICK_S, task)
 
-        self.net.call_at = call_at
+        self.net.call_at = call_at  # type: ignore[method-assign]
         self.net.start = lambda: None  # type: ignore[method-assign]
 
     @property
@@ -248,8 +248,7 @@ class VirtualLoop(Loop):
     @property
     def due(self) -> float | None:
         """When its next timer ends."""
-        scheduled = self.net._scheduled
-        return float(scheduled[0][0]) if scheduled else None
+        return self.net.next_timer()
 
     def close(self) -> None:
         if self in self.world.loops:

@@ -25,10 +25,12 @@ OUTERMOST = {
     "task/copier_thread.py": "makes the loop of a task",
     "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
+    "mirroring.py": "is called by programs of others",
     "cli/": "is a program's beginning",
     "rows/task.py": "makes the loop of a task that reads rows",
     "verify/task.py": "makes the loop of a task that compares",
     "replay/task.py": "makes the loop of a task that replays",
+    "sink/writer.py": "makes the loop of a task that writes rows",
     "spark/topic_source.py": "is called in processes of Spark's",
     "driver/class_archive.py": "is a program of its own",
 }

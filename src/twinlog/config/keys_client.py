@@ -233,7 +233,14 @@ PRODUCER_KEYS = (
         "No call blocks: a flow logs at once what it waits for, and goes on when it is there.",
         minimum=0,
     ),
-    _write_jvm("linger.ms", LONG, "5", "Batches arrive ready made; nothing waits for them to fill.", minimum=0),
+    _producer(
+        "linger.ms",
+        LONG,
+        "5",
+        "Milliseconds of which records wait a third for each other, where they come one by one so fast that it saves "
+        "requests; 0 sends each at once.",
+        minimum=0,
+    ),
     _write_jvm("buffer.memory", LONG, "33554432", "Batches go from fetch to produce without a pool.", minimum=0),
     _write_jvm("interceptor.classes", LIST, "", "Java classes that see each record."),
     _write_jvm("key.serializer", CLASS, None, "Records are copied as bytes."),

@@ -41,6 +41,8 @@ class FetchSession:
         self._node = node
         self._read_committed = read_committed
         self._kept = kept
+        self._names: dict[uuid.UUID, TopicName] = {}
+        """Of the topics that the broker was asked for in this session."""
         self._reset()
 
     def _reset(self) -> None:
@@ -73,6 +75,7 @@ class FetchSession:
         if self._epoch <= 0:
             ask: Mapping[TopicPartition, FetchPosition] = wanted
             forgotten: list[TopicPartition] = []
+            self._names.clear()
         else:
             ask = {part: at for part, at in wanted.items() if self._known.get(part) != at or part in self._refused}
             # For the broker a recreated topic is another one; it would go on answering for the deleted one.
@@ -91,9 +94,9 @@ class FetchSession:
             forgotten=self._forgotten(forgotten),
             rack=rack,
         )
-        names = {
-            at.topic_id: part.topic for part, at in (*self._known.items(), *wanted.items()) if at.topic_id is not None
-        }
+        for part, at in ask.items():
+            if at.topic_id is not None:
+                self._names[at.topic_id] = part.topic
         try:
             timeout_s = (max_wait_ms + self._client.settings.request_timeout_ms) / 1000
             response: FetchedPartitions = await self._client.send(request, self._node, timeout_s)
@@ -114,16 +117,16 @@ class FetchSession:
             self._refused.clear()
         else:
             self._reset()
-        return self._answers(response, names)
+        return self._answers(response)
 
     def _of_leader(self, partition: TopicPartition, at: FetchPosition) -> FetchPosition:
         leader = self._client.leader(partition)
         return at if leader is None else at._replace(leader_epoch=leader.epoch)
 
-    def _answers(self, response: FetchedPartitions, names: Mapping[uuid.UUID, TopicName]) -> list[Fetched]:
+    def _answers(self, response: FetchedPartitions) -> list[Fetched]:
         found = []
         for key, parts in response.topics:
-            name = names.get(key) if isinstance(key, uuid.UUID) else TopicName(key)
+            name = self._names.get(key) if isinstance(key, uuid.UUID) else TopicName(key)
             if name is None:
                 continue
             for part in parts:

@@ -1,4 +1,4 @@
-"""Reads source partitions: one long poll per broker, so that a new record travels on within a millisecond.
+"""Reads source partitions: one long poll per broker, so that a new record travels on within two milliseconds.
 
 A partition is asked of its leader, or of a replica in our rack that the leader named (`nearest`).
 """
@@ -17,6 +17,7 @@ from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.read.fetch_size import FetchSize
 from twinlog.read.nearest import NearestReplicas
+from twinlog.read.pace import Pace
 from twinlog.settings.flow import ConsumerSettings
 
 SHORT_WAIT_MS = 10
@@ -80,7 +81,8 @@ class Memory(Protocol):
 class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
-    `lost(error)` is called when the cluster refuses for good; anything else is tried again for ever.
+    `lost(error)` is called when the cluster refuses for good; anything else is tried again for ever. Where records come
+    one by one and fast they wait for each other, for a part of `linger_ms` (see `Pace`).
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class SourceReader:
         memory: Memory,
         deliver: Callable[[FetchPosition, Fetched], None],
         lost: Callable[[TwinlogError], None],
+        linger_ms: int = 0,
     ) -> None:
         self._loop = loop
+        self._linger_ms = linger_ms
         self._now = loop.clock.monotonic
         self._client = client
         self._settings = settings
@@ -181,6 +185,7 @@ class SourceReader:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
+        pace = Pace(self._linger_ms)
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         while not self._stopped:
@@ -217,11 +222,15 @@ class SourceReader:
             if self._client.far:
                 asked = min(most_bytes, poll.size.bytes)
                 poll.size.answered(received, asked, elapsed_s, self._client.round_trip_s)
+            pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
             accepted = self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
             # The next answer needs its memory.
             answers.clear()
             if accepted:
                 backoff.worked()
+                # A round trip to a far broker is a longer pause.
+                if pause_s and not self._client.far:
+                    await self._loop.sleep(pause_s)
             else:
                 self.refresh()
                 await self._loop.sleep(backoff.failed())

@@ -119,7 +119,8 @@ class ProducerSettings:
 
     `compression_type` None keeps the codec of each source batch; a codec name recompresses every batch to it ("none"
     stores them uncompressed). `compression_level` is None for the codec's own default. Small neighbouring batches are
-    merged up to `merge_batch_bytes`. The target itself aborts a transaction after `transaction_timeout_ms`.
+    merged up to `merge_batch_bytes`; where records come one by one and fast, they wait for each other for less than
+    `linger_ms`. The target itself aborts a transaction after `transaction_timeout_ms`.
     """
 
     client: ClientSettings
@@ -130,6 +131,7 @@ class ProducerSettings:
     delivery_timeout_ms: Annotated[int, out_of("delivery.timeout.ms")] = 2_147_483_647
     retries: Annotated[int, WrittenAs("retries")] = 2_147_483_647
     merge_batch_bytes: Annotated[int, WrittenAs("batch.size")] = 524_288
+    linger_ms: Annotated[int, WrittenAs("linger.ms")] = 5
     transaction_timeout_ms: Annotated[int, WrittenAs("transaction.timeout.ms")] = 60_000
 
 

@@ -112,7 +112,14 @@ class Copier:
             settings.copier_memory_bytes, self.source.frames, self.partitions, loop.clock.monotonic
         )
         self._reader = SourceReader(
-            loop, self.source, settings.consumer, self._cursors, self.memory, self._deliver, self._lost
+            loop,
+            self.source,
+            settings.consumer,
+            self._cursors,
+            self.memory,
+            self._deliver,
+            self._lost,
+            producer.linger_ms,
         )
         self._appender = TargetAppender(
             loop,

@@ -145,7 +145,7 @@ class _BrokerAppender:
     def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, Sent]], float | None]:
         """Appends for one request, and how long to wait when there are none (seconds, None until woken)."""
         owner = self._appender
-        if self._in_flight >= owner._max_in_flight:
+        if not self._ready or self._in_flight >= owner._max_in_flight:
             return [], None
         if self._in_flight and owner._in_flight_bytes >= owner._max_in_flight_bytes:
             return [], None
@@ -175,9 +175,10 @@ class _BrokerAppender:
                 break
             size += bytes_
             entries.append((queue, queue.take()))
-            # Behind the others: every partition gets its turn.
             del self._ready[queue]
-            self._ready[queue] = None
+            if queue.pending:
+                # Behind the others: every partition gets its turn.
+                self._ready[queue] = None
         return entries, later
 
     async def _send(self, entries: list[tuple[AppendQueue, Sent]], size: int) -> None:
@@ -206,5 +207,7 @@ class _BrokerAppender:
             if answer.code:
                 sent.refusal = answer
             queue.answered(sent, answer.code, TargetOffset(answer.base_offset), there=answer.at_ms >= 0)
-            self._ready[queue] = None
-        self.wake.set()
+            if not queue.idle:
+                self._ready[queue] = None
+        if self._ready:
+            self.wake.set()

@@ -13,6 +13,8 @@ import selectors
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from types import FunctionType, MethodType
 from typing import Any
 
 from kafka.future import Future
@@ -21,6 +23,14 @@ from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, 
 from twinlog.clock import Clock
 
 log = logging.getLogger(__name__)
+
+_PLAIN = frozenset({FunctionType, MethodType})
+_SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE
+
+_ROUNDS = 8
+
+_FEW = 64
+"""So many cancelled timers may stay in any case."""
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -52,8 +62,40 @@ class Outcome(Future):  # type: ignore[misc]
             del self
 
 
+class _Call(Task):  # type: ignore[misc]
+    """A plain function that is called once: what most timers are."""
+
+    _stack: tuple[Any, None] | None
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        # What the library would do after it asked four times what it is.
+        self._stack = (function, None)
+        self._res = self._exc = self.scheduled_at = None
+        self.state = TaskState.CREATED
+
+    def __call__(self, arg: Any = None) -> Any:
+        assert self._stack is not None
+        function, _ = self._stack
+        self._stack = None
+        result = function()
+        if result is not None:
+            # Something to wait for.
+            self._stack = (_once(result), None)
+            return super().__call__()
+        self.state = TaskState.DONE
+        raise StopIteration
+
+
+def _once(result: Any) -> Generator[Any, Any, None]:
+    yield result
+
+
 class LeanSelector(NetworkSelector):  # type: ignore[misc]
-    """A selector for one thread's `Loop`; its timers go by the clock `now`."""
+    """A selector for one thread's `Loop`; its timers go by the clock `now`.
+
+    A timer that was cancelled stays in the heap until its time, or until most of the heap are such ones: each request
+    has one, and the library searches all of them for it and builds the heap anew.
+    """
 
     _selector: Any
     _ready: Any
@@ -65,9 +107,37 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     def __init__(self, clock: Clock, **configs: Any) -> None:
         super().__init__(**configs)
         self.now = clock.monotonic
+        self._cancelled = 0
 
     def call_later(self, delay: float, task: Any) -> Any:
         return self.call_at(self.now() + delay, task)
+
+    def call_at(self, when: float, task: Any) -> Any:
+        if type(task) in _PLAIN and not task.__code__.co_flags & _SUSPENDS:
+            task = _Call(task)
+        return super().call_at(when, task)
+
+    def _unschedule(self, task: Any) -> None:
+        task.scheduled_at = None
+        task.state = TaskState.UNSCHEDULED
+        self._cancelled += 1
+        if self._cancelled > max(_FEW, len(self._scheduled) // 2):
+            # In place, because a poll may be going through it.
+            self._scheduled[:] = [entry for entry in self._scheduled if entry[1].scheduled_at == entry[0]]
+            heapq.heapify(self._scheduled)
+            self._cancelled = 0
+
+    def next_timer(self) -> float | None:
+        """When the next timer is due that was not cancelled."""
+        scheduled = self._scheduled
+        while scheduled:
+            when, task = scheduled[0]
+            if task.scheduled_at == when:
+                due: float = when
+                return due
+            heapq.heappop(scheduled)
+            self._cancelled -= 1
+        return None
 
     def start(self) -> None:
         """Run on a thread of its own from now on. Raises RuntimeError where there may be no more; it is closed then."""
@@ -124,14 +194,17 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
         self._poll_owner = threading.current_thread()
         try:
             self._take_events(self._selector.select(self._patience(timeout)))
-            scheduled = self._scheduled
-            while scheduled and scheduled[0][0] <= self.now():
-                _, task = heapq.heappop(scheduled)
+            while (due := self.next_timer()) is not None and due <= self.now():
+                _, task = heapq.heappop(self._scheduled)
                 task.scheduled_at = None
                 self._add_ready_task(task)
             ready = self._ready
-            for _ in range(len(ready)):
-                self._step(ready.popleft())
+            # What an answer sets off takes several rounds; the sockets are looked at once for all of them.
+            for _ in range(_ROUNDS):
+                for _ in range(len(ready)):
+                    self._step(ready.popleft())
+                if not ready:
+                    break
         finally:
             self._current = None
             self._poll_owner = None
@@ -140,9 +213,9 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     def _patience(self, timeout: float | None) -> float | None:
         if self._ready:
             return 0
-        if self._scheduled:
-            due = self._scheduled[0][0] - self.now()
-            timeout = due if timeout is None else min(timeout, due)
+        due = self.next_timer()
+        if due is not None:
+            timeout = due - self.now() if timeout is None else min(timeout, due - self.now())
         return None if timeout is None else min(max(timeout, 0), MAX_TIMEOUT)
 
     def _take_events(self, found: list[tuple[Any, int]]) -> None:
