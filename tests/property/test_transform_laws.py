@@ -18,7 +18,7 @@ from twinlog.write.appends import CopyRules
 from twinlog.write.prepare import prepare
 
 WHERE = TopicPartition(TopicName("t"), 0)
-ROAD = TransformedRoad(identity, TransformSettings("a:b"), "a->b", WHERE, WHERE, lambda _: 1)
+ROAD = TransformedRoad(identity, TransformSettings("a:b"), "a->b", WHERE, WHERE, lambda _: 1, lambda: 0.0)
 
 anything = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 

@@ -35,13 +35,15 @@ more, decompressed."""
 class RowRules:
     """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared.
 
-    `up_to_damage`: what comes before a damaged batch is returned, and the next call raises.
+    `up_to_damage`: what comes before a damaged batch is returned, and the next call raises. `bounded`: batches behind
+    the first `MOST_BYTES` are left for another call.
     """
 
     headers: bool = False
     read_committed: bool = False
     check_crcs: bool = True
     up_to_damage: bool = False
+    bounded: bool = False
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class _Decoding:
         self.aborted = self.control = 0
         self.leader_epoch = self.codec = -1
         self.decoding = False
+        self.taken = 0
 
     def run(self, hidden: AbortedFilter | None) -> None:
         at = 0
@@ -112,6 +115,8 @@ class _Decoding:
                     raise
                 break
             at = batch.end
+            if self.rules.bounded and self.taken >= MOST_BYTES:
+                break
         self._flush()
 
     def _take(self, batch: Batch, hidden: AbortedFilter | None) -> None:
@@ -122,6 +127,7 @@ class _Decoding:
             self._flush()
             self.codec = batch.codec if self.codec < 0 else self.codec
             self._add(decode_exactly(self.records, batch))
+            self.taken += batch.size
         else:
             aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
             if past > self.first:
@@ -145,6 +151,7 @@ class _Decoding:
         self.section.append(batch)
         self.blocks.append(block)
         self.bytes += len(block)
+        self.taken += len(block)
         if self.bytes >= MOST_BYTES:
             self._flush()
 

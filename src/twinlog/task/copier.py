@@ -229,7 +229,9 @@ class Copier:
         if self.settings.transform is not None:
             from twinlog.transform.copying import Transforming  # noqa: PLC0415 - who copies unchanged needs no numpy
 
-            self._transforming = Transforming(self.settings, self.settings.transform, self._partitions_of)
+            self._transforming = Transforming(
+                self.settings, self.settings.transform, self._partitions_of, self.loop.clock.monotonic
+            )
         # At the same time: the far cluster does not wait for the other.
         target = self.loop.spawn(self._reach_target)
         await self.retry(self.source.connect)

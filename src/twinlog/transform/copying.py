@@ -17,12 +17,18 @@ from twinlog.write.appends import Append, CopyRules, Prepare, RoutedRows
 class Transforming:
     """Imports the transform of a flow, which raises TransformError where it is not found here.
 
-    `partitions(topic)` is how many partitions a topic of the target has, None while that is unknown.
+    `partitions(topic)` is how many partitions a topic of the target has, None while that is unknown. `now()` is
+    monotonic, in seconds.
     """
 
     def __init__(
-        self, flow: FlowSettings, settings: TransformSettings, partitions: Callable[[TopicName], int | None]
+        self,
+        flow: FlowSettings,
+        settings: TransformSettings,
+        partitions: Callable[[TopicName], int | None],
+        now: Callable[[], float],
     ) -> None:
+        self._now = now
         self._name = flow.name
         self._settings = settings
         self._partitions = partitions
@@ -33,7 +39,9 @@ class Transforming:
 
     def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
         """What prepares the fetches of a partition."""
-        return TransformedRoad(self._function, self._settings, self._name, source, remote, self._partitions).prepare
+        return TransformedRoad(
+            self._function, self._settings, self._name, source, remote, self._partitions, self._now
+        ).prepare
 
     def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to their topic."""

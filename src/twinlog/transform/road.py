@@ -26,6 +26,11 @@ from twinlog.write.appends import ADDED, Append, CopyRules, FailedRecord, Oversi
 from twinlog.write.split import split_append
 
 END = 2**62
+FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 1_024, 16, 1 << 20
+QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
+"""The copier stands still while a transform works. It is called with few records at first, with four times as many when
+that was quick, with fewer when it was slow; and of a fetch that has taken long the rest is read again."""
+
 LEAST_BATCH_BYTES = 16_384
 """Batches are built that large even where `batch.size` is less, as 0 is: records of one fetch are there anyway."""
 
@@ -43,7 +48,7 @@ class TransformedRoad:
     """Prepares the fetches of one partition in the place of `write.prepare.prepare`.
 
     `flow` is for people. `partitions(topic)` is how many partitions a topic of the target has, None while that is
-    unknown.
+    unknown. `now()` is monotonic, in seconds.
     """
 
     def __init__(
@@ -54,7 +59,10 @@ class TransformedRoad:
         source: TopicPartition,
         remote: TopicPartition,
         partitions: Callable[[TopicName], int | None],
+        now: Callable[[], float],
     ) -> None:
+        self._now = now
+        self._most_rows = FIRST_ROWS
         self.function = function
         self.settings = settings
         self.flow = flow
@@ -73,7 +81,9 @@ class TransformedRoad:
 
         Raises TransformError, too, for a record that the transform fails on and that nothing comes before.
         """
-        read = RowRules(headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True)
+        read = RowRules(
+            headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True, bounded=True
+        )
         # A transform sees the name that the record will have.
         named = TopicPartition(self.remote.topic, self.source.partition)
         rows = decode(records, named, position, END, read, aborted)
@@ -83,14 +93,34 @@ class TransformedRoad:
         prepared.aborted, prepared.control = rows.aborted, rows.control
         prepared.log_failed = self.settings.log_errors
         try:
-            for batch in rows.batches:
-                work.take(batch)
+            prepared.position = self._change(rows.batches, work, prepared.position)
         except _StopError as stop:
             if stop.offset <= offsets_of(rows.batches[0])[0]:
                 raise stop.error from None
             prepared.position = stop.offset
         work.finish()
         return prepared
+
+    def _change(self, batches: list[Any], work: _Preparation, behind: SourceOffset) -> SourceOffset:
+        """Take all rows, or those that there is time for; returns the source offset behind them."""
+        begun = self._now()
+        for batch in batches:
+            at = 0
+            while at < batch.num_rows:
+                before = self._now()
+                if before - begun > LONG_S:
+                    return SourceOffset(int(offsets_of(batch)[at]))
+                some = batch if not at and batch.num_rows <= self._most_rows else batch.slice(at, self._most_rows)
+                work.take(some)
+                at += some.num_rows
+                self._learn(some.num_rows, self._now() - before)
+        return behind
+
+    def _learn(self, rows: int, took_s: float) -> None:
+        if took_s > SLOW_S:
+            self._most_rows = max(LEAST_ROWS, int(rows * SLOW_S / took_s))
+        elif took_s < QUICK_S and rows == self._most_rows:
+            self._most_rows = min(MOST_ROWS, self._most_rows * 4)
 
 
 class _Preparation:

@@ -17,6 +17,7 @@ from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER, read_batch
 from twinlog.record.compression import CODECS
 from twinlog.record.records import Record, decode_records
+from twinlog.rows import decode as decoding
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform.function import Transform
 from twinlog.transform.partitions import partitions_by_key
@@ -33,7 +34,13 @@ RULES = CopyRules()
 
 def road(function: Transform, partitions: int = 3, **settings: Any) -> TransformedRoad:
     return TransformedRoad(
-        function, TransformSettings("module:function", **settings), "north->south", SOURCE, REMOTE, lambda _: partitions
+        function,
+        TransformSettings("module:function", **settings),
+        "north->south",
+        SOURCE,
+        REMOTE,
+        lambda _: partitions,
+        lambda: 0.0,
     )
 
 
@@ -273,3 +280,55 @@ def test_the_last_record_of_a_header_is_counted() -> None:
     (append,) = prepared(transforms.identity, numbered(3)).appends
     header = HEADER.unpack_from(append.data, 0)
     assert (header[6], header[12]) == (2, 3)
+
+
+def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_again() -> None:
+    """The copier has to answer its driver in between."""
+    now, calls = [0.0], []
+
+    def slow(batch: Any) -> Any:
+        calls.append(batch.num_rows)
+        now[0] += 0.001 * batch.num_rows
+        return batch
+
+    where = TransformedRoad(slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0])
+    log = numbered(5_000, batch=1_000)
+    seen: list[bytes | None] = []
+    position, times = 0, []
+    while position < 5_000:
+        before = now[0]
+        found = where.prepare(log.fetch(position), position, RULES)
+        seen += values(found)
+        assert found.position == len(seen)
+        position = found.position
+        times.append(now[0] - before)
+    assert seen == [b"%d" % number for number in range(5_000)]
+    assert max(times) < 1.1
+    assert calls[:3] == [1_024, 250, 250]
+
+
+def test_a_quick_function_gets_more_and_more() -> None:
+    calls: list[int] = []
+
+    def quick(batch: Any) -> Any:
+        calls.append(batch.num_rows)
+        return batch
+
+    found = prepared(quick, numbered(30_000, batch=10_000))
+    assert calls == [1_024, 4_096, 16_384, 8_496]
+    assert len(values(found)) == 30_000
+
+
+def test_what_decompresses_to_much_is_taken_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "MOST_BYTES", 10_000)
+    log = SourceLog()
+    for number in range(20):
+        log.batch([New(NOW, b"%d" % number + b"." * 3_000)], codec="zstd")
+    seen: list[bytes | None] = []
+    position = portions = 0
+    while position < 20:
+        found = prepared(transforms.identity, log, position)
+        seen += values(found)
+        position, portions = found.position, portions + 1
+    assert seen == [record.value for record in log.visible()]
+    assert portions == 5
