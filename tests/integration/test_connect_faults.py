@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from faults.connect import Group
+from faults.connect_group import Group
 from harness.cluster import KafkaCluster
 
 
