@@ -1,0 +1,59 @@
+"""A connector in a process, its states, and what lets it go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.wait import wait_for
+from twinlog.config.connector import ConnectorFlow
+from twinlog.connect.model import ConnectorName, TargetState
+from twinlog.connect.running import RunningConnectors
+from twinlog.model.types import Alias
+from twinlog.settings.flow import (
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    FlowSettings,
+    ProducerSettings,
+)
+
+CLIENT = ClientSettings(("127.0.0.1:1",))
+C = ConnectorName("c")
+
+
+def flow(topics: str = "a", *, idle: bool = False) -> ConnectorFlow:
+    settings = FlowSettings(
+        Alias("a"), Alias("b"), ConsumerSettings(CLIENT), ProducerSettings(CLIENT), AdminSettings(CLIENT),
+        AdminSettings(CLIENT), topics=(topics,), kind="checkpoint", connector_name=C,
+    )  # fmt: skip
+    return ConnectorFlow(C, settings, idle)
+
+
+def states(running: RunningConnectors) -> Any:
+    one = running.connectors[C]
+    tasks = one.task_states("w:1", 7)
+    return one.connector_state("w:1", 7).state, [status.state for status in tasks.values()]
+
+
+def shown(running: RunningConnectors) -> Any:
+    """The states as they are written, which is what a restart waits for."""
+    found = states(running)
+    running.connectors[C].shown()
+    return found
+
+
+def attend(running: RunningConnectors) -> None:
+    """Until what is being ended has ended, and what begins has begun."""
+
+    def ended() -> bool:
+        running.attend()
+        return not any(one.again for one in running.connectors.values())
+
+    wait_for(ended, 60, "what ends has ended")
+    running.attend()
+    running.attend()
+
+
+def have(running: RunningConnectors, target: TargetState = TargetState.STARTED, **more: Any) -> None:
+    running.set(C, more.get("flow", flow()), target, more.get("refused"))
+    attend(running)

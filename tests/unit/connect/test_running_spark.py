@@ -1,0 +1,300 @@
+"""Connectors that copy share one Spark: when it starts and ends, and what they do without it. It is pretended."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from harness.wait import wait_for
+from tests.unit.connect.one_connector import C, attend, flow, have, shown, states
+from twinlog.config.connector import ConnectorFlow
+from twinlog.connect import running as module
+from twinlog.connect.model import ConnectorName, Restart, State, TargetState
+from twinlog.connect.running import RunningConnectors
+from twinlog.driver import spark_flows
+from twinlog.driver.spark_flows import SparkOptions
+from twinlog.errors import EngineError
+from twinlog.model.types import Alias
+from twinlog.settings.flow import (
+    FlowSettings,
+)
+
+
+class Spark:
+    """In the place of SparkFlows; it cannot start while there is a reason."""
+
+    made: list[Spark]
+    reason: str | None
+    trouble: str | None = None
+    no_threads = 0
+    """How often it cannot even begin to start."""
+
+    def __init__(self, *_: object) -> None:
+        self.places: list[object] = []
+        self.queries = SimpleNamespace(take_out=None)
+        self.ended = threading.Event()
+        self.starts: list[int] = []
+        self.made.append(self)
+
+    def start(self, expected: int) -> None:
+        if self.no_threads:
+            self.no_threads -= 1
+            raise RuntimeError("can't start new thread")
+        self.starts.append(expected)
+
+    def attend(self) -> bool:
+        if self.reason is not None:
+            raise EngineError(self.reason)
+        return True
+
+    def shut_down(self) -> None:
+        self.ended.set()
+
+
+def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], "no Java"
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list)
+    source = flow()
+    source = replace(source, settings=replace(source.settings, kind="source"))
+    have(running, flow=source)
+    attend(running)
+    assert states(running) == (State.RUNNING, [State.FAILED])
+    assert running.connectors[C].task_states("w", 1)[0].trace == "no Java"
+    assert Spark.made[0].ended.wait(60)
+    # Only when it is asked for.
+    attend(running)
+    assert len(Spark.made) == 1
+    Spark.reason = None
+    running.restart(Restart(C, include_tasks=True, only_failed=True))
+
+    def runs() -> bool:
+        running.attend()
+        return bool(shown(running) == (State.RUNNING, [State.RUNNING]))
+
+    wait_for(runs, 60, "it runs again")
+    assert len(Spark.made) == 2
+    assert len(Spark.made[1].places) == 1
+    running.stop()
+    assert Spark.made[1].ended.is_set()
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
+    ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it had refused before the connector came: it is asked once more, and then fails that one, too."""
+    reason = "Spark refuses: spark.driver.memory = 256m (--conf): System memory must be at least 471859200"
+    started: list[object] = []
+
+    class Refused:
+        local = own = True
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def start(self) -> None:
+            started.append(self)
+            raise EngineError(reason)
+
+        def stop(self, timeout_s: float) -> None: ...
+
+    def no_flow(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(spark_flows, "SparkEngine", Refused)
+    monkeypatch.setattr(module, "FlowRunner", no_flow)
+    running = RunningConnectors(SparkOptions(ahead=ahead, warm_up=False), lambda _: 5.0, list)
+
+    def given_up() -> bool:
+        running.attend()
+        return running._spark_ending is not None
+
+    if ahead:
+        wait_for(given_up, 60, "Spark was given up before anything came")
+    running.set(C, replace(flow(), settings=replace(flow().settings, kind="source")), TargetState.STARTED, None)
+
+    def failed() -> bool:
+        running.attend()
+        return bool(states(running) == (State.RUNNING, [State.FAILED]))
+
+    wait_for(failed, 60, "its task has failed")
+    assert running.connectors[C].task_states("w", 1)[0].trace == reason
+    assert len(started) == 1 + ahead
+    running.stop()
+
+
+def test_a_spark_that_is_just_being_ended_has_the_time_that_a_cluster_needs() -> None:
+    waited: list[float] = []
+
+    class Ending:
+        def is_alive(self) -> bool:
+            return True
+
+        def join(self, timeout: float) -> None:
+            waited.append(timeout)
+
+    for master in (None, "k8s://https://east"):
+        running = RunningConnectors(SparkOptions(master), lambda _: 5.0, list)
+        running._spark_ending = Ending()
+        running.stop()
+    assert waited == [spark_flows.STOP_S, spark_flows.CLUSTER_STOP_S]
+
+
+def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector that had failed by itself when Spark went can be restarted, and the worker is not ready any more."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list)
+    source = replace(flow(), settings=replace(flow().settings, kind="source"))
+    have(running, flow=source)
+    attend(running)
+    assert running.ready
+    part: Any = running.connectors[C].part
+    # It is being ended by a thread that whoever attends to its place would see at its end.
+    part.place.failure, part.place.over, part.place._place._clearing = "no such topic", True, lambda: None
+    Spark.reason = "killed too often"
+    attend(running)
+    assert not running.ready
+    assert running.connectors[C].task_states("w", 1)[0].trace == "no such topic"
+    assert Spark.made[0].ended.wait(60)
+    Spark.reason = None
+    running.restart(Restart(C, include_tasks=True, only_failed=True))
+
+    def again() -> bool:
+        running.attend()
+        return len(Spark.made) == 2 and len(Spark.made[1].places) == 1
+
+    wait_for(again, 60, "it begins again")
+    running.stop()
+
+
+def test_what_keeps_spark_from_copying_is_told_of_what_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list)
+    have(running, flow=replace(flow(), settings=replace(flow().settings, kind="source")))
+    running.connectors[C].tasks = 1
+    monkeypatch.setattr(Spark, "trouble", "Spark's JVM was killed by SIGKILL")
+    attend(running)
+    connector = running.connectors[C]
+    connector.look(float("inf"))
+    status = connector.task_states("w", 1)[0]
+    assert (status.state, status.trace) == (State.RUNNING, "Spark's JVM was killed by SIGKILL")
+    monkeypatch.setattr(Spark, "trouble", None)
+    attend(running)
+    assert connector.task_states("w", 1)[0].trace is None
+    running.stop()
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
+    monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    monkeypatch.setattr(Spark, "no_threads", 3)
+    Spark.made, Spark.reason = [], None
+    source = replace(flow(), settings=replace(flow().settings, kind="source"))
+    coming = [source.settings] if prepared else []
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, to_copy=lambda: coming)
+    running.set(C, source, TargetState.STARTED, None)
+    running.attend()
+    waits = running.connectors[C].connector_state("w", 1)
+    assert (waits.state, waits.trace) == (State.RUNNING, "it begins later: can't start new thread")
+    for _ in range(3):
+        attend(running)
+    assert running.connectors[C].connector_state("w", 1).trace is None
+    spark = Spark.made[0]
+    assert spark.starts == [1]
+    assert len(spark.places) == 1
+    running.stop()
+
+
+def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sources whose topics keep their names: each connector knows the other one, and both their order."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    monkeypatch.setattr(module, "FlowRunner", lambda settings, **given: [one.name for one in given["flows"]])
+    Spark.made, Spark.reason = [], None
+
+    def copies(name: str) -> ConnectorFlow:
+        more: dict[str, Any] = {"source": Alias(name), "policy": "identity", "connector_name": name, "kind": "source"}
+        return ConnectorFlow(name, replace(flow().settings, **more), idle=False)
+
+    flows = {name: copies(name) for name in ("z", "y")}
+    known = [flows["z"]]
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, lambda: [one.settings for one in known])
+
+    def begun() -> dict[str, Any]:
+        for one in known:
+            running.set(ConnectorName(one.name), one, TargetState.STARTED, None)
+        attend(running)
+        return {name: one.part for name, one in running.connectors.items()}
+
+    alone = begun()["z"]
+    known.append(flows["y"])
+    alone.place.over = True
+    parts = begun()
+    assert parts["z"] is not alone
+    assert {name: part.place._place._build(lambda: 5.0, None) for name, part in parts.items()} == {
+        "z": ["y", "z"],
+        "y": ["y", "z"],
+    }
+    again = begun()
+    assert all(again[name] is part for name, part in parts.items())
+    running.stop()
+
+
+@pytest.mark.parametrize(("master", "starts"), [(None, [5]), ("spark://elsewhere:7077", [])])
+def test_spark_starts_where_a_connector_that_copies_may_come(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, starts: list[int]
+) -> None:
+    """In this process; on a cluster of its own it would hold what another worker needs."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    coming: list[FlowSettings] = []
+    running = RunningConnectors(SparkOptions(master), lambda _: 0.0, list, to_copy=lambda: coming)
+    running.attend()
+    assert Spark.made[0].starts == []
+    coming += [replace(flow().settings, kind="source", tasks_max=tasks) for tasks in (2, 3)]
+    for _ in range(2):
+        running.attend()
+    assert Spark.made[0].starts == starts
+    running.stop()
+
+
+def test_spark_starts_ahead_of_the_first_connector_and_ends_where_none_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+    others: list[FlowSettings] = []
+    clock = VirtualClock()
+    running = RunningConnectors(SparkOptions(ahead=True), lambda _: 5.0, lambda: others, clock)
+    for _ in range(2):
+        running.attend()
+        clock.sleep(3600)
+    assert [one.starts for one in Spark.made] == [[0]]
+    assert not Spark.made[0].ended.is_set()
+    others.append(flow().settings)
+    running.attend()
+    clock.sleep(module.NOT_WANTED_S - 1)
+    running.attend()
+    assert not Spark.made[0].ended.is_set()
+    clock.sleep(1)
+    running.attend()
+    assert Spark.made[0].ended.wait(60)
+    # It comes back with one that copies.
+    source = replace(flow(), settings=replace(flow().settings, kind="source"))
+
+    def copies() -> bool:
+        have(running, flow=source)
+        attend(running)
+        return len(Spark.made) > 1
+
+    wait_for(copies, 60, "it copies")
+    assert Spark.made[1].starts == [1]
+    running.stop()
