@@ -67,7 +67,7 @@ What metrics cost (`metrics`) is the ratio of copies with a listener that is scr
 same topic without one, by turns in one run, of medians; CPU is that of all processes of twinlog, without the scraper.
 
 Copies are compared with their sources (`verify`) by `twinlog verify` on the machine's own cores, right after each \
-copy, while nothing else runs; its rate counts from the first task on, without the start of Spark.
+copy, while nothing else runs; its rate counts from the first partition to the last, without the start of Spark.
 """
     found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in text.strip().split("\n\n")]
     if repeat > 1:

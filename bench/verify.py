@@ -25,7 +25,7 @@ DEADLINE_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One `twinlog verify`: `verify_s` without the start of Spark, `cpu_s` of the command with all it started."""
+    """One `twinlog verify`: `verify_s` is from the first partition to the last, `cpu_s` of all processes."""
 
     records_per_s: float
     verify_s: float

@@ -129,7 +129,7 @@ def _replay(
         planner.create(plan)
     from twinlog.spark.replay_job import run_replay  # noqa: PLC0415
 
-    rows, _ = run_in_spark(
+    rows = run_in_spark(
         lambda engine, address: run_replay(engine, plan, address),
         master,
         conf,

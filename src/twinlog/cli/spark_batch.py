@@ -12,12 +12,11 @@ import typer
 
 from twinlog.cli import signals
 from twinlog.cli.foreground import end_process, print_problems
-from twinlog.clock import SYSTEM
 from twinlog.errors import ConfigError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.lease.channel import DriverAddress
-    from twinlog.spark.session import SparkEngine
+    from twinlog.spark.engine import Engine
 
 T = TypeVar("T")
 
@@ -36,7 +35,7 @@ class Stop:
     def __init__(self, way_out: str = "") -> None:
         self._way_out = way_out
         self._lock = threading.Lock()
-        self._engine: SparkEngine | None = None
+        self._engine: Engine | None = None
         self.number: signal.Signals | None = None
 
     def __call__(self, number: signal.Signals) -> None:
@@ -48,7 +47,7 @@ class Stop:
         typer.echo(f"twinlog: ended by {number.name}", err=True)
         end_process(signals.exit_code(number))
 
-    def begin(self, engine: SparkEngine) -> None:
+    def begin(self, engine: Engine) -> None:
         """From now on Spark has to end first."""
         with self._lock:
             self._engine = engine
@@ -66,31 +65,36 @@ class Stop:
 
 
 def run_in_spark(
-    job: Callable[[SparkEngine, DriverAddress | None], T],
+    job: Callable[[Engine, DriverAddress | None], T],
     master: str | None,
     conf: Mapping[str, str],
     stop: Stop,
     *,
     doing: str,
     offsets: int,
-) -> tuple[T, float]:
-    """Start Spark, run a job in it whose tasks go through so many offsets, and end Spark; also how many seconds the job
-    took. Raises EngineError."""
+) -> T:
+    """Start Spark, run a job in it whose tasks go through so many offsets, and end Spark. Raises EngineError."""
+    from twinlog.cli.adopted import adopted  # noqa: PLC0415
     from twinlog.cli.batch_progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
     from twinlog.spark.places import sweep_leftovers  # noqa: PLC0415
     from twinlog.spark.refusals import MASTER  # noqa: PLC0415
     from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
     from twinlog.verify.progress import ProgressServer  # noqa: PLC0415
 
     sweep_leftovers(conf)
-    given = dict.fromkeys(conf, "--conf") | ({} if master is None else {MASTER: "--master"})
-    engine = SparkEngine(master or local_master(os.cpu_count() or 1), conf, given=given)
-    stop.begin(engine)
-    try:
-        engine.start()
-        engine.wait_for_slot(STOP_S, threading.Event())
-        with ProgressServer(engine.host) as server, BatchProgress(doing, offsets, lambda: server.done):
-            began = SYSTEM.monotonic()
-            return job(engine, server.address), SYSTEM.monotonic() - began
-    finally:
-        engine.stop(STOP_S)
+    with adopted(master, conf) as given:
+        engine: Engine
+        if given is None:
+            ways = dict.fromkeys(conf, "--conf") | ({} if master is None else {MASTER: "--master"})
+            engine = SparkEngine(master or local_master(os.cpu_count() or 1), conf, given=ways)
+        else:
+            engine = GivenEngine(given)
+        stop.begin(engine)
+        try:
+            engine.start()
+            engine.wait_for_slot(STOP_S, threading.Event())
+            with ProgressServer(engine.host) as server, BatchProgress(doing, offsets, lambda: server.done):
+                return job(engine, server.address)
+        finally:
+            engine.stop(STOP_S)

@@ -127,7 +127,7 @@ def _compare(
         return _sorted([Verdict.of(part).without_sections() for part in parts]), 0.0
     from twinlog.spark.verify_job import run_verification  # noqa: PLC0415
 
-    found, seconds = run_in_spark(
+    found = run_in_spark(
         lambda engine, address: run_verification(engine, plans, address),
         master,
         conf,
@@ -135,7 +135,13 @@ def _compare(
         doing=f"comparing {len(parts)} partitions",
         offsets=sum(part.offsets for part in parts),
     )
-    return _sorted(found), seconds
+    return _sorted(found), _seconds(found)
+
+
+def _seconds(found: Sequence[Verdict]) -> float:
+    """From the first partition's begin to the last one's end: Spark takes seconds to start, whatever there is to do."""
+    spans = [one.span for one in found if one.span is not None]
+    return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
 
 
 def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> list[VerifyPlan]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 from twinlog.lease.channel import DriverAddress
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.figures import JvmFigures
 from twinlog.spark.query import LeaseQuery
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -82,6 +84,10 @@ class Engine(Protocol):
 
     def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
         """Start the streaming query `name`, whose tasks work for `flows` by the leases of the server at `address`."""
+        ...
+
+    def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
+        """Run a batch job with a task for each share, and return what all of them yield."""
         ...
 
     def expect_end(self) -> None:

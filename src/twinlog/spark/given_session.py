@@ -10,7 +10,9 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -29,6 +31,8 @@ from twinlog.spark.settings import QUERY_SETTINGS
 from twinlog.spark.spark_connect import refuse_remote
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOST = (
     "it is left as it is, so its JVM is not started again when it dies and has no figures in the metrics, each query "
@@ -85,6 +89,7 @@ class GivenEngine:
         self._lock = threading.Lock()
         self._queries: list[LeaseQuery] = []
         self._over = threading.Event()
+        self._tag = f"twinlog-{uuid.uuid4()}"
 
     @property
     def local(self) -> bool:
@@ -171,12 +176,27 @@ class GivenEngine:
             self._queries = [*(one for one in self._queries if not one.stopped), query]
         return query
 
+    def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
+        context = self._running.sparkContext
+        with self.asked():
+            if not shares:
+                return []
+            # By it `interrupt` ends this job, and no other one of the session's.
+            context.addJobTag(self._tag)
+            try:
+                found: list[T] = context.parallelize(shares, len(shares)).mapPartitions(work).collect()
+            finally:
+                context.removeJobTag(self._tag)
+            return found
+
     def expect_end(self) -> None:
         """Nothing: what its JVM logs is for those who made it."""
 
     def interrupt(self) -> None:
-        """Use it no more; a call that is under way goes on."""
+        """Use it no more; a batch job that is under way ends, another call goes on."""
         self._over.set()
+        with contextlib.suppress(Exception):
+            self._given.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def stop(self, timeout_s: float) -> None:
         """Stop the queries of the flows; the session lives on."""

@@ -8,12 +8,12 @@ from twinlog.frames.replaying import ReplayPlan
 from twinlog.lease.channel import DriverAddress
 from twinlog.replay.model import PartitionToReplay, Replayed, ReplayRules
 from twinlog.replay.task import replay_partitions
-from twinlog.spark.session import SparkEngine
+from twinlog.spark.engine import Engine
 from twinlog.spark.verify_job import SHARES_PER_SLOT
 from twinlog.verify.progress import ProgressLine
 
 
-def run_replay(engine: SparkEngine, plan: ReplayPlan, address: DriverAddress | None) -> list[Replayed]:
+def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) -> list[Replayed]:
     """Copy what is planned; tasks tell the server at `address`, if there is one, how far they are.
 
     Raises EngineError.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from twinlog.frames.verification import VerifyPlan
 from twinlog.lease.channel import DriverAddress
-from twinlog.spark.session import SparkEngine
+from twinlog.spark.engine import Engine
 from twinlog.verify.model import PartitionToVerify, Verdict, VerifyRules
 from twinlog.verify.progress import ProgressLine
 from twinlog.verify.task import verify_partitions
@@ -17,7 +17,7 @@ SHARES_PER_SLOT = 4
 _Share = tuple[VerifyRules, tuple[PartitionToVerify, ...]]
 
 
-def run_verification(engine: SparkEngine, plans: Sequence[VerifyPlan], address: DriverAddress | None) -> list[Verdict]:
+def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: DriverAddress | None) -> list[Verdict]:
     """Compare what is planned; tasks tell the server at `address`, if there is one, how far they are.
 
     Raises EngineError.

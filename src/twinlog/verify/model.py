@@ -127,6 +127,8 @@ class Verdict:
     first: Difference | None = None
     left: list[Left] = field(default_factory=list)
     problem: str | None = None
+    span: tuple[float, float] | None = None
+    """From when to when it was compared, in seconds since 1970."""
 
     @classmethod
     def of(cls, part: PartitionToVerify) -> Verdict:

@@ -34,13 +34,15 @@ class ClusterPair:
         logs = PartitionLogs(self, part)
         work = Comparison(part, self.rules, logs, told)
         logs.lost = work.lost
+        began = self._loop.clock.wall()
         try:
-            return work.run()
+            verdict = work.run()
         except TwinlogError as error:
             verdict = work.so_far
             verdict.problem = str(error)
             verdict.equal = False if verdict.differences else None
-            return verdict
+        verdict.span = began, self._loop.clock.wall()
+        return verdict
 
     def logs(self, side: Side) -> ClusterLogs:
         return self._source if side == "source" else self._target
