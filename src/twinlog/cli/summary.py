@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
-from twinlog.settings.smt import SmtStage
 from twinlog.settings.transform import TransformSettings
 
 _WRITES: Mapping[ExactlyOnce, str] = {
@@ -73,18 +72,8 @@ def _copying(flow: FlowSettings) -> list[str]:
 def _transforms(transform: TransformSettings | None) -> list[str]:
     if transform is None:
         return []
-    chain = transform.smts
-    steps = [] if chain is None else [f"{stage.shown}{_condition(stage)}" for stage in chain.stages]
-    if transform.function:
-        steps.append(transform.function)
     failed = "stops the flow" if transform.tolerance == "none" else f"is {_skipped(transform)}"
-    return [f"  transforms {', then '.join(steps)}; a record that fails {failed}"]
-
-
-def _condition(stage: SmtStage) -> str:
-    if stage.predicate is None:
-        return ""
-    return f" if {'not ' if stage.negate else ''}{stage.predicate.alias} ({stage.predicate.kind})"
+    return [f"  transforms {transform.steps}; a record that fails {failed}"]
 
 
 def _skipped(transform: TransformSettings) -> str:

@@ -106,16 +106,22 @@ def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, Entry]:
 
 
 def connector_layer(found: ParsedFile, source: Alias, target: Alias) -> dict[str, Entry]:
-    """Later contributions win (MirrorMakerConfig.connectorBaseConfig)."""
+    """Later contributions win (MirrorMakerConfig.connectorBaseConfig).
+
+    With transforms the settings of a converter come with its name, which alone MirrorMaker 2 hands on to a connector.
+    """
+    own = found.flows.get((source, target), {})
+    shared: tuple[str, ...] = ("config.providers", "replication.policy")
+    transforms = own.get("transforms") or found.top.get("transforms")
+    if transforms is not None and transforms.value.strip():
+        shared += tuple(f"{name}." for name in ("key.converter", "value.converter") if name not in own)
     layer = {
-        name: entry
-        for name, entry in found.top.items()
-        if name in TOP_LEVEL_CONNECTOR_NAMES or name.startswith(("config.providers", "replication.policy"))
+        name: entry for name, entry in found.top.items() if name in TOP_LEVEL_CONNECTOR_NAMES or name.startswith(shared)
     }
     for side, alias in (("source", source), ("target", target)):
         for name, entry in cluster_layer(found, alias).items():
             layer[f"{side}.{name}" if name.startswith(tuple(CLIENTS)) else f"{side}.cluster.{name}"] = entry
-    layer.update(found.flows.get((source, target), {}))
+    layer.update(own)
     return layer
 
 

@@ -121,6 +121,11 @@ class FlowPlanner:
         here, there = self._read(findings)
         store, positions = self._positions(there, findings)
         deciding = Deciding(flow, self._topology, self._source, self._target, here, there, findings)
+        if flow.transform is not None:
+            findings.notes.append(
+                f"records pass through {flow.transform.steps}; what that drops, adds or routes to other topics is not "
+                "counted here"
+            )
         if not flow.copies:
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, None, findings)))

@@ -40,6 +40,13 @@ class SmtStage:
         """The transform as a message names it: `mask (MaskField$Value)`."""
         return f"{self.alias} ({self.kind}{'$' + self.side.capitalize() if self.side else ''})"
 
+    @property
+    def with_condition(self) -> str:
+        """The same with its predicate: `drop (Filter) if not dead (RecordIsTombstone)`."""
+        if self.predicate is None:
+            return self.shown
+        return f"{self.shown} if {'not ' if self.negate else ''}{self.predicate.alias} ({self.predicate.kind})"
+
 
 @dataclass(frozen=True, slots=True)
 class SmtConverter:

@@ -36,3 +36,9 @@ class TransformSettings:
         """What changes the records, for people: names of Connect's transforms, and the function."""
         names = () if self.smts is None else tuple(stage.shown for stage in self.smts.stages)
         return ", ".join((*names, self.function) if self.function else names)
+
+    @property
+    def steps(self) -> str:
+        """All that happens to a record, in its order and with the conditions."""
+        steps = () if self.smts is None else tuple(stage.with_condition for stage in self.smts.stages)
+        return ", then ".join((*steps, self.function) if self.function else steps)

@@ -9,7 +9,6 @@ from twinlog.config.key_names import KeyNames
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading, refused_value
 from twinlog.config.refused import ValueRefusedError
-from twinlog.config.resolve import FlowLayers, Layer
 from twinlog.config.smt.kinds import JSON, TEXT, SmtKind
 from twinlog.config.values import parse_value
 from twinlog.errors import ConfigProblem
@@ -22,7 +21,7 @@ _READABLE: dict[str, tuple[str, ...]] = {
 
 
 def read_converters(
-    connector: Reading, layers: FlowLayers, kinds: Sequence[tuple[SmtKind, Side, Entry]], file: str
+    connector: Reading, names: KeyNames, kinds: Sequence[tuple[SmtKind, Side, Entry]], file: str
 ) -> tuple[SmtConverter | None, SmtConverter | None]:
     """The converters of keys and of values, each None where no transform needs it.
 
@@ -30,13 +29,11 @@ def read_converters(
     bytes, and many a worker names JsonConverter for topics that are none of JSON.
     """
     found: dict[Side, SmtConverter | None] = {}
-    names = layers.names
     sides: tuple[Side, ...] = ("key", "value")
     for side in sides:
         users = [(kind, entry) for kind, on, entry in kinds if on == side or side in kind.reads or side in kind.writes]
         if users:
-            reading = connector.of(_with_top_level(layers, f"{side}.converter"))
-            converter = found[side] = _converter(reading, names, side, *users[0], file)
+            converter = found[side] = _converter(connector, names, side, *users[0], file)
             for kind, entry in users:
                 if kind.name == "SetSchemaMetadata" and converter is not None and not converter.schemas:
                     key = names.connector(f"{side}.converter.schemas.enable")
@@ -44,18 +41,6 @@ def read_converters(
                         entry, "SetSchemaMetadata, but there are no schemas", f"{key} = true, and JSON with its schema"
                     )
     return found.get("key"), found.get("value")
-
-
-def _with_top_level(layers: FlowLayers, name: str) -> Layer:
-    """The flow's settings; with a converter that is named at top level count those that stand there beside it.
-
-    MirrorMaker 2 hands only the name on to a connector, and these to the worker.
-    """
-    entry = layers.connector.get(name)
-    if layers.kind is not None or entry is None or entry.key != name:
-        return layers.connector
-    beside = {key: found for key, found in layers.worker.items() if key.startswith(f"{name}.") and found.key == key}
-    return beside | dict(layers.connector)
 
 
 def _converter(

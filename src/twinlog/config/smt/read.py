@@ -66,7 +66,7 @@ class _Reader:
         for alias in known:
             if alias not in used and aliases:
                 self._warnings.append(f"{self._names.connector('predicates')}: no transform asks for {alias!r}")
-        key, value = read_converters(self._reading, self._layers, kinds, self._file)
+        key, value = read_converters(self._reading, self._names, kinds, self._file)
         return SmtChain(tuple(stages), key, value) if stages else None
 
     def _aliases(self, word: str) -> tuple[str, ...]:
