@@ -176,7 +176,27 @@ class ExecutorItem:
     wanted: Mapping[str, Wanted]
 
 
-Item = CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem | VerifyItem | ExecutorItem
+@dataclass(frozen=True, slots=True)
+class FramesItem:
+    """Two topics that become DataFrames, and one that is written from one as large as `large`, `rounds` times each.
+
+    Bounds are for twinlog's own figures.
+    """
+
+    name: str
+    title: str
+    large: CopyItem
+    small: CopyItem
+    rounds: int
+    wanted: Mapping[str, Wanted]
+
+    def scaled(self, scale: float) -> FramesItem:
+        return replace(self, large=self.large.scaled(scale), small=self.small.scaled(scale))
+
+
+Item = (
+    CopyItem | LatencyItem | ScaleItem | DriverItem | ConnectItem | MetricsItem | VerifyItem | ExecutorItem | FramesItem
+)
 
 _ALWAYS = {
     "start_s": Wanted(at_most=1.0),
@@ -324,6 +344,19 @@ EXECUTORS = ExecutorItem(
     wanted={},
 )
 
+FRAMES = FramesItem(
+    name="dataframes",
+    title="DataFrames on local[2]: 1 KB and 100 B read, 1 KB written by one task",
+    large=replace(COPIES[0], name="frames-1k", wanted={}),
+    small=replace(COPIES[1], name="frames-100", wanted={}),
+    rounds=4,
+    wanted={
+        "read_1k_mb_per_s": Wanted(at_least=300),
+        "read_100_records_per_s": Wanted(at_least=400_000),
+        "write_1k_mb_per_s": Wanted(at_least=150),
+    },
+)
+
 NAMES = (
     START.name,
     *(item.name for item in (*COPIES, *TRANSFORMS, *DISTANCE)),
@@ -334,6 +367,7 @@ NAMES = (
     METRICS.name,
     VERIFY.name,
     EXECUTORS.name,
+    FRAMES.name,
 )
 
 
@@ -342,5 +376,5 @@ def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     copies = (item.scaled(scale) for item in (*COPIES, *TRANSFORMS, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
-    items += [VERIFY.scaled(scale), EXECUTORS]
+    items += [VERIFY.scaled(scale), EXECUTORS, FRAMES.scaled(scale)]
     return [item for item in items if not names or item.name in names]

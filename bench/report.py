@@ -98,6 +98,12 @@ _SHOWN = {
     "drained_s": ("a worker is decommissioned, s", "{:.1f}"),
     "worker_s": ("a worker is killed with all of its processes, s", "{:.1f}"),
     "silent_s": ("a worker falls silent with all of its processes, s", "{:.1f}"),
+    "read_1k_mb_per_s": ("broker to DataFrame, 1 KB, MB/s", "{:,.0f}"),
+    "read_100_records_per_s": ("  100 B, records/s", "{:,.0f}"),
+    "write_1k_mb_per_s": ("one task to a broker, 1 KB, MB/s", "{:,.0f}"),
+    "spark_read_1k_mb_per_s": ("Spark's own source, 1 KB, MB/s", "{:,.0f}"),
+    "spark_read_100_records_per_s": ("  100 B, records/s", "{:,.0f}"),
+    "spark_write_1k_mb_per_s": ("  its sink, 1 KB, MB/s", "{:,.0f}"),
     "idle_connections": ("connections while idle", "{:,.0f}"),
 }
 """Figures in the table and how; the JSON has all."""

@@ -9,12 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import isfinite
 from pathlib import Path
 
 from bench.connect import ConnectFigures, measure_connect, prepare_records
 from bench.copying import CopyFigures, measure_copy
 from bench.driver import make_topics, measure_driver
 from bench.executors import measure_executors
+from bench.frames import measure_frames
 from bench.items import (
     COPIES,
     RAW_SHARE,
@@ -24,6 +26,7 @@ from bench.items import (
     CopyItem,
     DriverItem,
     ExecutorItem,
+    FramesItem,
     Item,
     LatencyItem,
     MetricsItem,
@@ -101,6 +104,7 @@ def run(items: list[Item], options: Options) -> Document:
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
         document["items"] += [_metrics(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
+        document["items"] += [_frames(item, work / item.name) for item in items if isinstance(item, FramesItem)]
         document["items"] += [_verify(item, work / item.name) for item in items if isinstance(item, VerifyItem)]
         document["items"] += [_executors(item, work / item.name) for item in items if isinstance(item, ExecutorItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
@@ -360,6 +364,14 @@ def _executors(item: ExecutorItem, work: Path) -> dict[str, object]:
         figures = asdict(measure_executors(item, source, target, work, _talk(item.name)))
     lines = alone(figures, item.wanted)
     return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [figures]}}
+
+
+def _frames(item: FramesItem, work: Path) -> dict[str, object]:
+    with _clusters(work) as (source, _):
+        figures = asdict(measure_frames(item, source, work, _talk(item.name)))
+    known = {figure: value for figure, value in figures.items() if isfinite(value)}
+    lines = alone(known, item.wanted)
+    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [known]}}
 
 
 def _facts(item: Item) -> dict[str, object]:

@@ -27,6 +27,9 @@ OLDER_VERSION = "3.9.1"
 """The last line of releases before 4.0, whose MirrorMaker 2 many still run."""
 RESOLVE_DEADLINE_S = 900
 
+SPARK_VERSION = "4.2.0"
+"""The release of Spark whose own Kafka source is measured beside twinlog's: that of the pinned pyspark."""
+
 Parts = Literal["all", "mirror", "connect"]
 """`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror. `connect` is
 a Connect worker with the plugins that Kafka's own distribution puts on its class path."""
@@ -45,6 +48,15 @@ _LOG4J_1 = ("org.slf4j", "slf4j-reload4j", "1.7.36")
 _LOG4J_2 = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
 
 
+# What Spark's Kafka source needs beside the jars that pyspark brings.
+_SPARK_SOURCE = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_VERSION),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.12.1"),
+)
+
+
 def cache_dir() -> Path:
     """Where jars and prepared state live between runs."""
     override = os.environ.get("TWINLOG_CACHE")
@@ -61,7 +73,19 @@ def kafka_classpath(version: str = KAFKA_VERSION, parts: Parts = "all") -> list[
     if not home.is_dir():
         with locked(home.with_name(f"{name}.lock")):
             if not home.is_dir():
-                _fetch(version, parts, home)
+                module = _ivy_module(_wanted(version, parts))
+                _fetch(f"Kafka {version}", version, module, home, _ARTIFACTS[parts][0], _MEGABYTES[parts])
+    return sorted(home.glob("*.jar"))
+
+
+def spark_source_jars() -> list[Path]:
+    """Jars of Spark's own Kafka source, fetched once (10 MB). Raises HarnessError."""
+    home = cache_dir() / "kafka" / f"spark-{SPARK_VERSION}"
+    if not home.is_dir():
+        with locked(home.with_name(f"{home.name}.lock")):
+            if not home.is_dir():
+                module = _ivy_module(_SPARK_SOURCE, transitive=False)
+                _fetch(f"Spark's Kafka source {SPARK_VERSION}", SPARK_VERSION, module, home, _SPARK_SOURCE[0][1], 10)
     return sorted(home.glob("*.jar"))
 
 
@@ -80,14 +104,14 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(version: str, parts: Parts, home: Path) -> None:
+def _fetch(what: str, version: str, text: str, home: Path, first: str, megabytes: int) -> None:
     java = java_command()
     ivy = _ivy_jar()
-    size = f"once, about {_MEGABYTES[parts]} MB"
-    print(f"Fetching the jars of Kafka {version} into {home} ({size}) ...", file=sys.stderr, flush=True)
+    size = f"once, about {megabytes} MB"
+    print(f"Fetching the jars of {what} into {home} ({size}) ...", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=home.parent) as work:
         module = Path(work, "ivy.xml")
-        module.write_text(_ivy_module(version, parts), encoding="utf-8")
+        module.write_text(text, encoding="utf-8")
         jars = Path(work, "jars")
         command = [java, "-jar", str(ivy), "-cache", str(cache_dir() / "ivy"), "-ivy", str(module)]
         settings = os.environ.get("TWINLOG_IVY_SETTINGS")
@@ -104,9 +128,9 @@ def _fetch(version: str, parts: Parts, home: Path) -> None:
                 ).returncode
             except subprocess.TimeoutExpired:
                 status = -1
-        if status != 0 or not any(jars.glob(f"{_ARTIFACTS[parts][0]}-{version}.jar")):
+        if status != 0 or not any(jars.glob(f"{first}-{version}.jar")):
             raise HarnessError(
-                f"Kafka {version}'s jars could not be fetched: the Maven repository is not reachable or lacks them "
+                f"The jars of {what} could not be fetched: the Maven repository is not reachable or lacks them "
                 f"(details in {log}). Connect to the network and try again, name a mirror with "
                 f"TWINLOG_IVY_SETTINGS=<ivysettings.xml>, or put the jars into {home}."
             )
@@ -122,12 +146,18 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
-def _ivy_module(version: str, parts: Parts) -> str:
+def _wanted(version: str, parts: Parts) -> tuple[tuple[str, str, str], ...]:
     backend = _SIMPLE_LOG
     if parts == "connect":
         backend = _LOG4J_1 if version.startswith("3.") else _LOG4J_2
-    wanted = [*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), backend]
-    dependencies = "\n".join(f'    <dependency org="{org}" name="{name}" rev="{rev}"/>' for org, name, rev in wanted)
+    return (*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), backend)
+
+
+def _ivy_module(wanted: tuple[tuple[str, str, str], ...], *, transitive: bool = True) -> str:
+    alone = "" if transitive else ' transitive="false"'
+    dependencies = "\n".join(
+        f'    <dependency org="{org}" name="{name}" rev="{rev}"{alone}/>' for org, name, rev in wanted
+    )
     return f"""<ivy-module version="2.0">
   <info organisation="twinlog" module="kafka-for-tests"/>
   <configurations><conf name="default"/></configurations>

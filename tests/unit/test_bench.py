@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from bench import front, report
+from bench import frames, front, report
 from bench.copying import CopyFigures
 from bench.items import (
     CONNECT,
@@ -15,6 +16,7 @@ from bench.items import (
     DISTANCE,
     DRIVER,
     EXECUTORS,
+    FRAMES,
     LATENCY,
     METRICS,
     NAMES,
@@ -56,6 +58,7 @@ def test_items_are_chosen_by_name_and_scaled() -> None:
         METRICS,
         VERIFY,
         EXECUTORS,
+        FRAMES,
     ]
     (item,) = chosen(["lz4-100"], 0.5, 300)
     assert item == COPIES[1].scaled(0.5)
@@ -82,6 +85,14 @@ def test_ratios_are_judged_in_the_direction_that_is_wanted() -> None:
 
 def copied(records_per_s: float, cpu_s: float) -> CopyFigures:
     return CopyFigures(records_per_s, 1.0, 1.0, cpu_s, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, {})
+
+
+def test_speeds_of_dataframes_are_those_of_the_best_round_and_none_where_jars_are_missing() -> None:
+    found = frames.figures_of(FRAMES, {"read_1k": 2.0, "read_100": 5.0, "write_1k": 10.0}, None)
+    assert (found.read_1k_mb_per_s, found.read_100_records_per_s, found.write_1k_mb_per_s) == (500, 1_000_000, 100)
+    assert math.isnan(found.spark_read_1k_mb_per_s)
+    verdicts = {line.figure: line.met for line in alone(asdict(found), FRAMES.wanted) if line.wanted is not None}
+    assert verdicts == {"read_1k_mb_per_s": True, "read_100_records_per_s": True, "write_1k_mb_per_s": False}
 
 
 def test_what_metrics_cost_is_a_ratio_of_medians() -> None:
