@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from struct import Struct
 from typing import Any
 
-from twinlog.errors import ClusterError, GapError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, CorruptBatchError, GapError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.metadata import TopicMetadata
@@ -17,6 +18,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.record.batch import LOG_OVERHEAD, read_batch
 from twinlog.rows.decode import RowRules, decode
 from twinlog.rows.offset_range import OffsetRange
 from twinlog.settings.flow import ConsumerSettings
@@ -30,6 +32,9 @@ CONNECT_S = 30.0
 GONE_S = 10.0
 """For so long brokers say that a topic is not there, or is another one, before that is taken for true: one that has
 just started, or has not heard of a new topic yet, says so, too."""
+
+_SIZE, _SIZE_AT = Struct(">i"), 8
+"""Where a batch says how long it is, in every format."""
 
 _GONE = frozenset({Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
 
@@ -55,6 +60,8 @@ class RangeReader:
         self._client = ClusterClient(loop, ALIAS, settings.client)
         self._stale = True
         """Whether leaders are to be asked for before the next fetch."""
+        self._ahead: tuple[OffsetRange, int, Any] | None = None
+        """What was asked for already: a range, from which offset on, and its answer to come."""
 
     def close(self) -> None:
         self._client.close()
@@ -72,7 +79,7 @@ class RangeReader:
         while position < wanted.end:
             answer, trouble, gone = None, None, False
             try:
-                answer = self._loop.run(self._fetch, wanted, position)
+                answer = self._loop.run(self._next, wanted, position)
             except ClusterError as error:
                 if isinstance(error, RefusedError):
                     raise
@@ -82,8 +89,9 @@ class RangeReader:
                     raise self._client.lacks("READ", f"topic {wanted.partition.topic}", "reading its records")
                 trouble, gone = error_codes.explain(answer.error), answer.error in _GONE
             elif answer is not None:
+                self._ask_ahead(wanted, position, _end_of(answer.records))
                 rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
-                # Its memory serves the next one.
+                # Its memory serves the next but one.
                 answer = None
                 if rows.position > position:
                     position = rows.position
@@ -111,6 +119,20 @@ class RangeReader:
                 self._stale = True
             # Without one the broker has waited, as a rule.
             self._loop.run(self._loop.sleep, backoff.failed() if trouble else EMPTY_PAUSE_S)
+
+    def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:
+        """Ask for what comes behind an answer, so that the broker and the network work while it is decoded."""
+        if position < past < wanted.end:
+            self._ahead = wanted, past, self._loop.spawn(self._fetch, wanted, past)
+            self._loop.run(self._loop.sleep, 0)
+
+    async def _next(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
+        """What was asked for ahead, if it is that, or another answer; one for a range that was left is dropped."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[:2] == (wanted, position):
+            answer: PartitionResponse | None = await ahead[2]
+            return answer
+        return await self._fetch(wanted, position)
 
     async def _fetch(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
         """One answer of the partition's leader; None without one."""
@@ -172,6 +194,21 @@ class RangeReader:
         earliest = await client.list_offsets([part], EARLIEST)
         latest = await client.list_offsets([part], LATEST)
         return False, earliest.get(part, 0), latest.get(part, wanted.end)
+
+
+def _end_of(records: memoryview) -> int:
+    """The offset behind the last whole batch; -1 where there is none, or where a batch is not one."""
+    last, at = -1, 0
+    while at + LOG_OVERHEAD <= len(records):
+        (size,) = _SIZE.unpack_from(records, at + _SIZE_AT)
+        if size <= 0 or at + LOG_OVERHEAD + size > len(records):
+            break
+        last, at = at, at + LOG_OVERHEAD + size
+    try:
+        batch = None if last < 0 else read_batch(records, last)
+    except CorruptBatchError:
+        return -1
+    return -1 if batch is None else batch.last_offset + 1
 
 
 def _is_gone(topic: TopicMetadata | None, wanted: OffsetRange) -> bool:

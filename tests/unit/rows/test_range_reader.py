@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -167,3 +168,20 @@ def test_a_missing_permission_is_named(cluster: VirtualCluster) -> None:
     cluster.fault(FETCH, Fault(code=Code.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(RefusedError, match="lacks READ on topic t, needed for reading its records"):
         read(cluster, whole(cluster))
+
+
+def test_the_next_records_are_asked_for_while_the_last_are_used(cluster: VirtualCluster) -> None:
+    reader = RangeReader(settings_of(cluster, 100), VirtualLoop(cluster.loop.world))
+
+    def begin(wanted: OffsetRange) -> Iterator[Any]:
+        return reader.read(wanted, headers=False, fail_on_data_loss=True, patience_s=20)
+
+    rows = begin(whole(cluster))
+    first = next(rows)
+    got, asked = first.num_rows, cluster.asked[FETCH]
+    assert cluster.asked[FETCH] == asked == 2
+    # One that is left in the middle, as for a LIMIT, is nobody else's.
+    other = [int(value) for batch in begin(whole(cluster, 7, 12)) for value in batch.column("value").to_pylist()]
+    assert other == [7, 8, 9, 10, 11]
+    assert [int(value) for batch in rows for value in batch.column("value").to_pylist()] == list(range(got, 20))
+    reader.close()
