@@ -31,10 +31,14 @@ _TERM = re.compile(r"([^\s=!]+)\s*(!=|==?|\bin\b|\bnotin\b)\s*(.*)")
 
 
 class Kubernetes:
-    """Use it as a context manager. `url` is the API server's, `pods` are all that were ever made, by name."""
+    """Use it as a context manager. `url` is the API server's, `pods` are all that were ever made, by name, `others` the
+    objects of other kinds that somebody wanted. Without `starts` no pod's process is started.
+    """
 
-    def __init__(self, namespace: str, driver: str) -> None:
+    def __init__(self, namespace: str, driver: str, *, starts: bool = True) -> None:
         self.namespace = namespace
+        self.others: list[dict[str, Any]] = []
+        self._starts = starts
         self.pods: dict[str, Pod] = {}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.requests: list[str] = []
@@ -90,7 +94,8 @@ class Kubernetes:
         """Keep a pod and start it."""
         with self._lock:
             kept = self._keep(pod, "Pending")
-        self._start(kept)
+        if self._starts:
+            self._start(kept)
         return kept
 
     def delete(self, name: str) -> Pod | None:
@@ -196,13 +201,20 @@ class _Handler(BaseHTTPRequestHandler):
         self._note()
         url, _ = self._asked()
         body = self._body()
+        if not url.endswith("/pods"):
+            self.server_of.others.append(body)
         self._answer(201, self.server_of.create(body) if url.endswith("/pods") else body)
 
     def do_PATCH(self) -> None:
         self._note()
         url, _ = self._asked()
-        self._body()
-        self._answer_pod(self.server_of.pods.get(url.rpartition("/")[2]))
+        body = self._body()
+        if "/pods/" in url:
+            self._answer_pod(self.server_of.pods.get(url.rpartition("/")[2]))
+        else:
+            # What is applied by the server's side is there afterwards.
+            self.server_of.others.append(body)
+            self._answer(200, body)
 
     def do_DELETE(self) -> None:
         self._note()
