@@ -47,7 +47,9 @@ from twinlog.task.reporter import Reporter
 
 log = logging.getLogger(__name__)
 
-GRACE_S = 5.0
+GRACE_S = 20.0
+"""Longer than Spark takes from one lease to the next, also where an executor was lost meanwhile; less than the minute
+after which it ends a Python process that has no task."""
 
 
 class CopierThread:
