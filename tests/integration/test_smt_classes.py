@@ -34,7 +34,9 @@ from twinlog.transform.smt.chain import smt_transform
 from twinlog.transform.smt.converters import read
 
 TOOL = Path(__file__).parent / "SmtTool.java"
-CHAINS_OF_A_KIND = 10
+CHAINS_OF_A_KIND = 6
+"""That both take, and that let at least one record through; others are drawn beside them."""
+
 RECORDS = 12
 MEANT = (
     # Connect writes Struct{a=1}.
@@ -170,8 +172,8 @@ def _data(converter: SmtConverter | None, content: bytes | None) -> object:
 @pytest.mark.drawn
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_becomes_what_connect_makes_of_it(java: SmtTool, chance: random.Random, kind: str) -> None:
-    compared = 0
-    for _ in range(CHAINS_OF_A_KIND):
+    chains = 0
+    while chains < CHAINS_OF_A_KIND:
         config = drawn_config(chance, kind)
         chain, problems = chain_of(config)
         records = drawn_records(chance, config, RECORDS)
@@ -191,8 +193,7 @@ def test_a_record_becomes_what_connect_makes_of_it(java: SmtTool, chance: random
                 # Nothing is read here for which no transform asks.
                 continue
             assert comparable(mine, chain) == comparable(his, chain), (config, record, mine, his)
-            compared += not isinstance(mine, Refused)
-    assert compared
+        chains += any(isinstance(mine, SmtRecord) for mine in ours)
 
 
 def _used(config: Mapping[str, str], chain: SmtChain | None) -> dict[str, str]:
