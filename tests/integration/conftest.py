@@ -25,6 +25,7 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 LONGEST = (
     *("switchover", "strimzi", "standalone", "seen_from_outside"),
     *("connect_faults", "standby", "translation", "resume", "checkpoints", "connect", "other_version"),
+    *("spark_versions", "given_session"),
     *(
         "run",
         "status",
@@ -40,6 +41,7 @@ LONGEST = (
     *("connect_handover", "resume_shapes", "parity", "encrypted", "take_over", "copy_memory", "demo", "leases"),
     *("harness_clusters", "leases_slow_target", "examples", "stale_topic_ids", "kubernetes", "failover", "engine"),
     *("positions", "connect_secrets", "resume_copier", "gaps_run", "lost_on_target", "gaps_truncated", "rights"),
+    *("dataframes_write", "transforms", "verify", "replay", "sink_transactions", "smt_classes", "dataframes"),
 )
 """Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in
 this order, so that no worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which

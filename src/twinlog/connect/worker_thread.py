@@ -16,13 +16,14 @@ from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.place import JoinGroup
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.leader_duties import LeaderDuties
-from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
+from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
 from twinlog.connect.rebalances import Rebalances
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.task_offsets import TaskOffsets
 from twinlog.connect.task_reports import AskLeader, TaskReports
+from twinlog.connect.workers_before import WorkersBefore
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import (
     ClusterError,
@@ -45,8 +46,6 @@ LOOK_S = 0.05
 LOG_AFTER_S = 3.0
 UNKNOWN_AFTER_S = 10.0
 _OUTAGE, _UNKNOWN = object(), object()
-UNHEARD_S = 1.5
-"""Longer than workers need to hear that they are no members any more: three heartbeats."""
 
 
 class WorkerThread:
@@ -113,8 +112,7 @@ class WorkerThread:
         self._owned_now: frozenset[ConnectorName] = frozenset()
         self._owned_in = 0
         """The term of which `_owned_now` is."""
-        self._came: dict[ConnectorName, float] = {}
-        """When connectors came here that another worker has not given up."""
+        self._workers_before = WorkersBefore(state, self._clock)
         self._read_at = 0.0
         self._logged = LogOnce(self._clock)
 
@@ -306,11 +304,11 @@ class WorkerThread:
         restarts = [self._restarts.popleft() for _ in range(len(self._restarts))]
         for restart in restarts:
             self._flows.forget(restart.connector)
-        self._came = {name: at for name, at in self._came.items() if name in names}
+        self._workers_before.keep(names)
         for name in names & known:
-            if not self._may_begin(name):
-                continue
             if name not in self._running.connectors:
+                if not self._workers_before.gone(name, self.worker_id):
+                    continue
                 # Built here while another worker ran it: what its configuration refers to may be another one since.
                 self._flows.forget(name)
             flow, why = self._flows.build(name)
@@ -339,20 +337,6 @@ class WorkerThread:
 
     def _tasks(self, name: ConnectorName) -> int:
         return self._state.look(lambda cluster, _: len(cluster.tasks(name)))
-
-    def _may_begin(self, name: ConnectorName) -> bool:
-        """Whether no other worker runs a connector.
-
-        Who was killed is silent for a session before this one gets its connectors; but whom an administrator removed
-        from the group writes on until its next heartbeat.
-        """
-        if name in self._running.connectors:
-            return True
-        status = self._state.look(lambda _, statuses: statuses.connector(name))
-        now = self._clock.monotonic()
-        if status is None or status.state is State.UNASSIGNED or status.worker_id == self.worker_id:
-            return True
-        return now - self._came.setdefault(name, now) >= UNHEARD_S
 
     def _target_state(self, name: ConnectorName) -> TargetState:
         if self._still[name]:

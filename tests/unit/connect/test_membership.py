@@ -19,7 +19,7 @@ from twinlog.connect.group.member import Worker
 from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.spreading import Weight
 from twinlog.connect.model import ConnectorName
-from twinlog.connect.worker_thread import UNHEARD_S
+from twinlog.connect.workers_before import UNHEARD_S
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.settings.flow import ClientSettings
