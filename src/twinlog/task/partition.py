@@ -91,7 +91,7 @@ class PartitionCopy:
         self._read_ahead = ReadAhead()
         self._unstored = False
         self._prepare = prepare
-        self._finishing = False
+        self._has_routed = False
         self._told_of_failure = False
         self._unit: Unit | None = None
         """What waits for routed records to arrive; nothing is read meanwhile."""
@@ -166,16 +166,15 @@ class PartitionCopy:
     def leave(self) -> None:
         """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
 
-        Of a fetch that was routed in part the rest is still sent.
+        Where some of it was routed elsewhere, and may have arrived there, the rest is still sent.
         """
         self.left = True
         self.paused = True
-        if self._unit is not None and self._unit.sent:
-            # What was routed may have arrived, so that all before it and the rest of it follow, and the position.
-            self._finishing = True
-            return
-        self._unit = None
-        self.queue.drop_pending()
+        if not self._has_routed:
+            self.queue.drop_pending()
+        elif self._unit is not None and not self._unit.sent:
+            self.read.back(self._unit.begin)
+            self._unit = None
 
     def close(self) -> None:
         """Send nothing more."""
@@ -269,6 +268,7 @@ class PartitionCopy:
             return
         if prepared.oversized and self._must_ask_limit():
             return
+        begin = read.offset
         read.passed(prepared.position, prepared.leader_epoch)
         self.copied.left_out(prepared.aborted, prepared.control)
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
@@ -280,7 +280,7 @@ class PartitionCopy:
             routed = sum(routed.rows.num_rows for routed in prepared.routed)
             self._hooks.tally.transformed(prepared.dropped, len(prepared.failed), routed)
         if prepared.routed:
-            self._unit = Unit(self, prepared.appends, prepared.routed)
+            self._unit, self._has_routed = Unit(self, begin, prepared.appends, prepared.routed), True
             self._hooks.route(self._unit)
         elif prepared.appends:
             self._put(prepared.appends)
@@ -425,7 +425,7 @@ class PartitionCopy:
     def _catch_up(self) -> None:
         """Nothing is in flight: the position moves over what was skipped since the last append."""
         if (
-            (not self.left or self._finishing)
+            (not self.left or self._has_routed)
             and self._unit is None
             and self.copied.pass_over(self.read.offset, self.read.epoch)
         ):

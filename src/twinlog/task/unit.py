@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from twinlog.errors import TwinlogError
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.write.appends import Append, CopyRules, RoutedRows
 
 
@@ -39,12 +39,13 @@ class Owner(Protocol):
 
 
 class Unit:
-    """`own` appends and routed `rows` of one fetch. `sent` once the routed ones are queued, `left` of which are not
-    acknowledged."""
+    """`own` appends and routed `rows` of one fetch from source offset `begin` on. The routed ones are `sent` once they
+    are queued, and `left` of them are not acknowledged."""
 
-    __slots__ = ("left", "own", "owner", "rows", "sent")
+    __slots__ = ("begin", "left", "own", "owner", "rows", "sent")
 
-    def __init__(self, owner: Owner, own: Sequence[Append], rows: Sequence[RoutedRows]) -> None:
+    def __init__(self, owner: Owner, begin: SourceOffset, own: Sequence[Append], rows: Sequence[RoutedRows]) -> None:
+        self.begin = begin
         self.owner = owner
         self.own = list(own)
         self.rows = rows

@@ -328,3 +328,37 @@ def test_crashes_at_any_moment_lose_nothing(function: str, mode: str, chance: ra
             assert there + elsewhere == expected
         elif function == "sorting":
             assert there == Counter({value: n for value, n in written.items() if int(value or b"0") % 2})
+
+
+@pytest.mark.drawn
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_partitions_come_and_go_while_others_route_records_to_them(mode: str, chance: random.Random) -> None:
+    """In transactions the queue of a remote partition passes from who routes to it to who copies to it, and back."""
+    with world(chance.randrange(2**31), transform=by("rekeyed"), exactly_once=mode, partitions=3) as here:
+        copier = here.begin(here.grant(0))
+        written: list[bytes] = []
+        held: set[int] = set()
+        for _ in range(12):
+            for number in range(3):
+                values = [b"%d" % (len(written) + n) for n in range(chance.randrange(9))]
+                written += values
+                here.feed(values, number=number)
+            here.pass_by(chance.choice([0.0, 0.003, 0.05, 0.6]))
+            number = chance.choice([1, 2])
+            if number in held:
+                here.run(copier.release, [part(number)])
+                assert copier.undrained == set()
+                held.discard(number)
+            else:
+                here.run(copier.grant, [here.grant(number, here.stored(number), drained=True)])
+                held.add(number)
+        missing = [here.grant(number, here.stored(number), drained=True) for number in {1, 2} - held]
+        here.run(copier.grant, missing)
+        ends = [len(here.source.log(TOPIC, number).values()) for number in range(3)]
+        here.until(lambda: all(at(here, number) == ends[number] for number in range(3)), 300)
+        here.pass_by(20)
+        assert here.failures == []
+        for number in range(3):
+            mine = [value for value in written if partition_for(value, 3) == number]
+            assert sorted(value or b"" for value in seen(here, REMOTE, number)) == sorted(mine)
+        assert [event for event in here.events if event[0] == "transaction"] == []
