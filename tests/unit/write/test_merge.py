@@ -106,6 +106,17 @@ def test_a_row_of_small_batches_ends_at_one_of_many_records() -> None:
     assert all_records(prepared) == log.visible()
 
 
+def test_a_row_of_small_batches_ends_at_one_that_is_just_not_small() -> None:
+    """As it would if it came first."""
+    log = SourceLog()
+    rows(log, 3)
+    rows(log, 1, value=b"x" * 30)
+    rows(log, 3)
+    size = scan(log.fetch())[3].size
+    assert [append.count for append in prepare(log.fetch(), 0, CopyRules(merge_below=size)).appends] == [3, 1, 3]
+    assert [append.count for append in prepare(log.fetch(), 0, CopyRules(merge_below=size + 1)).appends] == [7]
+
+
 def test_the_leader_epoch_is_that_of_the_last_batch() -> None:
     log = SourceLog()
     for epoch in (4, 5, 5, 6, 7):
