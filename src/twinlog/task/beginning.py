@@ -52,6 +52,18 @@ class Beginning:
         self._stopped = stopped
         self._logged = LogOnce(loop.clock)
         """Which partitions cannot begin."""
+        self._held: dict[TopicPartition, tuple[float, str]] = {}
+        """Since when they cannot (monotonic seconds), and why."""
+
+    @property
+    def held_back(self) -> dict[TopicPartition, tuple[Grant, str]]:
+        """Partitions that could not begin for `PATIENCE_S`, and why."""
+        late = self._loop.clock.monotonic() - PATIENCE_S
+        return {
+            source: (self.waiting[source], why)
+            for source, (since, why) in self._held.items()
+            if since <= late and source in self.waiting
+        }
 
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Note what is to begin."""
@@ -62,6 +74,7 @@ class Beginning:
     def withdraw(self, partition: TopicPartition) -> Grant | None:
         """Remove a partition that waits; returns its grant, None when it does not wait."""
         self._logged.over(partition)
+        self._held.pop(partition, None)
         return self.waiting.pop(partition, None)
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
@@ -85,8 +98,10 @@ class Beginning:
             except RefusedError as error:
                 self._failed(None, error)
                 return
-            except ClusterError:
+            except ClusterError as error:
                 begun = False
+                for grant in grants:
+                    self._hold_back(grant.source, error)
             except TwinlogError as error:
                 self._failed(None, error)
                 return
@@ -117,5 +132,8 @@ class Beginning:
         return bool(begun)
 
     def _hold_back(self, source: TopicPartition, error: ClusterError) -> None:
+        if source in self.waiting:
+            since, _ = self._held.get(source, (self._loop.clock.monotonic(), ""))
+            self._held[source] = since, str(error)
         if self._logged.lasts(source, PATIENCE_S):
             self._event("waiting", f"{source} is not copied yet, and tried again: {error}")

@@ -326,6 +326,11 @@ class Copier:
         """What this copier holds, copied already or waiting for a cluster."""
         return [*self.partitions, *self._beginning.waiting]
 
+    @property
+    def held_back(self) -> dict[TopicPartition, tuple[Grant, str]]:
+        """What of it cannot begin for some time now, and why."""
+        return self._beginning.held_back
+
     async def _store_first(
         self, found: Mapping[Grant, Position], resolved: StartPosition
     ) -> dict[TopicPartition, Position]:

@@ -10,6 +10,7 @@ from twinlog.clock import wall_ms
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_writer import TopicWriter
+from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.log_once import LogOnce
 from twinlog.model.internal_topics import progress_topic
@@ -80,6 +81,8 @@ class Reporter:
         self._events: list[tuple[str, str]] = []
         self._known: dict[TopicPartition, PartitionCopy] = {}
         self._last_shown: dict[TopicPartition, Shown] = {}
+        self._held: dict[TopicPartition, str] = {}
+        """Partitions that cannot begin, with the trouble that was reported."""
         self._line: dict[TopicPartition, PartitionProgress] = {}
         self._rest: dict[TopicPartition, PartitionProgress] = {}
         self._publishing = copier.loop.lock()
@@ -219,6 +222,19 @@ class Reporter:
             if part.source not in copied:
                 self._last_shown.pop(part.source, None)
                 self.ranges.left(part.source)
+        self._gather_held_back(now)
+
+    def _gather_held_back(self, now: float) -> None:
+        """Note the partitions that cannot begin: of these, too, somebody is to see why nothing of them is copied."""
+        held = self._copier.held_back
+        self._held = {source: trouble for source, trouble in self._held.items() if source in held}
+        for source, (grant, trouble) in held.items():
+            if self._held.get(source) != trouble or now >= self._full_at:
+                self._held[source] = trouble
+                progress = _not_begun(grant, trouble)
+                for waiting in (self._line, self._rest):
+                    before = waiting.get(source)
+                    waiting[source] = progress if before is None else before.followed_by(progress)
 
     def _shown(self, part: PartitionCopy, now: float) -> Shown:
         """A partition's position, its source's end if known, and its trouble."""
@@ -250,6 +266,18 @@ def _waiting_ms(part: PartitionCopy) -> int:
     if uncommitted is not None:
         return uncommitted
     return -1 if part.queue.idle else part.queue.first.first_timestamp
+
+
+def _not_begun(grant: Grant, trouble: str) -> PartitionProgress:
+    stored = grant.position
+    return PartitionProgress(
+        topic=grant.source.topic,
+        partition=grant.source.partition,
+        source_offset=SourceOffset(0) if stored is None else stored.next_source,
+        target_offset=TargetOffset(0) if stored is None or stored.next_target is None else stored.next_target,
+        end=SourceOffset(-1),
+        trouble=trouble,
+    )
 
 
 def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> PartitionProgress:

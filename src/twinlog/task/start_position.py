@@ -135,9 +135,10 @@ class StartPositions:
                     f"cluster {self._target.alias}: {grant.remote} does not report what it holds: "
                     f"{errors[grant.remote]}"
                 )
-            if self._source.leader(grant.source) is None:
-                text = f"cluster {self._source.alias}: {grant.source} has no leader"
-                resolved.errors.setdefault(grant.source, ClusterError(text))
+            for client, partition in ((self._source, grant.source), (self._target, grant.remote)):
+                if client.leader(partition) is None:
+                    text = f"cluster {client.alias}: {partition} has no leader"
+                    resolved.errors.setdefault(grant.source, ClusterError(text))
             if end is None or self._source.leader(grant.source) is None or grant.remote not in unverified:
                 continue
             if grant.position is None:

@@ -32,7 +32,7 @@ class Troubles:
 
     def of(self, part: PartitionCopy) -> str | None:
         """What holds a partition up, None when nothing does."""
-        return part.trouble or self._transaction() or self._throttled_target(part) or self._silent_source(part)
+        return part.trouble or self._transaction() or self._silent_target(part) or self._silent_source(part)
 
     def source_answered_at(self, part: PartitionCopy) -> float | None:
         """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
@@ -41,10 +41,12 @@ class Troubles:
             return part.read.answered_at
         return max(part.read.answered_at, self._reader.answered_at(part.source) or part.read.answered_at)
 
-    def _throttled_target(self, part: PartitionCopy) -> str | None:
-        leader = self._target.leader(part.remote)
-        if leader is None or not part.queue.overdue(self._now(), SILENT_S):
+    def _silent_target(self, part: PartitionCopy) -> str | None:
+        if not part.queue.overdue(self._now(), SILENT_S):
             return None
+        leader = self._target.leader(part.remote)
+        if leader is None:
+            return "target: no leader is known"
         return f"target: {throttles(leader.node)}" if self._target.throttled_s(leader.node) else None
 
     def _silent_source(self, part: PartitionCopy) -> str | None:

@@ -15,6 +15,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.model.reach import Reach
 from twinlog.model.types import TopicName, TopicPartition
@@ -114,6 +115,7 @@ class Copier:
         self.target = Target()
         self.events: list[tuple[str, str]] = []
         self.stopped = False
+        self.held_back: dict[TopicPartition, tuple[Grant, str]] = {}
         self.tally = Tally()
         self.memory = SimpleNamespace(room_bytes=1000)
         self.target.loop = loop
@@ -278,3 +280,18 @@ def test_pieces_are_the_whole_and_no_larger_than_asked() -> None:
     empty = Report("a->b", "one", 1, 0, 1.0, 0.5)
     assert list(in_pieces(empty, 1)) == [empty]
     assert json.loads(empty.encode())["partitions"] == []
+
+
+def test_a_partition_that_cannot_begin_is_reported_with_its_trouble(scene: Callable[[int], Scene]) -> None:
+    here = scene(1)
+    waits = TopicPartition(TopicName("orders"), 7)
+    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, Position(40, next_target=30)), "no leader")}
+    here.pass_seconds(3)
+    found = [part for report in here.delivered for part in report.partitions if part.partition == 7]
+    assert found == [PartitionProgress("orders", 7, 40, 30, -1, trouble="no leader")], "once, until something changes"
+    assert found[0] in [part for report in here.target.taken for part in report.partitions]
+    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, None), "away")}
+    here.pass_seconds(1)
+    assert here.delivered[-1].partitions[-1] == PartitionProgress("orders", 7, 0, 0, -1, trouble="away")
+    here.pass_seconds(int(FULL_EVERY_S) + 1)
+    assert sum(part.partition == 7 for report in here.target.taken for part in report.partitions) == 3
