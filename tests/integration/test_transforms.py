@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition as Place
 
 from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
+from harness.groups import commit_offsets
 from harness.produce import Codec, NewRecord, numbered, produce
 from harness.topics import topics
 from harness.wait import wait_for
@@ -90,8 +90,7 @@ def test_a_group_goes_on_behind_what_was_dropped_and_before_what_is_there(
         rest = [one.value for one in there if one.offset >= found.offset]
         assert [value for value in rest if not (value or b"").endswith(b" again")] == ahead
         if committed == 30:
-            with Member(flow.target, group, [remote], "classic") as member:
-                member._consumer.commit(offsets=[Place(remote, 0, found.offset)], asynchronous=False)
+            commit_offsets(flow.target, {group: {(remote, 0): found.offset}})
             with Member(flow.target, group, [remote], "classic") as member:
                 assert member.read(len(rest)) == rest
 
