@@ -284,7 +284,7 @@ class PartitionCopy:
             self._hooks.route(self._unit)
         elif prepared.appends:
             self._put(prepared.appends)
-        elif self.queue.idle:
+        else:
             self._catch_up()
 
     def _put(self, appends: list[Append]) -> None:
@@ -392,9 +392,8 @@ class PartitionCopy:
             self._hooks.foreign(self.remote, expected, base_offset)
         self.trouble = None
         self.copied.add(append, base_offset, self.read.epoch)
-        if self.queue.idle:
-            self._end_unit()
-            self._catch_up()
+        self._end_unit()
+        self._catch_up()
         self._hooks.moved()
         if self._read_ahead.acknowledged(self.queue.queued_bytes):
             self._hooks.more(self.source)
@@ -404,9 +403,8 @@ class PartitionCopy:
         assert append.route is not None
         self.copied.passed_by(append.count, base_offset)
         append.route.acknowledged(append)
-        if self.queue.idle:
-            self._end_unit()
-            self._catch_up()
+        self._end_unit()
+        self._catch_up()
         self._hooks.moved()
 
     def _note_misplaced(self, append: Append, base_offset: TargetOffset) -> None:
@@ -423,9 +421,10 @@ class PartitionCopy:
         self._hooks.moved()
 
     def _catch_up(self) -> None:
-        """Nothing is in flight: the position moves over what was skipped since the last append."""
+        """Where nothing is in flight the position moves over what was skipped since the last append."""
         if (
-            (not self.left or self._has_routed)
+            self.queue.idle
+            and (not self.left or self._has_routed)
             and self._unit is None
             and self.copied.pass_over(self.read.offset, self.read.epoch)
         ):
@@ -457,8 +456,8 @@ class PartitionCopy:
                 self.queue.replace_first([])
                 if sent.append.route is not None:
                     sent.append.route.acknowledged(sent.append)
-                if self.queue.idle:
-                    self._catch_up()
+                self._end_unit()
+                self._catch_up()
             case Fail(error):
                 self.fail(error)
                 return

@@ -197,6 +197,45 @@ def test_a_position_never_counts_what_was_routed_and_did_not_arrive() -> None:
         assert here.failures == []
 
 
+def test_a_position_does_not_pass_what_is_on_its_way_when_all_of_the_next_fetch_was_routed() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10_000, topic=REMOTE)
+        here.write(b"1", b"3")
+        here.until(lambda: copier.partitions[part()].read.offset == 2)
+        here.write(b"2", b"4")
+        here.until(lambda: seen(here, "even") == [b"2", b"4"])
+        here.pass_by(5)
+        assert copier.partitions[part()].acknowledged.next_source == 0
+        assert at(here) == 0
+        here.crash(copier)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: here.copied() == [b"1", b"3"])
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("refused", [REMOTE, "even"])
+def test_a_record_that_is_skipped_as_too_large_holds_up_nothing_of_its_fetch(refused: str, mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode, oversized_record_policy="skip") as here:
+        here.target.create("even")
+        here.begin()
+        here.pass_by(1)
+        here.target.faults.add_codes(PRODUCE, refused, 0, [Code.MESSAGE_TOO_LARGE])
+        here.write(b"1", b"2")
+        here.until(lambda: at(here) == 2, 5)
+        here.write(b"3", b"4")
+        here.until(lambda: at(here) == 4, 5)
+        assert seen(here, REMOTE) == ([b"3"] if refused == REMOTE else [b"1", b"3"])
+        assert seen(here, "even") == ([b"4"] if refused == "even" else [b"2", b"4"])
+        assert [kind for kind, _ in here.events] == ["oversized"]
+        assert here.failures == []
+
+
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_release_waits_for_what_is_routed(mode: str) -> None:
     with world(transform=by("sorting"), exactly_once=mode) as here:
