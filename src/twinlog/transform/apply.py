@@ -31,7 +31,10 @@ def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -
     """
     try:
         made = checked(rows, function(rows))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # Also SystemExit, and the panics of libraries in Rust, which are no Exception.
         if rows.num_rows == 1:
             tolerate(_failure(rows, error))
             return
@@ -43,7 +46,7 @@ def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -
     yield from apply(function, rows.slice(middle), tolerate)
 
 
-def _failure(row: Any, error: Exception) -> Failure:
+def _failure(row: Any, error: BaseException) -> Failure:
     kind = type(error)
     offset = SourceOffset(row.column("offset")[0].as_py())
     if isinstance(error, TransformError):

@@ -31,6 +31,10 @@ def checked(given: Any, returned: Any) -> Any:
         least = pc.min(rows.column("partition")).as_py()
         if least is not None and least < 0:
             raise TransformError(f"it returns the partition {least}; null leaves it to the key")
+        headers = rows.column("headers").flatten()
+        if headers.null_count or headers.field("key").null_count:
+            # No consumer could read it.
+            raise TransformError("it returns a header without a name")
     return rows
 
 
@@ -75,5 +79,7 @@ def try_on_nothing(function: Transform) -> None:
         checked(empty, function(empty))
     except TransformError as error:
         raise TransformError(f"for an empty batch {error}") from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise TransformError(f"for an empty batch it raises {type(error).__name__}: {error}") from error

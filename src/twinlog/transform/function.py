@@ -48,7 +48,10 @@ def load(path: str) -> Transform:
         if hasattr(error, "obj") and name:
             raise TransformError(f"the module {module_name} has no function {name!r}") from None
         raise TransformError(f"importing {module_name} raises AttributeError: {error}") from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # A script without a guard of its main part may end the process.
         raise TransformError(f"importing {module_name} raises {type(error).__name__}: {error}") from error
     if not callable(found):
         raise TransformError(f"{path} is {found!r}, which is no function")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +40,11 @@ def rows(count: int, first: int = 10) -> Any:
 
 def put(batch: Any, name: str, column: Any) -> Any:
     return batch.set_column(batch.schema.get_field_index(name), name, column)
+
+
+def headers(of_the_second: list[tuple[str | None, bytes] | None]) -> Any:
+    cells = [None, [pair and {"key": pair[0], "value": pair[1]} for pair in of_the_second], []]
+    return pa.array(cells, schema(headers=True).field("headers").type)
 
 
 def refuse(failure: Failure) -> None:
@@ -78,6 +84,11 @@ def test_records_may_be_dropped_and_added() -> None:
         (lambda batch: batch.take(pa.array([1, 0])), "it returns the offset 10 behind 12; offsets must not decrease"),
         (lambda batch: put(batch, "offset", pa.array([9, 12, 14])), "it returns the offset 9, which it was not given"),
         (lambda batch: put(batch, "offset", pa.array([10, 12, 15])), "it returns the offset 15, which it was not giv"),
+        (
+            lambda batch: put(batch, "headers", headers([("a", b"1"), (None, b"")])),
+            "it returns a header without a name",
+        ),
+        (lambda batch: put(batch, "headers", headers([("a", b"1"), None])), "it returns a header without a name"),
     ],
 )
 def test_what_it_must_not_return(function: Callable[[Any], Any], complaint: str) -> None:
@@ -103,6 +114,41 @@ def test_the_records_that_it_fails_on_are_found_and_all_others_kept_in_order() -
     assert kept == [b"v%d" % number for number in range(40) if number not in {3, 17, 18}]
     with pytest.raises(TransformError, match="16: it raises ValueError: no v3"):
         list(apply(fails, rows(40), refuse))
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), BaseException("a panic")])
+def test_what_is_no_exception_of_pythons_is_a_failure_like_others(error: BaseException) -> None:
+    def fails(batch: Any) -> Any:
+        if pc.any(pc.equal(batch.column("value"), b"v3")).as_py():
+            raise error
+        return batch
+
+    failures: list[Failure] = []
+    assert sum(batch.num_rows for batch in apply(fails, rows(8), failures.append)) == 7
+    assert [(one.offset, one.reason) for one in failures] == [(16, f"it raises {type(error).__name__}: {error}")]
+
+    def always(batch: Any) -> Any:
+        raise error
+
+    with pytest.raises(TransformError, match=f"for an empty batch it raises {type(error).__name__}: {error}"):
+        try_on_nothing(always)
+
+
+def test_who_interrupts_the_process_is_no_failure_of_the_function() -> None:
+    def interrupted(batch: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(apply(interrupted, rows(2), refuse))
+    with pytest.raises(KeyboardInterrupt):
+        try_on_nothing(interrupted)
+
+
+def test_a_script_that_ends_the_process_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ends_at_once.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TransformError, match="importing ends_at_once raises SystemExit: 0"):
+        load("ends_at_once:f")
 
 
 def test_a_chain_applies_one_behind_the_other() -> None:
