@@ -110,6 +110,6 @@ rules = st.builds(
     codec=st.one_of(st.none(), st.none(), codecs),
     merge_batch_bytes=st.sampled_from([524_288, 524_288, 700]),
     merge_below=st.sampled_from([16_384, 16_384, 150, 0]),
-    merge_records=st.sampled_from([64, 2]),
+    merge_records=st.sampled_from([64, 2, 1 << 30]),
     check_crcs=st.booleans(),
 )

@@ -31,11 +31,15 @@ def long_logs(draw: st.DrawFn) -> SourceLog:
         some = draw(st.lists(st.one_of(plain, plain, records), min_size=most, max_size=12))
         for number in range(draw(st.integers(1, 60))):
             begin = number * most % len(some)
-            kind = draw(st.sampled_from(["plain"] * 30 + ["gap", "transaction", "time", "holes", "large", "epoch"]))
+            kind = draw(
+                st.sampled_from(["plain"] * 30 + ["gap", "transaction", "time", "holes", "large", "epoch", "full"])
+            )
             few = some[begin : begin + draw(st.integers(1, most))]
             if kind == "gap":
                 log.gap(draw(st.integers(1, 300)))
             epoch += kind == "epoch"
+            if kind == "full":
+                few = (some * 70)[: draw(st.sampled_from([63, 64, 65, 70]))]
             log.batch(
                 few if kind != "large" else [New(NOW, b"x" * draw(st.sampled_from([7_900, 9_000])))],
                 codec=codec,

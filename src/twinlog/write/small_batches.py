@@ -29,6 +29,9 @@ Longs = npt.NDArray[np.int64]
 LONGEST = 8_000
 """Bytes of the largest batch taken: the length of each record, old and new, has two bytes at most."""
 
+MOST = 64
+"""Records of the fullest batch taken: the number of each is an offset delta of one byte."""
+
 _MAGIC_AT = 16
 _RARE = 8
 """If more than one byte of so many looks like a magic, there is too much to look at."""
@@ -95,7 +98,7 @@ def find_small(
     to a transaction unless `transactional`. Whatever else is unusual ends them.
     """
     array = np.frombuffer(records, dtype=np.uint8)[first.start :]
-    found = _chain(array, first, largest=min(largest, LONGEST), most=most, transactional=transactional)
+    found = _chain(array, first, largest=min(largest, LONGEST), most=min(most, MOST), transactional=transactional)
     if found is None or len(found[0]) < least or not _right_checksums(array, *found):
         return None
     at, heads = found

@@ -94,3 +94,16 @@ def test_large_batches_in_between_are_passed_on(taken: list[int]) -> None:
     assert [append.count for append in prepared.appends] == [1_200, 1] * 3
     assert sum(taken) > 2_000
     assert all_records(prepared) == log.visible()
+
+
+@pytest.mark.parametrize("each", [63, 64, 65, 70])
+def test_batches_of_more_records_than_have_numbers_of_one_byte_are_merged_one_by_one(
+    taken: list[int], each: int
+) -> None:
+    """On the way to a distant target any number of records is merged."""
+    log = SourceLog(5)
+    for number in range(1_500):
+        log.batch([New(1_000 + number, b"abc", b"k")] * each)
+    prepared = prepare(log.fetch(), 5, CopyRules().merging_all())
+    assert bool(sum(taken)) == (each <= 64)
+    assert all_records(prepared) == log.visible()
