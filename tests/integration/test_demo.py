@@ -112,7 +112,7 @@ def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], numb
         ),
         (
             {"TWINLOG_CACHE": "cache", "TWINLOG_IVY_SETTINGS": "missing.xml"},
-            r"jars could not be fetched.*Connect to the",
+            r"jars of Kafka \S+ could not be fetched.*Connect to the",
         ),
     ],
     ids=["no java", "no jars"],

@@ -123,14 +123,11 @@ def test_executors_workers_and_the_jvm_die(
         flow_properties("left->right", left, right, {"topics": topic, "tasks.max": "2"}),
         *spark.options,
     )
-    lease = rf"left->right: lease \d+: {PARTITIONS} partitions in "
-    two, one = rf"{lease}2 tasks", rf"{lease}1 task$"
+    lease = re.compile(rf"left->right: lease \d+: {PARTITIONS} partitions in (\d+) tasks?$", re.MULTILINE)
 
-    def logs_after(act: Callable[[], None], line: str) -> None:
-        """It logs a line once more than it had before something was done, and the flow goes on."""
-        before = len(re.findall(line, process.log, re.MULTILINE))
-        act()
-        process.wait_for_line(line, 200, times=before + 1)
+    def has_tasks(count: int) -> None:
+        """Its newest lease has so many, and the flow goes on."""
+        wait_for(lambda: lease.findall(process.log)[-1:] == [str(count)], 200, f"a lease in {count} tasks")
         wait_until_copied(process, [flow], RATE)
 
     def kill_worker() -> None:
@@ -140,13 +137,19 @@ def test_executors_workers_and_the_jvm_die(
         worker.kill()
 
     with flow.load:
-        process.wait_for_line(two, 200)
-        wait_until_copied(process, [flow])
-        # Its worker starts another.
-        logs_after(chance.choice(spark.workers).executors[0].kill, two)
-        logs_after(kill_worker, one)
+        has_tasks(2)
+        worker = chance.choice(spark.workers)
+        dead = worker.executors[0]
+        dead.kill()
+        # Its worker starts another. Until then there is one slot.
+        wait_for(lambda: worker.executors and dead not in worker.executors, 200, "another executor")
+        has_tasks(2)
+        kill_worker()
+        has_tasks(1)
         # The driver's own; its application is gone for the master, and comes back as another one.
-        logs_after(process.jvm().kill, r"Spark's JVM was killed by SIGKILL")
+        process.jvm().kill()
+        process.wait_for_line(r"Spark's JVM was killed by SIGKILL", 200)
+        wait_until_copied(process, [flow], RATE)
     wait_until_copied(process, [flow])
     assert process.terminate() == 0
     require_true_copies([flow])
