@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import typer
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST = (1 << 63) - 1
 
 HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone it is UTC."
 
@@ -14,11 +17,14 @@ def moment_ms(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     if text.strip().isdecimal():
-        return int(text)
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no moment; write {HELP}", param_hint=option) from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return round(found.timestamp() * 1000)
+        moment = int(text)
+    else:
+        try:
+            found = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is no moment; write {HELP}", param_hint=option) from None
+        moment = (found.replace(tzinfo=found.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
+    # Brokers take negative numbers for something else, and have 8 bytes for them.
+    if not 0 <= moment <= LAST:
+        raise typer.BadParameter(f"{text!r} is before 1970, or too far away; write {HELP}", param_hint=option)
+    return moment

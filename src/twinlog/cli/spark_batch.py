@@ -12,7 +12,7 @@ import typer
 
 from twinlog.cli import signals
 from twinlog.cli.foreground import end_process, print_problems
-from twinlog.errors import ConfigError, TwinlogError
+from twinlog.errors import ConfigError, OptionError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.lease.channel import DriverAddress
@@ -61,7 +61,7 @@ class Stop:
             print_problems(error)
             raise typer.Exit(WRONG) from None
         typer.echo(f"twinlog: {error}", err=True)
-        raise typer.Exit(TROUBLE) from None
+        raise typer.Exit(WRONG if isinstance(error, OptionError) else TROUBLE) from None
 
 
 def run_in_spark(

@@ -8,6 +8,7 @@ from itertools import groupby
 from twinlog.cli.rate import shown_duration
 from twinlog.cli.table import table
 from twinlog.verify.model import Left, Verdict
+from twinlog.verify.sections import NOT_YET
 
 _HEAD = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "BYTES", "DIFFERENCES", "")
 SHOWN = 5
@@ -15,12 +16,14 @@ SHOWN = 5
 
 
 def verdict_lines(found: Sequence[Verdict], seconds: float, *, everything: bool) -> list[str]:
-    """A table of topics, below it what differs, and what was not compared."""
-    rows: list[tuple[str, ...]] = [_HEAD]
-    for (topic, remote), group in groupby(found, key=lambda one: (one.topic, one.remote_topic)):
+    """A table of topics, below it what differs, and what was not compared; with flows where there are several."""
+    several = len({one.flow for one in found}) > 1
+    rows: list[tuple[str, ...]] = [("FLOW", *_HEAD) if several else _HEAD]
+    for (flow, topic, remote), group in groupby(found, key=lambda one: (one.flow, one.topic, one.remote_topic)):
         parts = list(group)
         rows.append(
             (
+                *([flow] if several else []),
                 topic,
                 remote,
                 str(len(parts)),
@@ -30,10 +33,23 @@ def verdict_lines(found: Sequence[Verdict], seconds: float, *, everything: bool)
                 word_of(parts),
             )
         )
-    lines = table(rows, numbers=(2, 3, 4, 5))
-    lines += _some([line for one in found for line in _different(one)], everything, "differences")
-    lines += _some([line for one in found for line in _left(one)], everything, "ranges that were not compared")
-    lines += [f"{one.topic}-{one.partition} was not compared: {one.problem}" for one in found if one.problem]
+    names = {
+        id(one): f"{one.flow} {one.topic}-{one.partition}" if several else f"{one.topic}-{one.partition}"
+        for one in found
+    }
+    lines = table(rows, numbers=tuple(number + several for number in (2, 3, 4, 5)))
+    lines += _some(
+        [_different(names[id(one)], one) for one in found if one.first is not None], everything, "differences"
+    )
+    foreign = [one for one in found if one.first is None and one.foreign]
+    lines += _some([_foreign(names[id(one)], one) for one in foreign], everything, "partitions with such records")
+    # What is not copied yet comes last: each partition of a flow that runs has it.
+    ranges = [(left.reason == NOT_YET, f"{names[id(one)]}: {_left(left)}") for one in found for left in one.left]
+    lines += _some(
+        [line for _, line in sorted(ranges, key=lambda one: one[0])], everything, "ranges that were not compared"
+    )
+    problems = [f"{names[id(one)]} was not compared: {one.problem}" for one in found if one.problem]
+    lines += _some(problems, everything, "partitions that were not compared")
     records, size = sum(one.records for one in found), sum(one.bytes for one in found)
     rate = size / seconds / 1e6 if seconds > 0 else 0.0
     lines.append(
@@ -54,23 +70,23 @@ def word_of(parts: Sequence[Verdict]) -> str:
     return "equal" if not any(one.left for one in parts) else "equal where compared"
 
 
-def _different(one: Verdict) -> list[str]:
-    foreign = f", {one.foreign} of them of somebody else" if one.foreign and one.differences else ""
-    lines = []
-    if one.first is not None:
-        first = one.first
-        text = f": {first.text}" if first.text else ""
-        lines.append(
-            f"{one.topic}-{one.partition}: {one.differences} different{foreign}; the first is {first.what}, at source "
-            f"offset {first.source_offset}, target offset {first.target_offset}{text}"
-        )
-    elif one.foreign:
-        lines.append(f"{one.topic}-{one.partition}: {one.foreign} records of somebody else, which do not count")
-    return lines
+def _different(name: str, one: Verdict) -> str:
+    first = one.first
+    assert first is not None
+    foreign = f", {one.foreign} of them of somebody else" if one.foreign else ""
+    text = f": {first.text}" if first.text else ""
+    return (
+        f"{name}: {one.differences} different{foreign}; the first is {first.what}, at source "
+        f"offset {first.source_offset}, target offset {first.target_offset}{text}"
+    )
 
 
-def _left(one: Verdict) -> list[str]:
-    return [f"{one.topic}-{one.partition}: not compared: {_range(left)}: {left.reason}" for left in one.left]
+def _foreign(name: str, one: Verdict) -> str:
+    return f"{name}: {one.foreign} records of somebody else, which do not count"
+
+
+def _left(left: Left) -> str:
+    return f"not compared: {_range(left)}: {left.reason}"
 
 
 def _range(left: Left) -> str:

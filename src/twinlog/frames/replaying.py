@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlog.errors import ClusterError, OptionError, RefusedError
-from twinlog.flows.filters import matches
-from twinlog.flows.patterns import spelled_out
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.frames.shares import deal
+from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -100,6 +99,11 @@ class ReplayPlanner:
     def plan(self) -> ReplayPlan:
         """What would be copied now; changes nothing."""
         settings, options = self._settings, self._options
+        start, end = options.start, options.end
+        if start.kind == end.kind and start.kind in ("offset", "timestamp") and start.value >= end.value:
+            raise OptionError(
+                f"nothing lies from {start.kind} {start.value} to {end.value}: --from has to be the older one"
+            )
         self._source.connect(CONNECT_S)
         self._target.connect(CONNECT_S)
         topology = topology_of(settings)
@@ -114,8 +118,9 @@ class ReplayPlanner:
             for number in range(topic.partitions)
             if not options.partitions or number in options.partitions
         ]
-        if not parts:
-            raise OptionError(f"the topics have no partition {', '.join(map(str, sorted(options.partitions)))}")
+        lacking_numbers = options.partitions - {part.partition for part in parts}
+        if lacking_numbers:
+            raise OptionError(f"the topics have no partition {', '.join(map(str, sorted(lacking_numbers)))}")
         committed = settings.consumer.isolation_level == "read_committed"
         logs = logs_of(self._source, parts, committed=committed)
         lacking = sorted(set(parts) - logs.keys())
@@ -158,32 +163,34 @@ class ReplayPlanner:
             raise RefusedError(f"cluster {self._settings.target}: topic {name} could not be created: {refusal.text}")
 
     def _chosen(self, topology: Topology, topics: Mapping[TopicName, Topic]) -> list[Topic]:
-        wanted = self._options.topics
-        usable = {name: topic for name, topic in topics.items() if not _is_internal(topology, name)}
-        found = [usable[name] for name in sorted(usable) if matches(wanted, name)]
-        lacking = sorted(name for name in spelled_out(wanted) if name not in usable)
+        usable = [name for name in topics if not _is_internal(topology, name)]
+        found, lacking = named(self._options.topics, usable)
         if lacking or not found:
-            what = ", ".join(lacking) or ", ".join(wanted)
-            raise OptionError(f"cluster {self._settings.source} has no topic {what}, or it is an internal one")
-        return found
+            raise OptionError(f"cluster {self._settings.source} has no topic {lacking}, or it is an internal one")
+        return [topics[name] for name in found]
 
     def _named(
         self, topology: Topology, topics: Mapping[TopicName, Topic], chosen: Sequence[Topic]
     ) -> dict[TopicName, TopicName]:
         """The topic that each one goes into. Raises OptionError for names where a replay would do harm."""
         settings = self._settings
-        copies = {topology.remote_name(topic.name): topic.name for topic in chosen}
-        copies |= {topology.remote_name(name): name for name in topics if topology.mirrors(name)}
+        copies = {topology.remote_name(topic.name): (topic.name, settings.name) for topic in chosen}
+        for flow in (*self._others, settings):
+            if (flow.source, flow.target) == (settings.source, settings.target):
+                # Several connectors may lead from here to there.
+                other = topology_of(flow)
+                copies |= {other.remote_name(name): (name, flow.name) for name in topics if other.mirrors(name)}
         written: dict[TopicName, TopicName] = {}
         for topic in chosen:
             try:
                 name = TopicName(self._options.into.format(topic=topic.name, remote=topology.remote_name(topic.name)))
-            except (KeyError, IndexError, ValueError):
+            except (KeyError, IndexError, ValueError, AttributeError, TypeError):
                 raise OptionError("--into is a name in which {topic} and {remote} may stand") from None
             if name in copies:
+                copied, by = copies[name]
                 raise OptionError(
-                    f"{name} is the remote topic of {copies[name]}: its readers would get old records again, behind "
-                    f"newer ones, and {settings.name} takes them for somebody else's; choose another name (--into)"
+                    f"{name} is the remote topic of {copied}: its readers would get old records again, behind "
+                    f"newer ones, and {by} takes them for somebody else's; choose another name (--into)"
                 )
             owner = next((flow for flow in self._others if _writes(flow, settings, name)), None)
             if owner is not None:

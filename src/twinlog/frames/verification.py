@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ClusterError, OptionError
-from twinlog.flows.filters import matches
-from twinlog.flows.patterns import spelled_out
 from twinlog.flows.topology import topology_of
 from twinlog.frames.shares import deal
+from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -87,6 +86,11 @@ class VerifyPlanner:
     def plan(self) -> VerifyPlan:
         """What is to be compared now: up to the last stored position, where a flow has stored one."""
         settings, options = self._settings, self._options
+        since, until = options.since_ms, options.until_ms
+        if since is not None and until is not None and since >= until:
+            raise OptionError(
+                f"nothing lies from timestamp {since} to {until} (in ms): the first has to be the older one"
+            )
         self._source.connect(CONNECT_S)
         self._target.connect(CONNECT_S)
         rules = VerifyRules(
@@ -171,12 +175,12 @@ class VerifyPlanner:
         wanted, settings = self._options.topics, self._settings
         if not wanted:
             return [topics[name] for name in sorted(topics)]
-        found = [topics[name] for name in sorted(topics) if matches(wanted, name)]
-        lacking = sorted(name for name in spelled_out(wanted) if name not in topics)
-        if lacking or not found:
-            what = ", ".join(lacking) or ", ".join(wanted)
-            raise OptionError(f"flow {settings.name} mirrors no topic {what} of {settings.source}: see `twinlog plan`")
-        return found
+        found, lacking = named(wanted, topics)
+        if lacking:
+            raise OptionError(
+                f"flow {settings.name} mirrors no topic {lacking} of {settings.source}: see `twinlog plan`"
+            )
+        return [topics[name] for name in found]
 
     def _part(
         self, topic: TopicName, remote: TopicName, number: int, *, problem: str | None = None

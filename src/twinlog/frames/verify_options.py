@@ -11,6 +11,7 @@ from twinlog.frames.verification import VerifyOptions
 from twinlog.settings.flow import FlowSettings
 
 MOST_TASKS = 64
+LARGEST = (1 << 63) - 1
 _KNOWN = {
     "twinlog.config",
     "flow",
@@ -67,9 +68,13 @@ def _number(found: Mapping[str, str], name: str) -> int | None:
     if value is None:
         return None
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
-        raise OptionError(f'For input string: "{value}"; option {name} is a whole number') from None
+        number = -1
+    # Brokers take negative timestamps for something else.
+    if not 0 <= number <= LARGEST:
+        raise OptionError(f'For input string: "{value}"; option {name} is a whole number, not below 0')
+    return number
 
 
 def _flag(found: Mapping[str, str], name: str) -> bool:

@@ -13,6 +13,7 @@ from twinlog.verify.alignment import ALIKE, Aligned, Logs, find_begin, find_next
 from twinlog.verify.describe import between, describe, without_tail
 from twinlog.verify.digest import Digests
 from twinlog.verify.model import Difference, PartitionToVerify, Section, Side, Verdict, VerifyRules
+from twinlog.verify.sections import OLDER, RETAINED_TARGET
 
 MOST_PLACES = 1_000
 """At so many places records are looked at one by one; a partition that differs in more is given up."""
@@ -24,7 +25,6 @@ DELETED_TARGET = "the target deleted its records (retention) while it was compar
 TOO_MANY = f"records differ in more than {MOST_PLACES} places"
 UNRELATED = "no record further on is the same on both sides"
 BEFORE_BEGIN = "behind them is the first record that is known to be on both sides"
-NOT_YET = "behind the last record that is known to be copied"
 
 _SHAPE = Struct(">qqi")
 
@@ -227,6 +227,8 @@ class Comparison:
         source, target = self._source, self._target
         if section.kind == "copied from":
             begin = find_begin(self._logs, section, self._part.syncs)
+            if begin is None and self._is_retained(section):
+                return
             if begin is None and not section.open_end and section.source_end == section.source:
                 begin = section.source, section.target
             if begin is not None:
@@ -258,6 +260,20 @@ class Comparison:
                     continue
             if not self._resolve(section):
                 return
+
+    def _is_retained(self, section: Section) -> bool:
+        """Whether nothing in common is there because one side has lost its begin, and with it what the other has."""
+        part, verdict = self._part, self._verdict
+        if part.source_compacted or part.target_compacted:
+            # Nothing near need be on both sides.
+            return False
+        if "target" in section.retained:
+            verdict.leave("source", section.source, section.source_end, RETAINED_TARGET)
+        elif not ("source" in section.retained and section.source == section.source_end):
+            return False
+        if not section.open_end:
+            verdict.leave("target", section.target, section.target_end, OLDER)
+        return True
 
     def _resolve(self, section: Section) -> bool:
         """Find where both sides go on together, and count what lies before it; False where they do not."""

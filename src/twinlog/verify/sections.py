@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.offsets.exact import ExactMap
-from twinlog.verify.model import Kind, Left, Section
+from twinlog.verify.model import Kind, Left, Section, Side
 
 RETAINED_SOURCE = "the source has deleted its records (retention)"
 RETAINED_TARGET = "the target has deleted its records (retention)"
 BEFORE_COPYING = "copying began behind them"
 IN_TRANSACTION = "an open transaction of somebody else hides their copies from readers of what is committed"
 OLDER = "older than everything that the source still has, or than what is known of offsets"
-NOT_ASKED = "outside of what was asked for"
+NOT_YET = "behind the last position that is stored: not known to be copied yet"
+TRUNCATED = "the source ends before their originals: it has lost them, or they are in an open transaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,15 @@ def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], 
     source_end = bounds.source_end if bounds.copied_up_to is None else min(bounds.source_end, bounds.copied_up_to)
     target_end = bounds.target_end if bounds.copies_end is None else min(bounds.target_end, bounds.copies_end)
     open_end = bounds.copied_up_to is not None and bounds.copies_end is None
+    past = bounds.source_end if bounds.until is None else min(bounds.source_end, bounds.until)
+    left = [Left("source", max(source_end, bounds.source_start, bounds.since or 0), past, NOT_YET)]
     if known is None:
         raw = [
             Section("copied from", bounds.source_start, source_end, bounds.target_start, target_end, open_end=open_end)
         ]
-        left: list[Left] = []
     else:
-        raw, left = _by_map(known, bounds, source_end, target_end, open_end)
+        raw, lacks = _by_map(known, bounds, source_end, target_end, open_end)
+        left += lacks
     kept: list[Section] = []
     for one in raw:
         found, lacks = _within(one, bounds)
@@ -92,6 +95,12 @@ def _by_map(
     elif target_end > end_target and not open_end:
         found.append(Section("foreign", end_source, end_source, end_target, target_end))
     pieces = [piece for one in found for piece in _cut(one, source_end, target_end)]
+    if bounds.until is None:
+        left += [
+            Left("target", one.target + max(0, source_end - one.source), min(one.target_end, target_end), TRUNCATED)
+            for one in found
+            if one.kind == "exact" and source_end < min(one.source_end, bounds.copied_up_to or one.source_end)
+        ]
     if not bounds.hidden:
         return pieces, left
     left += [
@@ -167,9 +176,19 @@ def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Left]]:
             target,
             max(target, one.target_end),
             one.open_end or until < one.source_end,
+            _retained(bounds, source, target),
         ),
         [],
     )
+
+
+def _retained(bounds: Bounds, source: int, target: int) -> tuple[Side, ...]:
+    """The sides whose logs begin at these offsets, and once had others before them."""
+    begins: tuple[tuple[Side, int, int], ...] = (
+        ("source", source, bounds.source_start),
+        ("target", target, bounds.target_start),
+    )
+    return tuple(side for side, at, start in begins if at == start > 0)
 
 
 def _joined(left: Sequence[Left]) -> list[Left]:

@@ -8,6 +8,7 @@ import typer
 from twinlog.cli.moment import moment_ms
 from twinlog.cli.verify_lines import verdict_lines
 from twinlog.verify.model import Difference, Left, Verdict
+from twinlog.verify.sections import NOT_YET
 
 
 def verdict(partition: int, *, topic: str = "t", equal: bool | None = True) -> Verdict:
@@ -31,6 +32,35 @@ def test_topics_differences_and_ranges_that_were_left_out() -> None:
         one.left = [Left("source", 0, 5, "gone")]
     assert "and 15 more ranges that were not compared; --all prints them" in verdict_lines(many, 2.0, everything=False)
     assert len(verdict_lines(many, 2.0, everything=True)) == 23
+    for one in many:
+        one.problem = "cluster b: it has no leader"
+    assert "and 15 more partitions that were not compared; --all prints them" in verdict_lines(
+        many, 2, everything=False
+    )
+
+
+def test_what_counts_is_not_hidden_behind_what_does_not() -> None:
+    """Of a flow that runs each partition has records that are not copied yet; foreign ones may be in each, too."""
+    many = [verdict(number) for number in range(20)]
+    for one in many:
+        one.foreign, one.left = 3, [Left("source", 5, 9, NOT_YET)]
+    many[17].left.append(Left("source", 0, 5, "gone"))
+    many[18].equal, many[18].differences, many[18].first = False, 1, Difference("value", 7, 9)
+    lines = verdict_lines(many, 2.0, everything=False)
+    assert (
+        "t-18: 1 different, 3 of them of somebody else; the first is value, at source offset 7, target offset 9"
+        in lines
+    )
+    assert "t-17: not compared: source offsets 0 to 4: gone" in lines
+
+
+def test_flows_are_named_where_there_are_several() -> None:
+    other = verdict(0, equal=False)
+    other.flow, other.differences, other.first = "c->b", 1, Difference("value", 7, 9)
+    other.remote_topic = "a.t"
+    lines = verdict_lines([verdict(0), other], 2.0, everything=False)
+    assert [line.split()[:4] for line in lines[1:3]] == [["a->b", "t", "a.t", "1"], ["c->b", "t", "a.t", "1"]]
+    assert "c->b t-0: 1 different; the first is value, at source offset 7, target offset 9" in lines
 
 
 def test_moments() -> None:
@@ -41,3 +71,7 @@ def test_moments() -> None:
     assert moment_ms("2023-11-14T23:13:20.5+01:00", "--until") == 1_700_000_000_500
     with pytest.raises(typer.BadParameter, match="is no moment"):
         moment_ms("yesterday", "--until")
+    # Brokers take -1 and -2 for the ends of a log.
+    for text in ("1969-12-31T23:59:59.999Z", "9" * 20):
+        with pytest.raises(typer.BadParameter, match="is before 1970, or too far away"):
+            moment_ms(text, "--until")

@@ -225,6 +225,8 @@ def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Cl
         ("mm2-offsets.s.internal", "is the name of an internal topic"),
         ("__consumer_offsets", "is the name of an internal topic"),
         ("{nothing}", "in which {topic} and {remote} may stand"),
+        ("{topic.name}", "in which {topic} and {remote} may stand"),
+        ("{topic[name]}", "in which {topic} and {remote} may stand"),
         ("all", "several topics would go into all"),
         ("z.copied", r"z\.copied is a remote topic of flow z->w"),
     ],
@@ -236,5 +238,14 @@ def test_names_where_a_replay_would_do_harm_are_refused(clusters: Clusters, into
     with (
         planner_of(clusters, options_of(topics=("t+",), into=into), [other]) as planner,
         pytest.raises(OptionError, match=words),
+    ):
+        planner.plan()
+
+
+def test_a_remote_topic_of_another_connector_between_the_two_is_refused(clusters: Clusters) -> None:
+    beside = replace(flow_of(clusters), separator="-")
+    with (
+        planner_of(clusters, options_of(topics=("t",), into="s-t"), [beside]) as planner,
+        pytest.raises(OptionError, match=r"s-t is the remote topic of t: "),
     ):
         planner.plan()

@@ -23,7 +23,16 @@ from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
 from twinlog.verify.model import Left, PartitionToVerify, Section, Verdict, VerifyRules
-from twinlog.verify.sections import IN_TRANSACTION, RETAINED_SOURCE, RETAINED_TARGET, Bounds, sections_of
+from twinlog.verify.sections import (
+    IN_TRANSACTION,
+    NOT_YET,
+    OLDER,
+    RETAINED_SOURCE,
+    RETAINED_TARGET,
+    TRUNCATED,
+    Bounds,
+    sections_of,
+)
 from twinlog.verify.task import ClusterPair
 
 NOW = 1_700_000_000_000
@@ -430,4 +439,51 @@ def test_sections_of_a_map_with_what_nobody_knows() -> None:
         Section("exact", 40, 50, 25, 35),
         Section("by content", 50, 55, 35, 40),
     ]
-    assert left == []
+    assert left == [Left("source", 55, 60, NOT_YET)]
+
+
+@pytest.mark.parametrize("position", [None, 300])
+def test_a_side_whose_retention_took_everything_is_no_difference(
+    clusters: tuple[VirtualCluster, VirtualCluster], position: int | None
+) -> None:
+    """Without a map, nothing tells what the target had; a copy of what is asked for may be gone as well."""
+    source, target = clusters
+    put(source, "t", some(300))
+    put(target, "s.t", some(300))
+    target.log("s.t").delete_before(200)
+    old = verify(clusters, None, Bounds(0, 300, 200, 300, copied_up_to=position, until=100))
+    assert (old.equal, old.differences, old.left) == (None, 0, [Left("source", 0, 100, RETAINED_TARGET)])
+    target.log("s.t").delete_before(300)
+    found = verify(clusters, None, Bounds(0, 300, 300, 300, copied_up_to=position))
+    assert (found.equal, found.differences) == (None, 0)
+    assert found.left == [Left("source", 0, 300, RETAINED_TARGET)]
+
+
+def test_copies_whose_source_deleted_everything_are_not_foreign(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+) -> None:
+    source, target = clusters
+    put(source, "t", some(100))
+    put(target, "s.t", some(100))
+    source.log("t").delete_before(100)
+    found = verify(clusters)
+    assert (found.equal, found.differences, found.left) == (True, 0, [Left("target", 0, 100, OLDER)])
+    # A log that never lost its begin has no such excuse.
+    source.log("t").start = 0
+    assert verify(clusters, None, Bounds(0, 0, 0, 100)).differences == 100
+
+
+def test_what_lies_behind_the_position_is_named() -> None:
+    for known in (in_step(60), None):
+        _, left = sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60))
+        assert left == [Left("source", 60, 100, NOT_YET)]
+        _, left = sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60, since=70, until=90))
+        assert left == [Left("source", 70, 90, NOT_YET)]
+        assert sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60, until=50))[1] == []
+
+
+def test_a_source_that_ends_before_what_was_copied_is_named() -> None:
+    """As after an election of an unclean leader: no copy is compared with nothing."""
+    found, left = sections_of(in_step(100), Bounds(0, 80, 0, 100, copied_up_to=100, copies_end=100))
+    assert found == [Section("exact", 0, 80, 0, 80)]
+    assert left == [Left("target", 80, 100, TRUNCATED)]

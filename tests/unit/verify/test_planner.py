@@ -23,7 +23,7 @@ from twinlog.record.stamp import stamp
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.verify.model import Left, PartitionToVerify, Section
-from twinlog.verify.sections import BEFORE_COPYING
+from twinlog.verify.sections import BEFORE_COPYING, NOT_YET
 
 Clusters = tuple[VirtualCluster, VirtualCluster]
 PART = TopicPartition(TopicName("t"), 0)
@@ -84,7 +84,7 @@ def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
     store(clusters, replace(position, remote_topic_id=str(target.topics.ids["s.t"]), remote_topic="s.t"))
     (part,) = plan(clusters)
     assert part.sections == (Section("exact", 10, 22, 0, 12),)
-    assert part.left == (Left("source", 0, 10, BEFORE_COPYING),)
+    assert part.left == (Left("source", 22, 30, NOT_YET), Left("source", 0, 10, BEFORE_COPYING))
     assert (part.source_compacted, part.target_compacted, part.problem) == (True, False, None)
     # Another topic of that name has nothing to do with it.
     target.topics.delete("s.t")
@@ -107,6 +107,10 @@ def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
     assert parts[TopicPartition(TopicName("none"), 0)].left[0].reason == "nothing of them was copied yet"
     with pytest.raises(OptionError, match="flow s->w mirrors no topic nowhere of s"):
         plan(clusters, topics=("nowhere", "t"))
+    with pytest.raises(OptionError, match=r"topics: .* in '\['"):
+        plan(clusters, topics=("[",))
+    with pytest.raises(OptionError, match="nothing lies from timestamp 7 to 7"):
+        plan(clusters, since_ms=7, until_ms=7)
 
 
 def test_a_flow_that_changes_records_is_not_compared(clusters: Clusters) -> None:

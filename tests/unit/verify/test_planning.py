@@ -55,6 +55,7 @@ def test_options_of_the_format(tmp_path: Path) -> None:
         ({"topic": "x"}, "Option 'topic' is unknown"),
         ({"everyRecord": "1"}, "option everyrecord is true or false"),
         ({"endingTimestamp": "soon"}, "option endingtimestamp is a whole number"),
+        ({"startingTimestamp": "-2"}, "option startingtimestamp is a whole number, not below 0"),
     ):
         with pytest.raises(OptionError, match=words):
             read_verify_options(given | wrong)
