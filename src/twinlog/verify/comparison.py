@@ -262,12 +262,15 @@ class Comparison:
                 return
 
     def _is_retained(self, section: Section) -> bool:
-        """Whether nothing in common is there because one side has lost its begin, and with it what the other has."""
+        """Whether nothing in common is there because retention took all that one side had.
+
+        A side that still has records is compared, wherever it begins: its begin excuses no record that is there.
+        """
         part, verdict = self._part, self._verdict
         if part.source_compacted or part.target_compacted:
             # Nothing near need be on both sides.
             return False
-        if "target" in section.retained:
+        if "target" in section.retained and section.target == section.target_end:
             verdict.leave("source", section.source, section.source_end, RETAINED_TARGET)
         elif not ("source" in section.retained and section.source == section.source_end):
             return False

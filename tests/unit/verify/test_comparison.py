@@ -450,13 +450,21 @@ def test_a_side_whose_retention_took_everything_is_no_difference(
     source, target = clusters
     put(source, "t", some(300))
     put(target, "s.t", some(300))
-    target.log("s.t").delete_before(200)
-    old = verify(clusters, None, Bounds(0, 300, 200, 300, copied_up_to=position, until=100))
-    assert (old.equal, old.differences, old.left) == (None, 0, [Left("source", 0, 100, RETAINED_TARGET)])
     target.log("s.t").delete_before(300)
     found = verify(clusters, None, Bounds(0, 300, 300, 300, copied_up_to=position))
     assert (found.equal, found.differences) == (None, 0)
     assert found.left == [Left("source", 0, 300, RETAINED_TARGET)]
+
+
+@pytest.mark.parametrize("position", [None, 300])
+def test_wrong_copies_are_no_retention(clusters: tuple[VirtualCluster, VirtualCluster], position: int | None) -> None:
+    source, target = clusters
+    put(source, "t", some(300))
+    put(target, "s.t", [made(number + 1_000) for number in range(300)])
+    target.log("s.t").delete_before(50)
+    found = verify(clusters, None, Bounds(0, 300, 50, 300, copied_up_to=position))
+    assert found.equal is False
+    assert found.differences > 0
 
 
 def test_copies_whose_source_deleted_everything_are_not_foreign(
