@@ -17,8 +17,10 @@ from harness.virtual.faults import Fault, Faults
 from harness.virtual.groups import VirtualGroups
 from harness.virtual.log import VirtualLog
 from harness.virtual.loop import VirtualLoop, VirtualSocket
+from harness.virtual.offsets import VirtualOffsets
 from harness.virtual.records import VirtualRecords
 from harness.virtual.requests import (
+    ADD_OFFSETS,
     ADD_PARTITIONS,
     API_VERSIONS,
     CREATE_PARTITIONS,
@@ -34,9 +36,11 @@ from harness.virtual.requests import (
     LEAVE_GROUP,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_FETCH,
     PRODUCE,
     REQUESTS,
     SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
 )
 from harness.virtual.topics import VirtualTopics
 from harness.virtual.transactions import VirtualTransactions
@@ -66,7 +70,8 @@ class VirtualCluster:
         self.loop = loop
         self.faults = Faults()
         self.topics = VirtualTopics(name, self.nodes, self.down, self.faults)
-        self.transactions = VirtualTransactions(self.topics, self.faults, self.news)
+        self.offsets = VirtualOffsets()
+        self.transactions = VirtualTransactions(self.topics, self.faults, self.news, self.offsets)
         self.groups = VirtualGroups(self, self.nodes[0])
         self._records = VirtualRecords(self.topics, self.faults, self.transactions.has, self.news)
         self._open: dict[int, dict[Connection, None]] = {node: {} for node in self.nodes}
@@ -87,6 +92,9 @@ class VirtualCluster:
             INIT_PRODUCER_ID: self.transactions.init_producer_id,
             ADD_PARTITIONS: self.transactions.add_partitions,
             END_TXN: self.transactions.end_txn,
+            ADD_OFFSETS: self.transactions.add_offsets,
+            TXN_OFFSET_COMMIT: self.offsets.commit_in_transaction,
+            OFFSET_FETCH: self.offsets.fetch,
         }
         for node in self.nodes:
             loop.listening[f"{name}-{node}", 9092] = partial(self._accept, node)

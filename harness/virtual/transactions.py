@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.virtual.faults import Faults
+from harness.virtual.offsets import VirtualOffsets
 from harness.virtual.requests import ADD_PARTITIONS
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
@@ -34,11 +35,14 @@ class Transaction:
 class VirtualTransactions:
     """`open` are the producers by transactional id. `news()` is called when markers were written."""
 
-    def __init__(self, topics: VirtualTopics, faults: Faults, news: Callable[[], None]) -> None:
+    def __init__(
+        self, topics: VirtualTopics, faults: Faults, news: Callable[[], None], offsets: VirtualOffsets
+    ) -> None:
         self.open: dict[str, Transaction] = {}
         self._topics = topics
         self._faults = faults
         self._news = news
+        self._offsets = offsets
         self._producers = 1000
 
     def has(self, transactional_id: str, topic: str, partition: int) -> bool:
@@ -133,7 +137,12 @@ class VirtualTransactions:
             self._end(self.open[request.transactional_id], commit=request.committed)
         return transaction.EndTxnResponse(throttle_time_ms=0, error_code=code)
 
+    def add_offsets(self, _node: int, request: Any, code: int) -> Any:
+        code = code or self._holds(request.transactional_id, request.producer_id, request.producer_epoch)
+        return transaction.AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)
+
     def _end(self, known: Transaction, *, commit: bool) -> None:
+        self._offsets.end(known.producer_id, commit=commit)
         parts, known.parts = known.parts, []
         for place in dict.fromkeys(parts):
             if self._topics.parts[place].leader is None:

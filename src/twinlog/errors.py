@@ -15,6 +15,7 @@
     │   ├── RecordTooLargeError  one record alone exceeds the target's limit
     │   └── TransformError   a transform cannot be used, or fails on a record
     ├── FencedError      another process took over what this one wrote     fatal
+    │   └── ForgottenError   or the cluster does not remember who wrote it
     ├── GapError         records were lost before they were copied   fatal, by policy
     ├── DriverLostError  the driver of a lease has gone              retriable
     ├── MessageError     a message between driver and task has another form  fatal
@@ -150,6 +151,10 @@ class TransformError(CopyError):
 
 class FencedError(TwinlogError):
     """Another producer writes under the same transactional id now; this process must not write any more."""
+
+
+class ForgottenError(FencedError):
+    """A coordinator knows nothing of a producer: its transactional id expired, or has another producer id by now."""
 
 
 class GapError(TwinlogError):

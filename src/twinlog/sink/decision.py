@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from struct import error as struct_error
 
@@ -33,10 +33,14 @@ _HOLDER = Struct(">qh")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Micro-batch `number` counts; `holders` are the producers of its parts, `NOBODY` of one without a transaction."""
+    """Micro-batch `number` counts; `holders` are the producers of its parts, `NOBODY` of one without a transaction.
+
+    `where` it stands, once it was read: another one about the same micro-batch takes its place.
+    """
 
     number: int
     holders: tuple[ProducerEpoch, ...]
+    where: TopicPartition | None = None
 
 
 def encode_decision(decision: Decision) -> list[str]:
@@ -78,15 +82,15 @@ class Decisions:
         found = _latest(await self._offsets(self._group(0)))
         if found is None:
             return None
-        number, first = found
+        where, (number, first) = found
         try:
             pieces = [first]
             for place in range(1, pieces_of(first)):
                 other = _latest(await self._offsets(self._group(place)))
-                if other is None or other[0] != number:
+                if other is None or other[1].offset != number:
                     raise ValueError
-                pieces.append(other[1])
-            return decode_decision(number, pieces)
+                pieces.append(other[1].metadata)
+            return replace(decode_decision(number, pieces), where=where)
         except ValueError:
             raise ClusterError(
                 f"cluster {self._client.alias}: group {self._name} has an offset that twinlog did not write; delete "
@@ -125,6 +129,6 @@ class Decisions:
             await self._client.loop.sleep(UNSTABLE_S)
 
 
-def _latest(offsets: GroupOffsets) -> tuple[int, str] | None:
-    """Each decision stands at some partition that the micro-batch wrote to; the highest number is the last."""
-    return max(((one.offset, one.metadata) for one in offsets.values()), default=None)
+def _latest(offsets: GroupOffsets) -> tuple[TopicPartition, CommittedOffset] | None:
+    """Each micro-batch has its decision at some partition that it wrote to; the highest number is the last."""
+    return max(offsets.items(), key=lambda one: one[1].offset, default=None)

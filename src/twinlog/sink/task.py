@@ -38,7 +38,8 @@ class Part:
 
     Within a transaction they are once it is committed, which `holder` can do; `root` is the last producer of the query
     as the task began (`transactions.py:begin`), and `somewhere` a partition that it wrote to. Without rows, or where an
-    earlier attempt was `committed`, nobody holds a transaction.
+    earlier attempt was `committed`, nobody holds a transaction. `decided`: an earlier run decided that the micro-batch
+    counts; where nothing is committed, the target has aborted what that run wrote.
     """
 
     records: int
@@ -48,3 +49,4 @@ class Part:
     root: ProducerEpoch = NOBODY
     somewhere: TopicPartition | None = None
     committed: bool = False
+    decided: bool = False

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from twinlog.errors import ClusterError, CopyError, FencedError
+from twinlog.errors import ClusterError, CopyError, FencedError, ForgottenError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import chunked
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
@@ -64,7 +65,8 @@ class BatchTransactions:
         if decision is not None and decision.number == batch.number:
             before = decision.holders[batch.part] if batch.part < len(decision.holders) else NOBODY
             if before == NOBODY or await self._commit(coordinator, before):
-                return Part(0, batch.query, batch.part, root=root, committed=True), None
+                return replace(told, committed=True, decided=True), None
+            told = replace(told, decided=True)
             log.warning(
                 "%s: its transaction was decided on, and the target has aborted it; it is written again",
                 coordinator.transactional_id,
@@ -77,17 +79,18 @@ class BatchTransactions:
         Raises before the decision, and then nothing counts; or after it, and then the next run commits the rest.
         """
         written = [part for part in parts if part.holder != NOBODY]
-        if any(part.committed for part in parts):
-            decision = await self._retry(self._decisions.last)
-            assert decision is not None
-            if len(decision.holders) != len(parts):
-                await self._finish(decision, written, len(parts))
+        before: Decision | None = None
+        if any(part.decided for part in parts):
+            before = await self._retry(self._decisions.last)
+            assert before is not None
+            if len(before.holders) != len(parts):
+                await self._finish(before, written, len(parts))
                 return
         if not written:
             return
         await self._each(self._require_open, written)
         decision = Decision(number, tuple(part.holder for part in sorted(parts, key=lambda one: one.part)))
-        somewhere = written[0].somewhere
+        somewhere = written[0].somewhere if before is None else before.where
         assert somewhere is not None
         holder = await self._become_root({part.root for part in parts})
         await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
@@ -104,8 +107,8 @@ class BatchTransactions:
         except FencedError:
             log.info("%s: another run of the query has begun", self._name)
         decision = await self._retry(self._decisions.last)
-        if decision is None or decision.number != number:
-            await self.drop(written)
+        counting = set(decision.holders) if decision is not None and decision.number == number else set()
+        await self.drop(part for part in written if part.holder not in counting)
 
     async def drop(self, parts: Iterable[Part], patience_s: float | None = None) -> None:
         """Abort the transactions of parts; one that has ended already is left alone."""
@@ -113,6 +116,8 @@ class BatchTransactions:
             self._patience_s = patience_s
 
         async def end(part: Part) -> None:
+            # Not by `init`: with an open transaction brokers compare the producer id alone, so that would abort what a
+            # later run has begun.
             try:
                 await self._retry(lambda: self.coordinator(part.part).end(part.holder, commit=False))
             except FencedError:
@@ -160,9 +165,17 @@ class BatchTransactions:
         )
 
     async def _commit(self, coordinator: TransactionCoordinator, holder: ProducerEpoch) -> bool:
-        """Commit, if it was not before; False where it was aborted."""
+        """Commit, if it was not before; False where it was aborted. Raises CopyError where nobody knows any more."""
         try:
             return await self._retry(lambda: coordinator.end(holder, commit=True))
+        except ForgottenError:
+            raise CopyError(
+                f"it was decided that transaction {coordinator.transactional_id} counts, and cluster "
+                f"{self._client.alias} has forgotten it (transactional.id.expiration.ms), so nobody knows whether it "
+                "was committed. See whether the target has the rows of this micro-batch: if not, delete the group "
+                f"{self._name}, and the query writes them again; if it has, begin behind them with a new "
+                "checkpointLocation"
+            ) from None
         except FencedError:
             return False
 

@@ -19,7 +19,7 @@ from kafka.protocol.producer.transaction import (
     InitProducerIdRequest,
 )
 
-from twinlog.errors import ClusterError, FencedError, RefusedError
+from twinlog.errors import ClusterError, FencedError, ForgottenError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import MOVED, TRANSACTION, Coordinator
 from twinlog.kafka.protocol import error_codes
@@ -51,7 +51,7 @@ class TransactionCoordinator:
     """The coordinator of one transactional id on one cluster, wherever it is at the moment.
 
     Every call raises ClusterError for what may pass, RefusedError when the principal lacks a right, and FencedError
-    when another producer has taken the id over.
+    when another producer has taken the id over; ForgottenError where that is not known.
     """
 
     def __init__(self, client: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
@@ -174,7 +174,8 @@ class TransactionCoordinator:
         if code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise self._client.lacks("WRITE", f"transactional id {name}", "copying exactly once")
         if code in (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING):
-            raise FencedError(
+            kind = ForgottenError if code == Code.INVALID_PRODUCER_ID_MAPPING else FencedError
+            raise kind(
                 f"cluster {alias}: another process has taken over transactional id {name}: {error_codes.explain(code)}"
             )
         if error_codes.refused(code):

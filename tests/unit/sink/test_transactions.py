@@ -1,0 +1,151 @@
+"""What becomes of a micro-batch that was decided on, and whose driver ended before all of it was committed.
+
+Tasks take partitions into their transactions and write nothing to them; `tests/integration/test_sink_transactions.py`
+writes rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import virtual_loop
+from twinlog.errors import CopyError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import NOBODY
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ClientSettings
+from twinlog.sink.decision import Decision
+from twinlog.sink.task import MicroBatch, Part
+from twinlog.sink.transactions import BatchTransactions
+
+TOPIC = TopicName("rows")
+GROUP = "sink.query"
+
+
+class Query:
+    """A query that writes micro-batch 7 to three partitions."""
+
+    def __init__(self, cluster: VirtualCluster, run: Callable[..., Any]) -> None:
+        self.cluster = cluster
+        self._run = run
+        self._client = ClusterClient(cluster.loop, "west", ClientSettings(cluster.bootstrap))
+        run(self._client.connect)
+
+    @property
+    def transactions(self) -> BatchTransactions:
+        return BatchTransactions(self._client, "sink", "query", timeout_ms=60_000, patience_ms=5_000)
+
+    def write(self, part: int, partition: int) -> Part:
+        """A task, all of whose rows go to one partition."""
+        transactions, where = self.transactions, TopicPartition(TOPIC, partition)
+        told: Part
+        told, holder = self._run(transactions.begin, MicroBatch("query", 7, part))
+        if holder is None:
+            return told
+        assert not self._run(transactions.coordinator(part).add, holder, [where])
+        return replace(told, records=1, holder=holder, somewhere=where)
+
+    def decide(self, *parts: Part) -> None:
+        """As far as a driver comes that ends right behind its decision."""
+        transactions = self.transactions
+        holder = self._run(transactions._become_root, {part.root for part in parts})
+        decision = Decision(7, tuple(part.holder for part in parts))
+        self._run(transactions._decisions.make, decision, transactions._root, holder, parts[0].somewhere)
+
+    def commit(self, *parts: Part) -> None:
+        self._run(self.transactions.commit, 7, parts)
+
+    def abort(self, *parts: Part) -> None:
+        self._run(self.transactions.abort, 7, parts)
+
+    def time_out(self, part: Part) -> None:
+        """As the coordinator does: it aborts the transaction, and its producer can do nothing more."""
+        self._run(self.transactions.coordinator(part.part).init)
+
+    def forget(self, part: Part) -> None:
+        """As the coordinator does after transactional.id.expiration.ms."""
+        del self.cluster.transactions.open[f"{GROUP}-{part.part}"]
+
+    def is_open(self, part: Part) -> bool:
+        return bool(self.cluster.transactions.open[f"{GROUP}-{part.part}"].parts)
+
+    @property
+    def last(self) -> Decision | None:
+        decision: Decision | None = self._run(self.transactions._decisions.last)
+        return decision
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.fixture
+def query() -> Iterator[Query]:
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "west")
+        cluster.create(TOPIC, 3)
+        query = Query(cluster, loop.run)
+        yield query
+        query.close()
+
+
+def test_what_the_target_has_forgotten_is_not_written_again(query: Query) -> None:
+    """It may have been committed."""
+    parts = [query.write(0, 0), query.write(1, 1)]
+    query.decide(*parts)
+    query.forget(parts[1])
+    assert query.write(0, 0).committed
+    with pytest.raises(CopyError, match=r"transaction sink\.query-1 counts, and cluster west has forgotten it"):
+        query.write(1, 1)
+    # Nor by a run with fewer tasks, whose driver looks after the rest.
+    with pytest.raises(CopyError, match="has forgotten it"):
+        query.commit(query.write(0, 0))
+
+
+def test_the_next_decision_about_a_micro_batch_takes_the_place_of_the_last(query: Query) -> None:
+    """Also where its rows went to other partitions."""
+    before = [query.write(0, 0), query.write(1, 1)]
+    query.decide(*before)
+    query.time_out(before[1])
+    after = [query.write(0, 0), query.write(1, 2)]
+    assert [part.holder == NOBODY for part in after] == [True, False]
+    query.commit(*after)
+    assert query.cluster.offsets.committed[GROUP].keys() == {(TOPIC, 0)}
+    last = query.last
+    assert last is not None
+    assert last.holders == tuple(part.holder for part in after)
+    assert [query.write(part, part).committed for part in range(2)] == [True, True]
+
+
+def test_fewer_tasks_do_not_write_what_others_had_though_all_of_theirs_was_aborted(query: Query) -> None:
+    """The rows of the third task count by then, and are among theirs."""
+    before = [query.write(part, part) for part in range(3)]
+    query.decide(*before)
+    query.time_out(before[0])
+    query.time_out(before[1])
+    fewer = [query.write(part, part) for part in range(2)]
+    assert not any(part.committed for part in fewer)
+    with pytest.raises(CopyError, match="by 3 tasks, of which the target has dropped what tasks 0, 1 wrote"):
+        query.commit(*fewer)
+    assert not any(query.is_open(part) for part in (*fewer, before[2]))
+    last = query.last
+    assert last is not None
+    assert last.holders == tuple(part.holder for part in before)
+
+
+def test_an_abort_leaves_what_was_decided_on_and_ends_the_rest(query: Query) -> None:
+    before = [query.write(0, 0), query.write(1, 1)]
+    query.decide(*before)
+    query.abort(*before)
+    assert all(query.is_open(part) for part in before)
+    query.time_out(before[1])
+    again = query.write(1, 1)
+    assert query.is_open(again)
+    # The other task of this run failed, so there is no second decision.
+    query.abort(again)
+    assert not query.is_open(again)
+    assert query.is_open(before[0])
