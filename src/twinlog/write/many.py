@@ -43,7 +43,12 @@ class ManySmallBatches:
         self._begin = 0
 
     def may_begin(self, batch: Batch) -> bool:
-        """Whether there may be many, this one the first: there are if all that follow are as large."""
+        """Whether there may be many, this one the first: there are if all that follow are as large.
+
+        Not without checksums: what is damaged would be read in another way than the loops read it.
+        """
+        if not self._rules.check_crcs:
+            return False
         if batch.start < self._begin or batch.codec != NONE or batch.size * FROM > LARGEST_SECTION:
             return False
         many = FROM if _AT_ONCE in sys.modules else IMPORT_FROM
