@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,8 +68,16 @@ def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteOptions:
     )
 
 
-def check_columns(columns: Mapping[str, str], topic: TopicName | None) -> None:
+def check_columns(fields: Sequence[tuple[str, str]], topic: TopicName | None) -> None:
     """Check the names and types of a DataFrame's columns. Raises OptionError."""
+    names = [name for name, _ in fields]
+    for name in _TYPES:
+        if names.count(name) > 1 and not (name == "topic" and topic is not None):
+            raise OptionError(
+                f"The DataFrame has {names.count(name)} columns named '{name}', as after a join; select the one that "
+                "is to be written"
+            )
+    columns = dict(fields)
     if topic is None and "topic" not in columns:
         raise OptionError(
             "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."

@@ -79,7 +79,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
         from twinlog.frames.write_options import check_columns, read_write_options  # noqa: PLC0415
 
         options = read_write_options(dict(self.options), use)
-        check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options.topic)
+        check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields], options.topic)
         return options
 
     def _read(self, use: Use) -> TopicOptions:
