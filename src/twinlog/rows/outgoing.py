@@ -101,6 +101,11 @@ def joined(some: list[Any]) -> Any:
     return some[0] if len(some) == 1 else pa.concat_batches(some)
 
 
+def copied(some: list[Any]) -> Any:
+    """As `joined`, in memory of their own."""
+    return some[0].take(_places(np.arange(some[0].num_rows))) if len(some) == 1 else pa.concat_batches(some)
+
+
 def _records(rows: Any, now_ms: int) -> Any:
     """The rows in the columns of records."""
     count = rows.num_rows

@@ -18,20 +18,18 @@ from twinlog.model.types import TopicPartition
 from twinlog.record.batch import HEADER
 from twinlog.record.compression import CODECS, NONE
 from twinlog.rows.encode import encode
-from twinlog.rows.outgoing import Dealer, joined
+from twinlog.rows.outgoing import Dealer
 from twinlog.rows.range_reader import ALIAS
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.sink.patience import patiently
 from twinlog.sink.record_appender import RecordAppender
 from twinlog.sink.task import MicroBatch, Part, WriteTask
 from twinlog.sink.transactions import BatchTransactions
+from twinlog.sink.waiting import WaitingRows
 from twinlog.write.queue import ProducerIdentity
 
 DROP_S = 10.0
 """For so long an attempt that failed tries to abort its transaction."""
-
-MOST_WAITING_BYTES = 16 << 20
-"""Bytes of rows that wait for more of their partition; then each goes as it is."""
 
 MOST_LINKS = 4
 """Clusters, or logins to them, that a process keeps connections to."""
@@ -141,27 +139,24 @@ def _write(
     codec = CODECS[producer.compression_type] if producer.compression_type else NONE
     level = producer.compression_level
     dealer = Dealer(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
-    waiting: dict[TopicPartition, list[Any]] = {}
-    sizes: dict[TopicPartition, int] = {}
+    waiting = WaitingRows(batch_bytes)
     records, somewhere = 0, None
 
     def send(partition: TopicPartition) -> None:
-        del sizes[partition]
-        some = joined(waiting.pop(partition))
+        some = waiting.take(partition)
         for data in encode(some, most_bytes=batch_bytes, codec=codec, level=level, largest=producer.max_request_size):
             appender.append(partition, data, HEADER.unpack_from(data, 0)[-1])
 
     try:
         for batch in rows:
             for partition, some in dealer.deal(batch, wall_ms(link.thread.loop.clock)):
-                waiting.setdefault(partition, []).append(some)
-                sizes[partition] = sizes.get(partition, 0) + some.nbytes
+                waiting.put(partition, some)
                 records += some.num_rows
                 somewhere = somewhere or partition
-            crowded = sum(sizes.values()) > MOST_WAITING_BYTES
-            for partition in [one for one, size in sizes.items() if crowded or size >= batch_bytes]:
+            for partition in waiting.ready():
                 send(partition)
-        for partition in list(sizes):
+            waiting.dealt(batch.nbytes)
+        for partition in waiting.left():
             send(partition)
         appender.flush()
     finally:
