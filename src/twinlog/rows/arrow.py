@@ -11,6 +11,7 @@ from twinlog.rows.fields import Cells, Headers
 from twinlog.rows.vectors import Flags, Longs
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+MOST_MILLISECONDS = (2**63 - 1) // 1000
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 COLUMNS = (
@@ -79,7 +80,7 @@ def header_lists(data: Any, count: int, headers: Headers | None) -> Any:
 
 def microseconds(milliseconds: Longs) -> Longs:
     """Timestamps of records in Spark's unit. Raises OverflowError for one that has no place there."""
-    most = (2**63 - 1) // 1000
+    most = MOST_MILLISECONDS
     if len(milliseconds) and not -most <= int(milliseconds.min()) <= int(milliseconds.max()) <= most:
         raise OverflowError
     return milliseconds * 1000

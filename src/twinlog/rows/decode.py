@@ -15,7 +15,7 @@ from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import HEADER_SIZE, Batch, check_crc, read_batch
 from twinlog.record.compression import NONE
 from twinlog.record.records import is_abort_marker, records_block
-from twinlog.rows.arrow import gather, header_lists, microseconds, numbers, schema
+from twinlog.rows.arrow import MOST_MILLISECONDS, gather, header_lists, microseconds, numbers, schema
 from twinlog.rows.exact import NO_TIMESTAMP_TYPE, decode_exactly, timestamp_type
 from twinlog.rows.fields import Cells, Fields, read_fields, read_headers
 from twinlog.rows.starts import find_starts
@@ -202,7 +202,7 @@ class _Decoding:
         try:
             times = microseconds(timestamps)
         except OverflowError:
-            raise self._no_timestamp() from None
+            raise self._no_timestamp(offsets, timestamps) from None
         columns = [
             gather(data, fields.keys),
             gather(data, fields.values),
@@ -226,7 +226,7 @@ class _Decoding:
         try:
             times = microseconds(np.asarray(timestamps, dtype=np.int64))
         except OverflowError:
-            raise self._no_timestamp() from None
+            raise self._no_timestamp(offsets, timestamps) from None
         names = schema(headers=self.rules.headers)
         columns = [
             pa.array(keys, pa.binary()),
@@ -244,10 +244,14 @@ class _Decoding:
         topic, number = self.partition
         return [pa.repeat(pa.scalar(topic, pa.string()), count), pa.repeat(pa.scalar(number, pa.int32()), count)]
 
-    def _no_timestamp(self) -> CopyError:
+    def _no_timestamp(self, offsets: Iterable[int], timestamps: Iterable[int]) -> CopyError:
+        at, time = next(
+            (at, time) for at, time in zip(offsets, timestamps, strict=True) if abs(time) > MOST_MILLISECONDS
+        )
         return CopyError(
-            f"{self.partition}: a record between the offsets {self.first} and {self.end} has a timestamp that does not "
-            "fit into Spark's microseconds; choose other offsets with startingOffsets and endingOffsets"
+            f"{self.partition}: the record at offset {at} has the timestamp {time}, which does not fit into Spark's "
+            "microseconds; a DataFrame can begin behind it (startingOffsets, endingOffsets), and a flow copies it "
+            "without a transform"
         )
 
 
