@@ -70,3 +70,13 @@ def rekeyed(batch: Any) -> Any:
 def away(batch: Any) -> Any:
     """Routes everything to one topic."""
     return put(batch, "topic", pa.repeat(pa.scalar("everything", pa.string()), batch.num_rows))
+
+
+def thirds(batch: Any) -> Any:
+    """Each record three times, in so many bytes that they need as many batches."""
+    rows = [
+        {**row, "value": row["value"] + b"." + b"%d" % third + bytes(20_000)}
+        for row in batch.to_pylist()
+        for third in range(3)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=batch.schema)

@@ -40,6 +40,9 @@ EMPTY_ANSWERS = 3
 """So many answers in a row may come early and without a record. Then there is a pause: no broker does that as a rule,
 and the reader must not loop on it."""
 
+LONG_S = 0.25
+"""After so long with the answers of a broker others have their turn, such as the line to the driver."""
+
 READ_AHEAD_BYTES = 8 << 20
 """A partition is not read while this much of it waits to be appended, or less when memory is short."""
 
@@ -223,7 +226,7 @@ class SourceReader:
                 asked = min(most_bytes, poll.size.bytes)
                 poll.size.answered(received, asked, elapsed_s, self._client.round_trip_s)
             pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
-            accepted = self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
+            accepted = await self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
             # The next answer needs its memory.
             answers.clear()
             if accepted:
@@ -254,10 +257,14 @@ class SourceReader:
         finally:
             self._memory.release(node)
 
-    def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
+    async def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
         """Take a broker's answers; False when the next one may be no better."""
-        accepted = True
+        accepted, begun = True, self._now()
         for fetched in answers:
+            if self._now() - begun > LONG_S:
+                # Each partition may take its time, as with a transform, and others wait.
+                await self._loop.sleep(0)
+                begun = self._now()
             asked = poll.wanted.get(fetched.partition)
             if asked is not None and not self._stopped:
                 poll.changed[fetched.partition] = None

@@ -91,7 +91,7 @@ class PartitionCopy:
         self._read_ahead = ReadAhead()
         self._unstored = False
         self._prepare = prepare
-        self._has_routed = False
+        self._sends_all = False
         self._told_of_failure = False
         self._unit: Unit | None = None
         """What waits for routed records to arrive; nothing is read meanwhile."""
@@ -166,11 +166,12 @@ class PartitionCopy:
     def leave(self) -> None:
         """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
 
-        Where some of it was routed elsewhere, and may have arrived there, the rest is still sent.
+        Where some of it was routed elsewhere, or is a part of what became of a record, and may have arrived, the rest
+        is still sent.
         """
         self.left = True
         self.paused = True
-        if not self._has_routed:
+        if not self._sends_all:
             self.queue.drop_pending()
         elif self._unit is not None and not self._unit.sent:
             self.read.back(self._unit.begin)
@@ -279,8 +280,9 @@ class PartitionCopy:
         if prepared.dropped or prepared.failed or prepared.routed:
             routed = sum(routed.rows.num_rows for routed in prepared.routed)
             self._hooks.tally.transformed(prepared.dropped, len(prepared.failed), routed)
-        if prepared.routed:
-            self._unit, self._has_routed = Unit(self, begin, prepared.appends, prepared.routed), True
+        self._sends_all = self._sends_all or prepared.spread or bool(prepared.routed)
+        if prepared.routed or (prepared.spread and self.transactional):
+            self._unit = Unit(self, begin, prepared.appends, prepared.routed)
             self._hooks.route(self._unit)
         elif prepared.appends:
             self._put(prepared.appends)
@@ -341,7 +343,7 @@ class PartitionCopy:
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
         routed = self._unit is not None or any(append.route is not None for append in self.queue.pending)
-        if self.queue.pending and not self.left and not routed:
+        if self.queue.pending and not self.left and not routed and not self.queue.pending[0].continues:
             self.read.back(self.queue.pending[0].first_source_offset)
             self.queue.drop_pending()
             self._read_ahead.give_way(now)
@@ -424,7 +426,7 @@ class PartitionCopy:
         """Where nothing is in flight the position moves over what was skipped since the last append."""
         if (
             self.queue.idle
-            and (not self.left or self._has_routed)
+            and (not self.left or self._sends_all)
             and self._unit is None
             and self.copied.pass_over(self.read.offset, self.read.epoch)
         ):

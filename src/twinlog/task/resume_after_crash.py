@@ -26,7 +26,7 @@ from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.record.records import record_bodies
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
-from twinlog.write.prepare import prepare
+from twinlog.write.prepare import prepare as unchanged
 from twinlog.write.queue import SEQUENCE_MASK
 
 CHUNK_BYTES = 4 << 20
@@ -146,7 +146,7 @@ class _Expected:
         partition: TopicPartition,
         start: SourceOffset,
         rules: CopyRules,
-        prepare: Prepare = prepare,
+        prepare: Prepare = unchanged,
     ) -> None:
         self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False)
         self._prepare = prepare
@@ -325,7 +325,7 @@ async def resume_behind_log_end(
     logs: Logs,
     rules: CopyRules,
     event: Callable[[str, str], None],
-    prepare: Prepare = prepare,
+    prepare: Prepare = unchanged,
 ) -> tuple[Position, list[Run]]:
     """The position behind what is on the remote log, up to its end at least, with the writer as the log shows it, and
     which records were found there between the given position and that.
@@ -352,6 +352,8 @@ async def resume_behind_log_end(
         writer = _later(writer, batch)
     if strange:
         reason = "the source was compacted, or somebody else writes to this remote topic"
+        if prepare is not unchanged:
+            reason += ", or the transform is another one now, or makes other rows of the same records"
         if logs.source_start > position.next_source:
             reason = f"the source log now starts at {logs.source_start}, so that those before it cannot be compared"
         event(

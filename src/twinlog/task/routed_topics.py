@@ -30,6 +30,7 @@ class RoutedTopics:
         self._target = target
         self._settings = settings
         self._compared = False
+        self._counts: dict[TopicName, int] = {}
         self._finding = source.loop.lock()
 
     def knows(self, topic: TopicName) -> bool:
@@ -37,9 +38,11 @@ class RoutedTopics:
         return topic in self.names
 
     def partitions(self, topic: TopicName) -> int:
-        """How many a known topic has."""
+        """How many a known topic has, or had when that was known."""
         known = self._target.topic(topic)
-        return 1 if known is None else max(1, known.partitions)
+        if known is not None and known.partitions:
+            self._counts[topic] = known.partitions
+        return self._counts.get(topic, 1)
 
     def forget(self, topic: TopicName) -> None:
         """The topic is not there any more, as far as its broker knows."""
@@ -72,6 +75,7 @@ class RoutedTopics:
         if found.error or not found.leaders:
             raise ClusterError(f"cluster {self._target.alias}: topic {topic} has no leaders yet")
         self.names.add(topic)
+        self._counts[topic] = found.partitions
         return event
 
     async def _make(self, topic: TopicName, owner: Owner, *, dead: bool) -> str:

@@ -287,11 +287,12 @@ class Routes:
     async def _make_again(self, topic: TopicName, unit: Unit) -> None:
         """A topic is not there any more: it is made again, as long as somebody waits for it."""
         self._topics.forget(topic)
+        dead = any(routed.dead for routed in unit.rows if routed.topic == topic)
         client = self._settings.producer.client
         backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
         while unit.wanted and not self._stopped and not self._topics.knows(topic):
             try:
-                text = await self._topics.find(topic, unit.owner, dead=False)
+                text = await self._topics.find(topic, unit.owner, dead=dead)
             except RefusedError as error:
                 unit.owner.fail(error)
             except ClusterError as error:

@@ -23,12 +23,19 @@ class Failure:
     """The name of the exception's class, with its module."""
 
 
-def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -> Iterator[Any]:
+def apply(
+    function: Transform,
+    rows: Any,
+    tolerate: Callable[[Failure], None],
+    begin: Callable[[SourceOffset], None] = lambda offset: None,
+) -> Iterator[Any]:
     """What the transform makes of rows, in order. A record that it fails on is given to `tolerate` and left out.
 
     Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise, and then all
-    that comes before the record was returned.
+    that comes before the record was returned. So may `begin`, which is called with the first source offset of any rows
+    that the transform is about to be given.
     """
+    begin(SourceOffset(rows.column("offset")[0].as_py()))
     try:
         made = checked(rows, function(rows))
     except KeyboardInterrupt:
@@ -42,8 +49,8 @@ def apply(function: Transform, rows: Any, tolerate: Callable[[Failure], None]) -
         yield made
         return
     middle = rows.num_rows // 2
-    yield from apply(function, rows.slice(0, middle), tolerate)
-    yield from apply(function, rows.slice(middle), tolerate)
+    yield from apply(function, rows.slice(0, middle), tolerate, begin)
+    yield from apply(function, rows.slice(middle), tolerate, begin)
 
 
 def _failure(row: Any, error: BaseException) -> Failure:

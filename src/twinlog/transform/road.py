@@ -26,7 +26,7 @@ from twinlog.write.appends import ADDED, Append, CopyRules, FailedRecord, Oversi
 from twinlog.write.split import split_append
 
 END = 2**62
-FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 1_024, 16, 1 << 20
+FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 64, 16, 1 << 20
 QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
 """The copier stands still while a transform works. It is called with few records at first, with four times as many when
 that was quick, with fewer when it was slow; and of a fetch that has taken long the rest is read again."""
@@ -36,9 +36,9 @@ LEAST_BATCH_BYTES = 16_384
 
 
 class _StopError(Exception):
-    """Nothing from a source offset on may be copied, because of `error`."""
+    """Nothing from a source offset on may be copied, because of `error`; without one, because there is no time now."""
 
-    def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError) -> None:
+    def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError | None) -> None:
         super().__init__(str(error))
         self.offset = offset
         self.error = error
@@ -61,14 +61,21 @@ class TransformedRoad:
         partitions: Callable[[TopicName], int | None],
         now: Callable[[], float],
     ) -> None:
-        self._now = now
+        self.now = now
         self._most_rows = FIRST_ROWS
         self.function = function
         self.settings = settings
         self.flow = flow
         self.source = source
         self.remote = remote
-        self.partitions = partitions
+        self._partitions = partitions
+        self._known = partitions(remote.topic)
+
+    @property
+    def partitions(self) -> int | None:
+        """How many the remote topic has, or had when that was known."""
+        self._known = self._partitions(self.remote.topic) or self._known
+        return self._known
 
     def prepare(
         self,
@@ -93,28 +100,28 @@ class TransformedRoad:
         prepared.aborted, prepared.control = rows.aborted, rows.control
         prepared.log_failed = self.settings.log_errors
         try:
-            prepared.position = self._change(rows.batches, work, prepared.position)
+            self._change(rows.batches, work)
         except _StopError as stop:
-            if stop.offset <= offsets_of(rows.batches[0])[0]:
+            if stop.error is not None and stop.offset <= offsets_of(rows.batches[0])[0]:
                 raise stop.error from None
             prepared.position = stop.offset
         work.finish()
         return prepared
 
-    def _change(self, batches: list[Any], work: _Preparation, behind: SourceOffset) -> SourceOffset:
-        """Take all rows, or those that there is time for; returns the source offset behind them."""
-        begun = self._now()
+    def _change(self, batches: list[Any], work: _Preparation) -> None:
+        """Take all rows. Raises _StopError behind those that there is time for."""
         for batch in batches:
             at = 0
             while at < batch.num_rows:
-                before = self._now()
-                if before - begun > LONG_S:
-                    return SourceOffset(int(offsets_of(batch)[at]))
+                before = self.now()
                 some = batch if not at and batch.num_rows <= self._most_rows else batch.slice(at, self._most_rows)
-                work.take(some)
+                try:
+                    work.take(some)
+                except _StopError as stop:
+                    self._learn(_rows_before(some, stop.offset), self.now() - before)
+                    raise
                 at += some.num_rows
-                self._learn(some.num_rows, self._now() - before)
-        return behind
+                self._learn(some.num_rows, self.now() - before)
 
     def _learn(self, rows: int, took_s: float) -> None:
         if took_s > SLOW_S:
@@ -132,14 +139,33 @@ class _Preparation:
         self.rules = rules
         self.codec = codec
         self.dead: list[Any] = []
+        self.first: SourceOffset | None = None
+        self.until = road.now() + LONG_S
 
     def take(self, batch: Any) -> None:
         """Change rows, and make appends of what comes of it. Raises _StopError."""
         before = len(self.prepared.failed)
         left = batch.num_rows
-        for made in apply(self.road.function, batch, self._fail):
-            left -= self._take(made)
-        self.prepared.dropped += left - (len(self.prepared.failed) - before)
+        try:
+            for made in apply(self.road.function, batch, self._fail, self._begin):
+                left -= self._take(made)
+        except _StopError as stop:
+            if stop.error is not None:
+                raise
+            self._drop(left - (batch.num_rows - _rows_before(batch, stop.offset)), before)
+            raise
+        self._drop(left, before)
+
+    def _drop(self, left_out: int, failed_before: int) -> None:
+        self.prepared.dropped += left_out - (len(self.prepared.failed) - failed_before)
+
+    def _begin(self, offset: SourceOffset) -> None:
+        """Raise _StopError where there is no time left for the records from an offset on."""
+        if self.first is None:
+            self.first = offset
+        elif offset > self.first and self.road.now() > self.until:
+            # Where each record fails the function is called twice as often as there are records.
+            raise _StopError(offset, None)
 
     def _fail(self, failure: Failure) -> None:
         road, settings = self.road, self.road.settings
@@ -198,7 +224,7 @@ class _Preparation:
         there = np.asarray(_filled(numbers))
         by_key = (there < 0) & topical
         if by_key.any():
-            count = self.road.partitions(remote.topic)
+            count = self.road.partitions
             if not count:
                 raise TransformError(f"how many partitions {remote.topic} has is not known yet")
             chosen = np.flatnonzero(by_key)
@@ -222,6 +248,7 @@ class _Preparation:
                         raise _StopError(part.first_source_offset, self._too_large(part))
         finally:
             prepared.appends += made
+            prepared.spread |= any(append.continues for append in made)
             prepared.count("transformed", len(made))
 
     def _too_large(self, append: Append) -> RecordTooLargeError:
@@ -272,6 +299,10 @@ def _spans(offsets: Longs, added: Flags) -> tuple[tuple[SourceOffset, int], ...]
     counts = np.diff(np.append(starts, len(offsets)))
     firsts = np.where(added[starts], ADDED, offsets[starts])
     return tuple(zip(map(SourceOffset, firsts.tolist()), counts.tolist(), strict=True))
+
+
+def _rows_before(rows: Any, offset: SourceOffset) -> int:
+    return int(np.searchsorted(offsets_of(rows), offset))
 
 
 def _flags(column: Any) -> Flags:

@@ -122,6 +122,11 @@ class Append:
         return len(self.data)
 
     @property
+    def continues(self) -> bool:
+        """It begins in the middle of what a transform made of a record."""
+        return self.spans[0][0] == ADDED
+
+    @property
     def first_timestamp(self) -> int:
         """The timestamp of its first record; where brokers stamped them all, that of all."""
         header = HEADER.unpack_from(self.data, 0)
@@ -168,8 +173,9 @@ class Prepared:
 
     `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and
     the `oversized` ones. A transform has `dropped` some, `failed` are those that it failed on, each of which is
-    reported with `log_failed`, and `routed` is what it routed, as rows by their topic. `roads` counts the appends by
-    how they were made. `leader_epoch` is that of the last batch read, -1 if none was or it has none.
+    reported with `log_failed`, and `routed` is what it routed, as rows by their topic. With `spread` what it made of
+    some record is in more than one append. `roads` counts the appends by how they were made. `leader_epoch` is that of
+    the last batch read, -1 if none was or it has none.
     """
 
     position: SourceOffset
@@ -182,6 +188,7 @@ class Prepared:
     dropped: int = 0
     failed: list[FailedRecord] = field(default_factory=list)
     log_failed: bool = False
+    spread: bool = False
     routed: list[RoutedRows] = field(default_factory=list)
 
     def count(self, road: Road, appends: int = 1) -> None:

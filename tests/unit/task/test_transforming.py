@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import CREATE_TOPICS, END_TXN, PRODUCE
+from tests import transforms
 from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
 from twinlog.errors import RefusedError, TransformError
 from twinlog.kafka.protocol.error_codes import Code
@@ -250,6 +253,114 @@ def test_a_release_waits_for_what_is_routed(mode: str) -> None:
         here.until(lambda: seen(here, REMOTE) == ODD and seen(here, "even") == EVEN)
         here.pass_by(10)
         assert (seen(here, REMOTE), seen(here, "even")) == (ODD, EVEN)
+
+
+THIRDS = [b"%d.%d" % (number, third) for number in (1, 2) for third in range(3)]
+
+
+def heads(here: World) -> list[bytes]:
+    """The values of `thirds` without their zeros."""
+    return [(value or b"").rstrip(b"\0") for value in seen(here, REMOTE)]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_what_became_of_a_record_is_in_several_batches_and_is_not_there_twice_after_a_release(mode: str) -> None:
+    one_by_one = {"merge_batch_bytes": 16_384, "max_in_flight": 1}
+    with world(transform=by("thirds"), exactly_once=mode, producer=one_by_one) as here:
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
+        here.write(b"1", b"2")
+        here.until(lambda: len(here.target.log(REMOTE).values()) >= 2)
+        here.run(copier.release, [part()])
+        here.begin(here.grant(position=here.stored(), drained=not copier.undrained))
+        here.until(lambda: at(here) == 2)
+        here.pass_by(5)
+        assert heads(here) == THIRDS
+        assert here.failures == []
+
+
+def test_what_another_transform_had_made_before_a_crash_is_named_as_a_reason_and_nothing_is_missing() -> None:
+    with world(transform=by("identity")) as here:
+        copier = here.begin()
+        here.until(lambda: at(here) == 0)
+        old = here.stored()
+        here.feed(VALUES[:3])
+        here.until(lambda: here.copied() == VALUES[:3])
+        here.crash(copier)
+        here.settings = replace(here.settings, transform=by("shouting"))
+        here.begin(here.grant(position=old))
+        here.until(lambda: at(here) == 3)
+        assert here.copied() == [*VALUES[:3], b"1!", b"2!", b"3!"]
+        (told,) = [text for kind, text in here.events if kind == "foreign"]
+        assert "or the transform is another one now" in told
+
+
+def test_a_dead_letter_topic_that_is_deleted_is_made_again_as_one() -> None:
+    with world(transform=by("no_sevens", tolerance="all", dead_letter_topic="dead"), partitions=3) as here:
+        here.begin()
+        here.write(b"7")
+        here.until(lambda: at(here) == 1)
+        here.target.topics.delete("dead")
+        here.write(b"14")
+        here.until(lambda: at(here) == 2)
+        assert here.target.topics.count("dead") == 1
+        assert seen(here, "dead") == [b"14"]
+
+
+def test_what_began_with_a_record_in_part_does_not_give_way() -> None:
+    """Read again, it would be there in part twice."""
+    one_by_one = {"merge_batch_bytes": 16_384, "max_in_flight": 1}
+    with world(transform=by("thirds"), producer=one_by_one) as here:
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
+        here.write(b"1", b"2")
+        for _ in range(30):
+            copier.partitions[part()].give_way(here.clock.now)
+            here.pass_by(0.1)
+        here.until(lambda: at(here) == 2)
+        here.pass_by(5)
+        assert heads(here) == THIRDS
+
+
+def test_a_record_that_became_several_batches_is_in_one_transaction() -> None:
+    """It takes longer than a transaction as a rule."""
+    with world(transform=by("thirds"), exactly_once="enabled", producer={"merge_batch_bytes": 16_384}) as here:
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
+        here.write(b"1")
+        here.until(lambda: bool(heads(here)))
+        here.crash(copier)
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: at(here) == 1)
+        here.pass_by(5)
+        assert heads(here) == THIRDS[:3]
+
+
+def test_a_slow_function_lets_others_have_their_turn_between_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line to the driver breaks after seven seconds."""
+    with world(transform=by("slow"), partitions=12) as here:
+
+        def slow(batch: Any) -> Any:
+            here.clock.now += 0.05 * batch.num_rows
+            return batch
+
+        monkeypatch.setattr(transforms, "slow", slow, raising=False)
+        beats: list[float] = []
+
+        async def beat() -> None:
+            while True:
+                beats.append(here.clock.now)
+                await here.loop.sleep(0.1)
+
+        for number in range(12):
+            here.feed(VALUES, number=number)
+        here.loop.start(beat)
+        here.begin(*map(here.grant, range(12)))
+        here.until(lambda: all(here.copied(number) == VALUES for number in range(12)))
+        assert max(later - before for before, later in pairwise(beats)) < 5
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])

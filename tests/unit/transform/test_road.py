@@ -9,7 +9,7 @@ import pytest
 
 from tests import transforms
 from tests.source_log import New, SourceLog
-from twinlog.errors import CorruptBatchError, RecordTooLargeError, TransformError
+from twinlog.errors import CopyError, CorruptBatchError, RecordTooLargeError, TransformError
 from twinlog.kafka.protocol.partitioner import partition_for
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Translated
@@ -304,7 +304,7 @@ def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_ag
         times.append(now[0] - before)
     assert seen == [b"%d" % number for number in range(5_000)]
     assert max(times) < 1.1
-    assert calls[:3] == [1_024, 250, 250]
+    assert calls[:3] == [64, 64, 64]
 
 
 def test_a_quick_function_gets_more_and_more() -> None:
@@ -315,7 +315,7 @@ def test_a_quick_function_gets_more_and_more() -> None:
         return batch
 
     found = prepared(quick, numbered(30_000, batch=10_000))
-    assert calls == [1_024, 4_096, 16_384, 8_496]
+    assert calls == [64, 256, 1_024, 4_096, 16_384, 8_176]
     assert len(values(found)) == 30_000
 
 
@@ -332,3 +332,49 @@ def test_what_decompresses_to_much_is_taken_in_portions(monkeypatch: pytest.Monk
         position, portions = found.position, portions + 1
     assert seen == [record.value for record in log.visible()]
     assert portions == 5
+
+
+def test_where_each_record_fails_the_rest_of_the_fetch_is_read_again_after_a_while() -> None:
+    """Each failure costs two calls."""
+    now = [0.0]
+
+    def fails(batch: Any) -> Any:
+        now[0] += 0.001
+        return batch.slice(0, 0) if batch.column("offset")[0].as_py() < 100 else 1 / 0
+
+    where = TransformedRoad(
+        fails, TransformSettings("a:b", tolerance="all"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
+    )
+    log = numbered(2_000, batch=1_000)
+    position, times, failed, dropped = 0, [], [], 0
+    while position < 2_000:
+        before = now[0]
+        found = where.prepare(log.fetch(position), position, RULES)
+        assert found.position > position
+        failed += [one.source_offset for one in found.failed]
+        dropped, position = dropped + found.dropped, found.position
+        times.append(now[0] - before)
+    assert max(times) < 0.6
+    assert (dropped, failed) == (2_000 - len(failed), list(range(2_000 - len(failed), 2_000)))
+
+
+def test_a_timestamp_that_has_no_place_in_a_row_names_its_record_and_the_ways_out() -> None:
+    log = numbered(3)
+    log.batch([New(1_700_000_000_000_000_000, b"nanoseconds")])
+    with pytest.raises(CopyError) as raised:
+        prepared(transforms.identity, log)
+    assert str(raised.value) == (
+        "north.shop-1: the record at offset 3 has the timestamp 1700000000000000000, which does not fit into Spark's "
+        "microseconds; a DataFrame can begin behind it (startingOffsets, endingOffsets), and a flow copies it without "
+        "a transform"
+    )
+
+
+def test_records_without_a_partition_go_by_the_last_known_number_of_partitions() -> None:
+    """A topic that was deleted is made again, and has to be waited for."""
+    known: list[int | None] = [3]
+    where = TransformedRoad(
+        transforms.rekeyed, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: known[0], lambda: 0.0
+    )
+    known[0] = None
+    assert sources(where.prepare(numbered(30).fetch(), 0, RULES)) == sources(prepared(transforms.rekeyed, numbered(30)))
