@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
-from twinlog.driver.query import SupervisedQuery
+from twinlog.driver.query import Pace, SupervisedQuery
 from twinlog.log_once import LogOnce
 from twinlog.model.topics import listed
 from twinlog.plan.sharing import group
@@ -33,6 +33,7 @@ class Queries:
     def __init__(self, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._known = known
+        self._pace = Pace(clock)
         self._queries: list[SupervisedQuery] = []
         self._numbers = itertools.count(1)
         self._turn = 0
@@ -76,7 +77,7 @@ class Queries:
             for flow in [flow for flow in query.flows if flow.settings.name not in names]:
                 query.remove(flow)
         for names in groups[len(before) :]:
-            self._queries.append(SupervisedQuery(self._name(names), self._known, self._clock))
+            self._queries.append(SupervisedQuery(self._name(names), self._known, self._clock, self._pace))
         for query, names in zip(self._queries, groups, strict=True):
             for flow in (named[name] for name in names):
                 if flow not in query.flows:

@@ -32,18 +32,45 @@ BATCH_S = 30.0
 It takes the JVM 0.13 s of a processor to end one and to plan the next. While nothing is copied one lasts a lease."""
 
 BATCHES_PER_S = 0.2
-"""How many micro-batches of all queries of a process may end each second: with more than six they last longer."""
+"""How many micro-batches of all queries of a process may end each second: with more than six they last longer.
+
+They end one after the other. Spark deals its idle Pythons to whichever task comes next, so of queries that end a
+micro-batch together each may find the other's copier, and both hand over all that they copy.
+"""
 
 WAITS_S = 3.0
 """A flow that waits so long for a task that copies others of its query gets into it by ending their leases."""
 
 
+class Pace:
+    """Lets one query of a process after the other end its micro-batch."""
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+        self._not_before = 0.0
+
+    def take(self) -> bool:
+        """Whether a micro-batch may end now; the next one may later."""
+        now = self._clock.monotonic()
+        if now < self._not_before:
+            return False
+        self._not_before = now + 1 / BATCHES_PER_S
+        return True
+
+
 class SupervisedQuery:
     """The query of some flows, as long as there are any; `known()` are the settings of all flows that may
-    join it without another start of it."""
+    join it without another start of it. `pace` is that of all queries of the process."""
 
-    def __init__(self, name: str, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self,
+        name: str,
+        known: Callable[[], Sequence[FlowSettings]],
+        clock: Clock = SYSTEM,
+        pace: Pace | None = None,
+    ) -> None:
         self._clock = clock
+        self._pace = Pace(clock) if pace is None else pace
         self.name = name
         self.flows: list[FlowRunner] = []
         self._known = known
@@ -115,7 +142,7 @@ class SupervisedQuery:
         A lease ends with it. The copiers go on meanwhile, and get the next one.
         """
         copied = sum(flow.flow_status.records for flow in flows)
-        if now - self._batch_since < batch_s or copied == self._counted:
+        if now - self._batch_since < batch_s or copied == self._counted or not self._pace.take():
             return
         self._batch_since, self._counted = now, copied
         flows[0].leases.renew()

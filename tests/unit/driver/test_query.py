@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -131,6 +132,27 @@ def test_a_micro_batch_ends_only_when_records_were_copied(flow: Flow) -> None:
     later(5)
     flow.leases.unclaimed = False
     assert (later(BATCH_S - 1), later(1)) == (4, 5)
+
+
+def test_micro_batches_of_several_queries_end_one_after_the_other() -> None:
+    """Together they would swap their Python processes, and with them all that their copiers hold."""
+    time = VirtualClock()
+    queries: Any = Queries(Every, time)
+    flows, engine = [Flow(name) for name in ("a->b", "c->b", "d->b")], Engine()
+    ended: list[list[str]] = []
+    for second in range(200):
+        time.now += 1
+        before = [flow.leases.lease for flow in flows]
+        for flow in flows:
+            flow.flow_status.records = second
+        queries.attend(engine, LEASE_SERVER, flows, 3)
+        ended.append([flow.leases.flow for flow, lease in zip(flows, before, strict=True) if flow.leases.lease > lease])
+    assert max(map(len, ended)) == 1
+    times = [second for second, names in enumerate(ended) if names]
+    assert min(after - before for before, after in itertools.pairwise(times)) >= 1 / BATCHES_PER_S
+    assert all(sum(flow.leases.flow in names for names in ended) >= 200 / BATCH_S - 2 for flow in flows), (
+        "none is left out"
+    )
 
 
 def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query: Any) -> None:
