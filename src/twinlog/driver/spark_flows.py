@@ -225,6 +225,8 @@ class SparkFlows:
         self._met_at = self._clock.monotonic()
         self._holds = None
         self._slots = engine.slots
+        # Another Spark's tasks have the same numbers.
+        self._leaving = frozenset()
         if self._wanted > self._slots:
             log.warning(
                 "Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
@@ -315,9 +317,8 @@ class SparkFlows:
 
     def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
         """Set how many tasks each flow that runs here may have, and which it has to leave."""
-        if self._leaving:
-            for flow in flows:
-                flow.leave_tasks(self._leaving)
+        for flow in flows:
+            flow.leave_tasks(self._leaving)
         if self._slots:
             shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
             for flow in flows:

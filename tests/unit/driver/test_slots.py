@@ -56,7 +56,7 @@ class Flow:
         self.left: list[frozenset[int]] = []
 
     def leave_tasks(self, tasks: frozenset[int]) -> None:
-        assert not self.used or self.used[-1] == 3, "it leaves before its slots are fewer"
+        assert not tasks or self.used[-1] == 3, "it leaves before its slots are fewer"
         self.left.append(tasks)
 
     def use_slots(self, slots: int) -> None:
@@ -104,7 +104,23 @@ def test_a_flow_leaves_tasks_whose_executors_go_before_it_has_fewer(flows: Spark
     follow(flows, engine, 3, flow)
     engine.leaving = frozenset({7})
     follow(flows, engine, 2, flow)
-    assert (flow.left, flow.used) == ([frozenset({7})], [3, 2])
+    assert (flow.left[-1], flow.used) == (frozenset({7}), [3, 2])
+
+
+def test_a_flow_leaves_no_task_of_another_spark_that_has_the_same_number(flows: SparkFlows) -> None:
+    """A Spark that was started anew counts its tasks from 0."""
+    first, flow = Engine(), Flow("a")
+    follow(flows, first, 3, flow)
+    first.leaving = frozenset({7})
+    follow(flows, first, 3, flow)
+    again = Engine()
+    again.slots = 3
+    flows._meet(again)  # type: ignore[arg-type]
+    flows._share_slots([flow])  # type: ignore[list-item]
+    assert flow.left[-1] == frozenset()
+    first.leaving = frozenset()
+    follow(flows, first, 3, flow)
+    assert flow.left[-1] == frozenset()
 
 
 def test_a_flow_gets_what_another_cannot_use(flows: SparkFlows) -> None:
