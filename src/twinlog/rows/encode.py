@@ -6,7 +6,8 @@ numpy writes the numbers between cells, and Arrow joins numbers and cells, recor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ from twinlog.rows.vectors import Longs
 
 LARGEST_NUMBERS = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes that length, attributes, timestamp, offset, two cell lengths and the count of headers take at most."""
+
+AT_ONCE_BYTES = 2 << 20
+"""Bytes of records that are encoded at once: many calls of numpy cost as much for ten records as for a thousand."""
 
 
 def encode(
@@ -38,12 +42,9 @@ def encode(
     not decrease, are in one batch unless they are too large for that.
     """
     largest = most_bytes if largest is None else largest
-    keys, values = rows.column("key"), rows.column("value")
-    headers = _headers(rows)
-    times = _milliseconds(rows.column("timestamp"))
-    key_sizes, value_sizes = _lengths(keys), _lengths(values)
-    header_sizes = None if headers is None else _lengths(headers)
-    bounds = key_sizes + value_sizes + (LARGEST_NUMBERS if header_sizes is None else header_sizes + LARGEST_NUMBERS)
+    cells = _Cells.of(rows)
+    bounds = cells.sizes + LARGEST_NUMBERS
+    waiting: list[slice] = []
     start = 0
     ends = np.cumsum(np.maximum(bounds, 0))
     while start < rows.num_rows:
@@ -54,60 +55,97 @@ def encode(
         if end == start:
             size = int(ends[start]) - before + HEADER_SIZE
             if size > largest:
+                yield from _batches(cells, waiting, codec, level)
                 raise RecordTooLargeError(
                     f"a record of up to {size} bytes is larger than the {largest} bytes that a batch may have",
                     size=size,
                     limit=largest,
                 )
             end = start + 1
-        count = end - start
-        part = slice(start, end)
-        cells = _Cells(
-            *(keys.slice(start, count), key_sizes[part]),
-            *(values.slice(start, count), value_sizes[part]),
-            None if headers is None else headers.slice(start, count),
-            None if header_sizes is None else header_sizes[part],
-        )
-        yield _batch(_block(cells, times[part]), times[part], codec, level)
+        waiting.append(slice(start, end))
+        if ends[end - 1] - (ends[waiting[0].start - 1] if waiting[0].start else 0) >= AT_ONCE_BYTES:
+            yield from _batches(cells, waiting, codec, level)
+            waiting = []
         start = end
+    yield from _batches(cells, waiting, codec, level)
 
 
-class _Cells(NamedTuple):
-    """The cells of one batch and their sizes; no headers where no record has any."""
+@dataclass(slots=True)
+class _Cells:
+    """The cells of rows and their sizes, without headers where no record has any; `sizes` are sums over a row."""
 
+    times: Longs
     keys: Any
     key_sizes: Longs
     values: Any
     value_sizes: Longs
     headers: Any | None
-    header_sizes: Longs | None
+    sizes: Longs
+
+    @classmethod
+    def of(cls, rows: Any) -> _Cells:
+        keys, values, headers = rows.column("key"), rows.column("value"), _headers(rows)
+        key_sizes, value_sizes = _lengths(keys), _lengths(values)
+        sizes = np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0)
+        if headers is not None:
+            sizes += _lengths(headers)
+        return cls(_milliseconds(rows.column("timestamp")), keys, key_sizes, values, value_sizes, headers, sizes)
+
+    def part(self, start: int, end: int) -> _Cells:
+        some = slice(start, end)
+        return _Cells(
+            self.times[some],
+            *(self.keys.slice(start, end - start), self.key_sizes[some]),
+            *(self.values.slice(start, end - start), self.value_sizes[some]),
+            None if self.headers is None else self.headers.slice(start, end - start),
+            self.sizes[some],
+        )
 
 
-def _block(cells: _Cells, times: Longs) -> memoryview:
-    """The records of one batch."""
-    count = len(times)
-    fields = [_varints(field) for field in (times - times[0], np.arange(count, dtype=np.int64), cells.key_sizes)]
+def _batches(cells: _Cells, parts: list[slice], codec: int, level: int | None) -> Iterator[bytearray]:
+    """The batches of neighbouring parts of the rows, whose records are encoded together."""
+    if not parts:
+        return
+    cells = cells.part(parts[0].start, parts[-1].stop)
+    counts = np.array([part.stop - part.start for part in parts])
+    begins = np.cumsum(counts) - counts
+    firsts = cells.times[begins]
+    latest = np.maximum.reduceat(cells.times, begins)
+    block, ends = _block(cells, np.repeat(begins, counts), np.repeat(firsts, counts))
+    bounds = [0, *ends[begins[1:]].tolist(), len(block)]
+    for number, count in enumerate(counts.tolist()):
+        records = block[bounds[number] : bounds[number + 1]]
+        yield _batch(records, count, int(firsts[number]), int(latest[number]), codec, level)
+
+
+def _block(cells: _Cells, begins: Longs, firsts: Longs) -> tuple[memoryview, Longs]:
+    """The records one behind the other, and where each begins.
+
+    `begins` are the numbers of the records that their batches begin with, `firsts` the timestamps of those.
+    """
+    count = len(cells.times)
+    offsets = np.arange(count, dtype=np.int64) - begins
+    fields = [_varints(field) for field in (cells.times - firsts, offsets, cells.key_sizes)]
     between = _varints(cells.value_sizes)
-    tail = pa.repeat(pa.scalar(b"\0", pa.binary()), count) if cells.headers is None else cells.headers
-    inside = np.maximum(cells.key_sizes, 0) + np.maximum(cells.value_sizes, 0) + 1
+    zero = pa.repeat(pa.scalar(b"\0", pa.binary()), count)
+    inside = cells.sizes + (2 if cells.headers is None else 1)
     for _, sizes in (*fields, between):
         inside += sizes
-    inside += 1 if cells.header_sizes is None else cells.header_sizes
     length, _ = _varints(inside)
-    attributes = pa.repeat(pa.scalar(b"\0", pa.binary()), count)
     numbers = [column for column, _ in fields]
-    return _joined([length, attributes, *numbers, cells.keys, between[0], cells.values, tail])
+    tail = zero if cells.headers is None else cells.headers
+    return _joined([length, zero, *numbers, cells.keys, between[0], cells.values, tail])
 
 
-def _batch(block: memoryview, times: Longs, codec: int, level: int | None) -> bytearray:
+def _batch(block: memoryview, count: int, first: int, latest: int, codec: int, level: int | None) -> bytearray:
     records = block if codec == NONE else compress(codec, bytes(block), level)
     batch = bytearray(HEADER_SIZE + len(records))
     batch[HEADER_SIZE:] = records
     HEADER.pack_into(
         batch,
         0,
-        *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, codec, len(times) - 1),
-        *(int(times[0]), int(times.max()), -1, -1, -1, len(times)),
+        *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, codec, count - 1),
+        *(first, latest, -1, -1, -1, count),
     )
     return batch
 
@@ -190,9 +228,9 @@ def _join(columns: list[Any]) -> Any:
     )
 
 
-def _joined(columns: list[Any]) -> memoryview:
-    """All cells, row by row."""
+def _joined(columns: list[Any]) -> tuple[memoryview, Longs]:
+    """All cells, row by row, and where each row begins."""
     joined = _join(columns)
     _, bounds, data = joined.buffers()
-    ends = np.frombuffer(bounds, dtype=np.int32)
-    return memoryview(data)[int(ends[joined.offset]) : int(ends[joined.offset + len(joined)])]
+    ends = np.frombuffer(bounds, dtype=np.int32)[joined.offset : joined.offset + len(joined) + 1]
+    return memoryview(data)[int(ends[0]) : int(ends[-1])], (ends - ends[0])[:-1]
