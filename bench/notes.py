@@ -70,7 +70,8 @@ Copies are compared with their sources (`verify`) by `twinlog verify` on the mac
 copy, while nothing else runs; its rate counts from the first partition to the last, without the start of Spark.
 
 Topics are DataFrames (`dataframes`) in one plain session on `local[2]` for each format, with a `noop` sink and Unix \
-sockets to Python; the best of four rounds counts. Beside it stands Spark's own source of the same release.
+sockets to Python; the best of four rounds counts. Rows to write are made cheaply, for making them is not writing. \
+Beside it stands Spark's own source of the same release.
 """
     found = [paragraph.replace("\\\n", "").replace("\n", " ") for paragraph in text.strip().split("\n\n")]
     if repeat > 1:
