@@ -36,6 +36,7 @@ from harness.virtual.requests import (
     LEAVE_GROUP,
     LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
     PRODUCE,
     REQUESTS,
@@ -94,6 +95,7 @@ class VirtualCluster:
             END_TXN: self.transactions.end_txn,
             ADD_OFFSETS: self.transactions.add_offsets,
             TXN_OFFSET_COMMIT: self.offsets.commit_in_transaction,
+            OFFSET_COMMIT: self.offsets.commit,
             OFFSET_FETCH: self.offsets.fetch,
         }
         for node in self.nodes:

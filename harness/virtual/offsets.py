@@ -31,6 +31,27 @@ class VirtualOffsets:
             if commit:
                 self.committed.setdefault(name, {}).update(offsets)
 
+    def commit(self, _node: int, request: Any, code: int) -> Any:
+        kind = group.OffsetCommitResponse.OffsetCommitResponseTopic
+        if not code:
+            offsets = self.committed.setdefault(request.group_id, {})
+            for topic in request.topics:
+                for part in topic.partitions:
+                    offsets[topic.name, part.partition_index] = (part.committed_offset, part.committed_metadata or "")
+        return group.OffsetCommitResponse(
+            throttle_time_ms=0,
+            topics=[
+                kind(
+                    name=topic.name,
+                    partitions=[
+                        kind.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+                        for part in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ],
+        )
+
     def commit_in_transaction(self, _node: int, request: Any, code: int) -> Any:
         kind = transaction.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
         if not code:

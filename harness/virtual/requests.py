@@ -18,7 +18,7 @@ PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 11, 12, 13, 14, 15
 CREATE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS = 19, 37, 32
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
-OFFSET_FETCH, ADD_OFFSETS, TXN_OFFSET_COMMIT = 9, 25, 28
+OFFSET_COMMIT, OFFSET_FETCH, ADD_OFFSETS, TXN_OFFSET_COMMIT = 8, 9, 25, 28
 
 REQUESTS: Mapping[int, tuple[Any, int]] = {
     PRODUCE: (producer.ProduceRequest, 9),
@@ -38,6 +38,7 @@ REQUESTS: Mapping[int, tuple[Any, int]] = {
     END_TXN: (transaction.EndTxnRequest, 3),
     DESCRIBE_CONFIGS: (admin.DescribeConfigsRequest, 4),
     CREATE_PARTITIONS: (admin.CreatePartitionsRequest, 3),
+    OFFSET_COMMIT: (group.OffsetCommitRequest, 8),
     OFFSET_FETCH: (group.OffsetFetchRequest, 7),
     ADD_OFFSETS: (transaction.AddOffsetsToTxnRequest, 3),
     TXN_OFFSET_COMMIT: (transaction.TxnOffsetCommitRequest, 3),

@@ -155,7 +155,11 @@ def test_a_checkpoint_that_is_older_than_the_target_is_refused(query: Query) -> 
     query.commit(4, query.write(4, 0, "a"))
     with pytest.raises(CopyError, match="the checkpoint is older than what was written"):
         query.write(3, 0, "b")
+    query.write(5, 0, "open")
+    with pytest.raises(CopyError, match="has it, and part of what came behind it"):
+        query.write(4, 0, "a")
     # Another query does not care.
     part = write_rows(query.task, [pa.record_batch({"value": pa.array(["c"])})], MicroBatch("another", 0, 0), first=0)
     commit_parts(query.task, 0, [replace(part)])
-    assert query.found == ["4/a", "c"]
+    query.commit(5, query.write(5, 0, "d"))
+    assert query.found == ["4/a", "5/d", "c"]

@@ -1,12 +1,13 @@
 """The decision on the target that a micro-batch counts: kept as an offset of a group of the query's own.
 
 The offset is the micro-batch's number, its metadata name the producer of each part, so that whoever finds it can
-commit the rest. docs/decisions/0020 says why.
+commit the rest. Another group notes that nothing is left to commit. docs/decisions/0020 says why.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +70,11 @@ def decode_decision(number: int, pieces: Sequence[str]) -> Decision:
         raise ValueError(str(error)) from None
 
 
+def digest_of(decision: Decision) -> str:
+    """Tells it from another decision about the same micro-batch."""
+    return hashlib.sha256("".join(encode_decision(decision)).encode()).hexdigest()[:32]
+
+
 class Decisions:
     """The decisions of one query, whose group is `name`, on one cluster. Raises ClusterError for what may pass."""
 
@@ -112,8 +118,29 @@ class Decisions:
         if not await root.end(holder, commit=True):
             raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
 
+    async def note_committed(self, decision: Decision, somewhere: TopicPartition) -> None:
+        """Note that all parts of a decision are committed: no micro-batch behind it begins before that."""
+        noted = {self._committed: {somewhere: CommittedOffset(decision.number, digest_of(decision))}}
+        refused = await self._groups.commit(noted)
+        for code in refused.get(self._committed, {}).values():
+            self._check(self._committed, code)
+
+    async def is_committed(self, decision: Decision) -> bool:
+        """Whether `note_committed` did so."""
+        noted = CommittedOffset(decision.number, digest_of(decision))
+        return noted in (await self._offsets(self._committed)).values()
+
+    @property
+    def _committed(self) -> GroupId:
+        return GroupId(f"{self._name}.committed")
+
     def _group(self, place: int) -> GroupId:
         return GroupId(self._name if not place else f"{self._name}.{place}")
+
+    def _check(self, group: GroupId, code: int) -> None:
+        if error_codes.refused(code):
+            raise self._client.lacks("READ", f"group {group}", "knowing which micro-batches were written")
+        raise ClusterError(f"cluster {self._client.alias}: group {group}: {error_codes.explain(code)}")
 
     async def _offsets(self, group: GroupId) -> GroupOffsets:
         give_up_at = self._client.loop.clock.monotonic() + self._client.settings.request_timeout_ms / 1000
@@ -122,10 +149,8 @@ class Decisions:
             if group in found:
                 return found[group]
             code = wrong[group]
-            if error_codes.refused(code):
-                raise self._client.lacks("READ", f"group {group}", "knowing which micro-batches were written")
             if code != Code.UNSTABLE_OFFSET_COMMIT or self._client.loop.clock.monotonic() > give_up_at:
-                raise ClusterError(f"cluster {self._client.alias}: group {group}: {error_codes.explain(code)}")
+                self._check(group, code)
             await self._client.loop.sleep(UNSTABLE_S)
 
 

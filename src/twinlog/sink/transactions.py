@@ -36,6 +36,7 @@ class BatchTransactions:
 
     def __init__(self, client: ClusterClient, name: str, query: str, *, timeout_ms: int, patience_ms: int) -> None:
         self._client = client
+        self._query = query
         self._name = f"{name}.{query}"
         self._timeout_ms = timeout_ms
         self._patience_s = patience_ms / 1000
@@ -55,16 +56,11 @@ class BatchTransactions:
         root = await self._retry(self._root.init)
         decision = await self._retry(self._decisions.last)
         if decision is not None and decision.number > batch.number:
-            raise CopyError(
-                f"micro-batch {batch.number} of query {batch.query} is to be written, and the target has micro-batch "
-                f"{decision.number}: the checkpoint is older than what was written, as that of a backup is. Begin with "
-                "a new checkpointLocation at the offsets that are to be read"
-            )
+            raise self._older_checkpoint(batch.number, f"has micro-batch {decision.number}")
         coordinator = self.coordinator(batch.part)
         told = Part(0, batch.query, batch.part, root=root)
         if decision is not None and decision.number == batch.number:
-            before = decision.holders[batch.part] if batch.part < len(decision.holders) else NOBODY
-            if before == NOBODY or await self._commit(coordinator, before):
+            if batch.part >= len(decision.holders) or await self._commit_left(decision, batch.part):
                 return replace(told, committed=True, decided=True), None
             told = replace(told, decided=True)
             log.warning(
@@ -85,16 +81,19 @@ class BatchTransactions:
             assert before is not None
             if len(before.holders) != len(parts):
                 await self._finish(before, written, len(parts))
-                return
+            if not written:
+                await self._note_committed(before)
         if not written:
             return
         await self._each(self._require_open, written)
-        decision = Decision(number, tuple(part.holder for part in sorted(parts, key=lambda one: one.part)))
         somewhere = written[0].somewhere if before is None else before.where
         assert somewhere is not None
+        holders = tuple(part.holder for part in sorted(parts, key=lambda one: one.part))
+        decision = Decision(number, holders, somewhere)
         holder = await self._become_root({part.root for part in parts})
         await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
         await self._each(self._end, written)
+        await self._note_committed(decision)
 
     async def abort(self, number: int, parts: Sequence[Part]) -> None:
         """Abort what the parts wrote, unless it was decided that it counts."""
@@ -127,10 +126,7 @@ class BatchTransactions:
 
     async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
         """The last run decided, and its tasks were as many others: what it left is committed here."""
-        lost = []
-        for number, holder in enumerate(decision.holders):
-            if holder != NOBODY and not await self._commit(self.coordinator(number), holder):
-                lost.append(number)
+        lost = [part for part in range(len(decision.holders)) if not await self._commit_left(decision, part)]
         if lost or written:
             await self.drop(written)
             raise CopyError(
@@ -152,7 +148,12 @@ class BatchTransactions:
             raise self._too_late(part)
 
     async def _end(self, part: Part) -> None:
-        if not await self._commit(self.coordinator(part.part), part.holder):
+        coordinator = self.coordinator(part.part)
+        try:
+            ended = await self._retry(lambda: coordinator.end(part.holder, commit=True))
+        except FencedError:
+            ended = False
+        if not ended:
             raise self._too_late(part)
 
     def _too_late(self, part: Part) -> ClusterError:
@@ -164,11 +165,31 @@ class BatchTransactions:
             "again when it is started again"
         )
 
-    async def _commit(self, coordinator: TransactionCoordinator, holder: ProducerEpoch) -> bool:
-        """Commit, if it was not before; False where it was aborted. Raises CopyError where nobody knows any more."""
+    async def _note_committed(self, decision: Decision) -> None:
+        assert decision.where is not None
+        where = decision.where
+        await self._retry(lambda: self._decisions.note_committed(decision, where))
+
+    async def _commit_left(self, decision: Decision, part: int) -> bool:
+        """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
+
+        Raises CopyError where nobody knows, and where a later micro-batch has begun.
+        """
+        holder, coordinator = decision.holders[part], self.coordinator(part)
+        if holder == NOBODY:
+            return True
         try:
             return await self._retry(lambda: coordinator.end(holder, commit=True))
-        except ForgottenError:
+        except FencedError as error:
+            # Its timeout gave the transactional id another epoch, or a task of a later micro-batch did; brokers answer
+            # alike, and what they do before the parts of this one are committed is an abort.
+            noted = await self._retry(lambda: self._decisions.is_committed(decision))
+            if not isinstance(error, ForgottenError):
+                if noted:
+                    raise self._older_checkpoint(decision.number, "has it, and part of what came behind it") from None
+                return False
+            if noted:
+                return True
             raise CopyError(
                 f"it was decided that transaction {coordinator.transactional_id} counts, and cluster "
                 f"{self._client.alias} has forgotten it (transactional.id.expiration.ms), so nobody knows whether it "
@@ -176,8 +197,13 @@ class BatchTransactions:
                 f"{self._name}, and the query writes them again; if it has, begin behind them with a new "
                 "checkpointLocation"
             ) from None
-        except FencedError:
-            return False
+
+    def _older_checkpoint(self, number: int, found: str) -> CopyError:
+        return CopyError(
+            f"micro-batch {number} of query {self._query} is to be written, and the target {found}: the checkpoint is "
+            "older than what was written, as that of a backup is. Begin with a new checkpointLocation at the offsets "
+            "that are to be read"
+        )
 
     async def _become_root(self, seen: set[ProducerEpoch]) -> ProducerEpoch:
         """Be the producer that decides, if no task of another run has begun since these tasks did."""

@@ -40,11 +40,11 @@ class Query:
     def transactions(self) -> BatchTransactions:
         return BatchTransactions(self._client, "sink", "query", timeout_ms=60_000, patience_ms=5_000)
 
-    def write(self, part: int, partition: int) -> Part:
+    def write(self, part: int, partition: int, number: int = 7) -> Part:
         """A task, all of whose rows go to one partition."""
         transactions, where = self.transactions, TopicPartition(TOPIC, partition)
         told: Part
-        told, holder = self._run(transactions.begin, MicroBatch("query", 7, part))
+        told, holder = self._run(transactions.begin, MicroBatch("query", number, part))
         if holder is None:
             return told
         assert not self._run(transactions.coordinator(part).add, holder, [where])
@@ -149,3 +149,37 @@ def test_an_abort_leaves_what_was_decided_on_and_ends_the_rest(query: Query) -> 
     query.abort(again)
     assert not query.is_open(again)
     assert query.is_open(before[0])
+
+
+@pytest.mark.parametrize("tasks", [2, 1])
+def test_a_micro_batch_is_not_written_again_though_a_later_one_has_begun(query: Query, tasks: int) -> None:
+    """Its transactional ids have another epoch by then, as they have after a timeout."""
+    query.commit(query.write(0, 0), query.write(1, 1))
+    query.write(tasks - 1, 0, number=8)
+    with pytest.raises(CopyError, match=r"micro-batch 7 of query query.*has it, and part of what came behind it"):
+        query.commit(*(query.write(part, part) for part in range(tasks)))
+
+
+def test_it_is_noted_as_well_by_the_run_that_commits_what_is_left(query: Query) -> None:
+    query.decide(query.write(0, 0), query.write(1, 1))
+    query.commit(query.write(0, 0))
+    query.write(1, 1, number=8)
+    with pytest.raises(CopyError, match="part of what came behind it"):
+        query.write(1, 1)
+
+
+def test_what_the_target_has_forgotten_and_was_committed_is_not_asked_for(query: Query) -> None:
+    part = query.write(0, 0)
+    query.commit(part)
+    query.forget(part)
+    assert query.write(0, 0).committed
+
+
+def test_what_is_noted_of_one_decision_does_not_count_for_another(query: Query) -> None:
+    """The group of decisions was deleted, and the micro-batch was written anew."""
+    query.commit(query.write(0, 0))
+    del query.cluster.offsets.committed[GROUP]
+    anew = query.write(0, 0)
+    query.decide(anew)
+    query.time_out(anew)
+    assert query.write(0, 0).holder != NOBODY
