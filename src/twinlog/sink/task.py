@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch
@@ -30,6 +31,15 @@ class MicroBatch:
     query: str
     number: int
     part: int
+
+
+def first_partition(query: str, number: int, part: int) -> int:
+    """Where a task begins with rows that have no key, to be taken modulo the partitions of a topic.
+
+    Tasks of a micro-batch begin one beside the other, and micro-batches anywhere: small ones would all be in the same
+    partitions otherwise, and by their numbers alone those of a query that has rows in every other one.
+    """
+    return zlib.crc32(f"{query} {number}".encode()) + part
 
 
 @dataclass(frozen=True, slots=True)

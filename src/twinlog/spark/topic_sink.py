@@ -5,6 +5,7 @@ Spark imports this module in tasks, too, where nothing of options is needed.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark calls them in the local properties of a task."""
 
+_ANYWHERE = 1 << 32
+
 
 @dataclass
 class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
@@ -32,12 +35,15 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: WriteOptions) -> None:
         self._task = write_task(options)
+        # Small DataFrames that are written one after the other are not to be all in the same partitions.
+        self._first = random.randrange(_ANYWHERE)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from twinlog.sink.writer import write_rows  # noqa: PLC0415
 
         context = TaskContext.get()
-        return WrittenPart(write_rows(self._task, iterator, None, context.partitionId() if context else 0))
+        first = self._first + (context.partitionId() if context else 0)
+        return WrittenPart(write_rows(self._task, iterator, None, first))
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
@@ -47,18 +53,15 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self._task = write_task(options)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        from twinlog.sink.task import MicroBatch  # noqa: PLC0415
+        from twinlog.sink.task import MicroBatch, first_partition  # noqa: PLC0415
         from twinlog.sink.writer import write_rows  # noqa: PLC0415
 
         context = TaskContext.get()
         assert context is not None
-        number = context.partitionId()
-        batch = None
-        if self._task.exactly_once:
-            batch = MicroBatch(
-                str(context.getLocalProperty(_QUERY)), int(context.getLocalProperty(_MICRO_BATCH) or -1), number
-            )
-        return WrittenPart(write_rows(self._task, iterator, batch, number))
+        query, number = str(context.getLocalProperty(_QUERY)), int(context.getLocalProperty(_MICRO_BATCH) or -1)
+        batch = MicroBatch(query, number, context.partitionId())
+        first = first_partition(query, number, batch.part)
+        return WrittenPart(write_rows(self._task, iterator, batch if self._task.exactly_once else None, first))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         from twinlog.sink.writer import commit_parts  # noqa: PLC0415
