@@ -11,10 +11,10 @@ from harness.mm2 import MirrorMaker2
 from harness.produce import NewRecord, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
-from tests.integration.light_flow import LightFlow
+from tests.integration.running import RunTwinlog
 
 DAY_MS = 86_400_000
-MM2_S = 180.0
+COPY_S = 180.0
 CHAIN = """
 {flow}.transforms = dead, clean, route, day, stamp, mask
 {flow}.transforms.dead.type = org.apache.kafka.connect.transforms.Filter
@@ -45,7 +45,6 @@ CHAIN = """
 {flow}.header.converter = org.apache.kafka.connect.storage.SimpleHeaderConverter
 """
 FILE = """
-clusters = {source}, {target}
 {source}.bootstrap.servers = {here}
 {target}.bootstrap.servers = {there}
 {flow}.enabled = true
@@ -90,6 +89,7 @@ def test_records_are_the_same_and_in_the_same_topics(
     target_cluster: KafkaCluster,
     topic_name: str,
     new_name: Callable[[str], str],
+    run_twinlog: RunTwinlog,
     tmp_path: Path,
 ) -> None:
     theirs, ours = f"{new_name('a')}->{new_name('b')}", f"{new_name('c')}->{new_name('d')}"
@@ -104,18 +104,15 @@ def test_records_are_the_same_and_in_the_same_topics(
     for topic in written - {f"{name}-plain"}:
         create_topic(target_cluster, f"{their_alias}.{topic}", partitions=2)
 
-    mirror = MirrorMaker2(file_of(theirs, name, source_cluster, target_cluster), jit="quick", work_dir=tmp_path / "mm2")
-    with mirror:
-        file = tmp_path / "mm2.properties"
-        file.write_text(file_of(ours, name, source_cluster, target_cluster))
-        flow = LightFlow(file, ours)
-        try:
-            flow.wait_until_caught_up()
-        finally:
-            flow.stop()
+    text = f"clusters = {', '.join(theirs.split('->'))}\n" + file_of(theirs, name, source_cluster, target_cluster)
+    with MirrorMaker2(text, jit="quick", work_dir=tmp_path / "mm2"):
+        # In tasks of Spark, whose processes are made in another way than this one.
+        text = file_of(ours, name, source_cluster, target_cluster)
+        process = run_twinlog(", ".join(ours.split("->")), text, "--until", "caught-up")
+        assert process.wait(COPY_S) == 0, process.log
         wait_for(
             lambda: _records(target_cluster, their_alias, written) >= 3 * 2 * 42,
-            MM2_S,
+            COPY_S,
             "MirrorMaker 2 has copied",
         )
     found = consume_topics(

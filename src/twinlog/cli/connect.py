@@ -183,6 +183,7 @@ def _run(
             warm_up,
             LEAST_SLOTS,
             ahead=warm_up,
+            any_flow=True,
             listener=config.settings.driver,
             given=spark.given,
         )

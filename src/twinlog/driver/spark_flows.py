@@ -46,7 +46,8 @@ class SparkOptions:
 
     With `given` flows run on that session instead, which has a master and settings of its own.
     `least_slots` is how many tasks a local Spark runs at once at least. With `ahead` a worker that has no connectors
-    starts a local one all the same, as one that copies will come.
+    starts a local one all the same, as one that copies will come. With `any_flow` there may come flows that change
+    records, which are not known yet when it starts.
     """
 
     master: str | None = None
@@ -54,6 +55,7 @@ class SparkOptions:
     warm_up: bool = True
     least_slots: int = 1
     ahead: bool = False
+    any_flow: bool = False
     listener: DriverListener = field(default_factory=DriverListener)
     """Where copiers reach this process."""
     given: GivenSession | None = None
@@ -340,7 +342,8 @@ class SparkFlows:
         sized = derived(master, need, {**settled, **self._options.conf})
         settings = {**sized, **self._options.conf}
         self._warn_of(master, need, {**CLUSTER_SETTINGS, **settled, **settings})
-        return SparkEngine(master, settings, given=given)
+        changes = self._options.any_flow or any(place.settings.transform is not None for place in self.places)
+        return SparkEngine(master, settings, given=given, numpy=changes)
 
     def _warn_of(self, master: str, need: Need, settings: Mapping[str, str]) -> None:
         for sentence in contradictions(master, need, settings):

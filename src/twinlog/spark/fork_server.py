@@ -5,7 +5,7 @@ and each of them and of their workers would import the same modules again: secon
 each. So `PYSPARK_PYTHON` names a small program (`fork_client.py`) that hands its arguments, environment and standard
 streams to the fork server and waits; the fork server forks, and its child does the work. Only for local masters.
 
-Run as `python -m twinlog.spark.fork_server FD`, FD being a listening Unix socket; ends with its standard input.
+Run as `python -m twinlog.spark.fork_server FD [numpy]`, FD being a listening Unix socket; ends with its standard input.
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ exec "{python}" -S -E "{program}" "{python}" "{address}" "$@"
 
 
 class ForkServer:
-    """The running fork server, as the driver uses it. Its files lie in `folder`. Raises OSError."""
+    """The running fork server, as the driver uses it. Its files lie in `folder`. Raises OSError.
 
-    def __init__(self, folder: Path) -> None:
+    What it forks can hand arrays of numpy to pyarrow, and take them from there, only with `numpy`.
+    """
+
+    def __init__(self, folder: Path, *, numpy: bool = False) -> None:
         self._folder = folder
         self.launcher = folder / "python"
         address = folder / "fork_server"
@@ -61,7 +64,7 @@ class ForkServer:
             listener.bind(str(address))
             listener.listen(128)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(listener.fileno())],
+                [sys.executable, "-m", __name__, str(listener.fileno()), *(["numpy"] if numpy else [])],
                 stdin=subprocess.PIPE,
                 pass_fds=(listener.fileno(),),
                 # Ctrl-C is for the driver, which ends the rest in order. A session of its own would be a share of the
@@ -90,7 +93,7 @@ def main() -> None:
     # Who starts this may have thousands of files open, and select takes numbers below 1024 only.
     listener = socket.socket(fileno=os.dup(given))
     os.close(given)
-    preload()
+    preload(numpy="numpy" in sys.argv[2:])
     gc.collect()
     children: set[int] = set()
     ended, noted = os.pipe()
@@ -120,18 +123,24 @@ def main() -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def preload() -> None:
-    """Import what the children need, but not numpy: pyarrow would do so for conversions that nobody here asks for.
+def preload(*, numpy: bool = False) -> None:
+    """Import what the children need. Without `numpy` pyarrow goes without its conversions, for ever in this process.
 
-    It costs a tenth of a second and 18 MB. Who needs it in a child can import it there.
+    pyarrow would import it where it is there, which costs a tenth of a second and 18 MB. A child that needs numpy alone
+    can import it; a transform, which is the user's, needs both.
     """
-    # Python takes None for a module that is not there.
-    sys.modules["numpy"] = None  # type: ignore[assignment]
+    if numpy:
+        # It would start a thread for each processor, and a process that forks has one.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    else:
+        # Python takes None for a module that is not there.
+        sys.modules["numpy"] = None  # type: ignore[assignment]
     try:
         for name in PRELOADED:
             importlib.import_module(name)
     finally:
-        del sys.modules["numpy"]
+        if not numpy:
+            del sys.modules["numpy"]
 
 
 def _serve(listener: socket.socket, caller: socket.socket) -> int | None:

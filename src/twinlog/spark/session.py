@@ -46,7 +46,7 @@ class SparkEngine:
     `conf` wins over twinlog's own settings; `given` names how the user gave those that are the user's. Spark runs its
     tasks with the interpreter that runs this; on other machines the same path must exist, or `spark.pyspark.python`
     names another. `java_options` are added to the JVM's, instead of those that use the class archive of
-    `twinlog warm-up`.
+    `twinlog warm-up`. With `numpy` local tasks can convert between it and pyarrow, as transforms do.
 
     Whatever is asked here raises EngineLostError once the JVM has died. An engine that was lost does not come back:
     `stop` it, and a new one may start. There can be one at a time in a process.
@@ -61,11 +61,13 @@ class SparkEngine:
         *,
         given: Mapping[str, str] | None = None,
         java_options: str | None = None,
+        numpy: bool = False,
     ) -> None:
         self.local = master.startswith("local")
         self._master = master
         self._conf = conf
         self._java_options = java_options
+        self._numpy = numpy
         self._jvm = Jvm(given)
         self._session: SparkSession | None = None
         self._scratch: Scratch | None = None
@@ -125,7 +127,7 @@ class SparkEngine:
 
     def _open_fork_server(self, scratch: Path) -> None:
         try:
-            self._fork_server = ForkServer(scratch)
+            self._fork_server = ForkServer(scratch, numpy=self._numpy)
         except OSError as error:
             # Such as a temporary directory whose name is too long for a socket: Spark then starts Python itself.
             log.debug("Python is started anew for each of Spark's daemons: %r", error)

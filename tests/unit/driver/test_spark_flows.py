@@ -14,6 +14,9 @@ from harness.wait import wait_for
 from twinlog.driver import spark_flows as module
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
 from twinlog.errors import EngineError
+from twinlog.model.types import Alias
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.transform import TransformSettings
 from twinlog.spark.session import local_master
 
 
@@ -21,7 +24,7 @@ def started_with(options: SparkOptions, expected: int, monkeypatch: pytest.Monke
     """The master and the settings that Spark is started with."""
     made: list[tuple[str, dict[str, str]]] = []
 
-    def engine(master: str, settings: Mapping[str, str], *, given: Mapping[str, str]) -> None:
+    def engine(master: str, settings: Mapping[str, str], **_: object) -> None:
         made.append((master, dict(settings)))
         raise EngineError("never")
 
@@ -95,6 +98,39 @@ def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
         thread.join()
     flows.shut_down()
     assert len(warmed) == expects
+
+
+class Planned:
+    """The place of a flow, before anything of it runs."""
+
+    def __init__(self, transform: TransformSettings | None) -> None:
+        client = ClientSettings(("x:1",))
+        clients = ConsumerSettings(client), ProducerSettings(client), AdminSettings(client), AdminSettings(client)
+        self.settings = FlowSettings(Alias("a"), Alias("b"), *clients, transform=transform)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "any_flow", "numpy"),
+    [((None,), False, False), ((None, TransformSettings("m:f")), False, True), ((), True, True)],
+)
+def test_local_tasks_have_numpy_for_arrow_where_a_flow_changes_records(
+    transforms: tuple[TransformSettings | None, ...], any_flow: bool, numpy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other tasks, which have no use for it; and a worker does not know what connectors will come."""
+    given: list[bool] = []
+
+    def engine(*_: object, numpy: bool, **__: object) -> Engine:
+        given.append(numpy)
+        return Engine()
+
+    monkeypatch.setattr(module, "SparkEngine", engine)
+    flows = SparkFlows(SparkOptions(warm_up=False, any_flow=any_flow), wake=threading.Event())
+    flows.places = [Planned(transform) for transform in transforms]  # type: ignore[misc]
+    flows.start(1)
+    wait_for(lambda: flows._spark.engine, 60, "it is started")
+    flows.places = []
+    flows.shut_down()
+    assert given == [numpy]
 
 
 class Still(VirtualClock):

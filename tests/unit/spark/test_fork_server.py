@@ -168,6 +168,29 @@ def test_what_was_forked_ends_with_the_fork_server_whatever_it_does(own_fork_ser
         assert daemon.wait(DEADLINE_S) == other.wait(DEADLINE_S) == 0
 
 
+def test_transforms_can_convert_between_numpy_and_arrow() -> None:
+    """Functions of users do, and Connect's transforms. What forks has one thread."""
+    program = """
+import psutil
+from twinlog.spark.fork_server import preload
+preload(numpy=True)
+assert psutil.Process().num_threads() == 1
+import numpy as np, pyarrow as pa
+assert pa.array(np.arange(3)).take(pa.array(np.array([2, 0]))).to_numpy().tolist() == [2, 0]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=DEADLINE_S * 5)
+
+
+def test_a_fork_server_for_transforms_forks_processes_that_have_both(tmp_path: Path) -> None:
+    server = ForkServer(tmp_path, numpy=True)
+    try:
+        once = "import numpy, pyarrow; pyarrow.array(numpy.arange(2))"
+        program = [server.launcher, "-m", "timeit", "-n", "1", "-r", "1", once]
+        subprocess.run(program, check=True, timeout=DEADLINE_S * 5, capture_output=True)
+    finally:
+        server.close()
+
+
 def test_numpy_is_not_imported_for_copying_and_can_be_for_rows() -> None:
     """pyarrow imports it where it is there; arrays of rows come out of its memory all the same."""
     program = """
