@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, join
@@ -91,6 +91,22 @@ def find_begin(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -
                 if _alike(logs, section, *begin):
                     return begin
     return _by_timestamp(logs, section)
+
+
+def begins_behind(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
+    """Whether the first record of the target is a copy of one behind an open section."""
+    behind = replace(section, source=section.source_end, source_end=section.source_past)
+    if not section.open_end or behind.source >= behind.source_end:
+        return False
+    found = find_begin(logs, behind, syncs)
+    if found is None:
+        # Where the target's brokers set timestamps, they do not tell where to look.
+        mine, _ = window(logs, "source", behind.source, behind.source_end, WINDOWS[-1])
+        copies, _ = window(logs, "target", behind.target, behind.target_end, 2 * ALIKE)
+        common = _first_common(*keys(mine, copies), ALIKE)
+        return common is not None and common[1] == 0
+    copies, _ = window(logs, "target", behind.target, behind.target_end, 1)
+    return bool(len(copies)) and found[1] <= int(copies.offsets[0])
 
 
 def _by_timestamp(logs: Logs, section: Section) -> tuple[int, int] | None:

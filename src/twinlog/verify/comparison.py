@@ -9,7 +9,7 @@ from struct import Struct
 from twinlog.errors import CorruptBatchError
 from twinlog.record.batch import HEADER_SIZE, LOG_APPEND_TIME
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, equal_records, first_difference, match_offsets, same_bytes, spans
-from twinlog.verify.alignment import ALIKE, Aligned, Logs, find_begin, find_next_common, keys, window
+from twinlog.verify.alignment import ALIKE, Aligned, Logs, begins_behind, find_begin, find_next_common, keys, window
 from twinlog.verify.describe import between, describe, without_tail
 from twinlog.verify.digest import Digests
 from twinlog.verify.model import Difference, PartitionToVerify, Section, Side, Verdict, VerifyRules
@@ -264,13 +264,16 @@ class Comparison:
     def _is_retained(self, section: Section) -> bool:
         """Whether nothing in common is there because retention took all that one side had.
 
-        A side that still has records is compared, wherever it begins: its begin excuses no record that is there.
+        A side that still has records is compared, wherever it begins, unless they are copies of later ones: its begin
+        excuses no record that is there.
         """
         part, verdict = self._part, self._verdict
         if part.source_compacted or part.target_compacted:
             # Nothing near need be on both sides.
             return False
-        if "target" in section.retained and section.target == section.target_end:
+        if "target" in section.retained and (
+            section.target == section.target_end or begins_behind(self._logs, section, part.syncs)
+        ):
             verdict.leave("source", section.source, section.source_end, RETAINED_TARGET)
         elif not ("source" in section.retained and section.source == section.source_end):
             return False

@@ -21,8 +21,8 @@ exact map has no copies of, `foreign` target offsets that are no copies."""
 class Section:
     """Source offsets from `source` to below `source_end`, whose copies lie from `target` to below `target_end`.
 
-    With `open_end` the target may have copies of later records, too. The logs of the `retained` sides begin here,
-    behind what retention has deleted.
+    With `open_end` the target may have copies of later records, too, which are on the source below `source_past`. The
+    logs of the `retained` sides begin here, behind what retention has deleted.
     """
 
     kind: Kind
@@ -32,6 +32,7 @@ class Section:
     target_end: int
     open_end: bool = False
     retained: tuple[Side, ...] = ()
+    source_past: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,8 +175,9 @@ def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Left]]:
             max(source, until),
             target,
             max(target, one.target_end),
-            one.open_end or until < one.source_end,
+            open_end := one.open_end or until < one.source_end,
             _retained(bounds, source, target),
+            bounds.source_end if open_end else -1,
         ),
         [],
     )

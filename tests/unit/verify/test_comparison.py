@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import google_crc32c
 import pytest
 
 from harness.virtual.cluster import VirtualCluster
@@ -17,6 +18,7 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FETCH
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap
+from twinlog.record.batch import CRC_START, LOG_APPEND_TIME
 from twinlog.record.builder import encode_batch
 from twinlog.record.compression import CODECS
 from twinlog.record.own_records import record_body
@@ -77,6 +79,14 @@ def put(
         batch = encode_batch(records[start : start + per_batch], CODECS[codec])
         stamp(batch, -1, -1, -1)
         assert cluster.log(topic).append(bytes(batch))[0] == 0
+
+
+def stamped_by_broker(batch: bytearray, at_ms: int) -> bytes:
+    """As a topic with `message.timestamp.type = LogAppendTime` has it."""
+    batch[22] |= LOG_APPEND_TIME
+    struct.pack_into(">q", batch, 35, at_ms)
+    struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[CRC_START:])))
+    return bytes(batch)
 
 
 def settings_of(cluster: VirtualCluster, **others: Any) -> ConsumerSettings:
@@ -454,6 +464,32 @@ def test_a_side_whose_retention_took_everything_is_no_difference(
     found = verify(clusters, None, Bounds(0, 300, 300, 300, copied_up_to=position))
     assert (found.equal, found.differences) == (None, 0)
     assert found.left == [Left("source", 0, 300, RETAINED_TARGET)]
+
+
+@pytest.mark.parametrize("limit", [{"until": 100}, {"copied_up_to": 100}])
+@pytest.mark.parametrize("stamped", [False, True])
+def test_a_target_that_begins_behind_what_is_asked_for_is_no_difference(
+    clusters: tuple[VirtualCluster, VirtualCluster], limit: dict[str, int], stamped: bool
+) -> None:
+    """Its first records are copies of later ones, and not wrong copies of these."""
+    source, target = clusters
+    put(source, "t", some(400))
+    for start in range(0, 400, 20):
+        batch = encode_batch(some(400)[start : start + 20], 0)
+        stamp(batch, -1, -1, -1)
+        target.log("s.t").append(stamped_by_broker(batch, NOW + 10**9) if stamped else bytes(batch))
+    target.log("s.t").delete_before(250)
+    found = verify(clusters, None, Bounds(0, 400, 250, 400, **limit))
+    assert (found.equal, found.differences) == (None, 0)
+    assert [one for one in found.left if one.reason == RETAINED_TARGET] == [Left("source", 0, 100, RETAINED_TARGET)]
+    # Somebody else's record in front of them may be there in the place of a copy.
+    log = target.log("s.t")
+    log.batches.clear()
+    log.start = 0
+    put(target, "s.t", [*some(250), made(7, b"of somebody else"), *some(400)[251:]], 10)
+    log.delete_before(250)
+    found = verify(clusters, None, Bounds(0, 400, 250, 400, **limit))
+    assert found.equal is False
 
 
 @pytest.mark.parametrize("position", [None, 300])
