@@ -57,6 +57,17 @@ class Aligned:
         return not ours & theirs
 
 
+def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> Aligned | None:
+    """As `find_next_common` where a few records are enough, without reading any: a topic may have somebody else's
+    records all over."""
+    mine, copies = ours.part(0, min(len(ours), WINDOWS[0])), theirs.part(0, min(len(theirs), WINDOWS[0]))
+    found = _first_common(*keys(mine, copies), alike)
+    if found is None or found[0] + alike > len(mine) or found[1] + alike > len(copies):
+        return None
+    i, j = found
+    return Aligned(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
+
+
 def find_next_common(
     logs: Logs, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
 ) -> Aligned | None:

@@ -9,20 +9,24 @@ from struct import Struct
 from twinlog.errors import CorruptBatchError
 from twinlog.record.batch import HEADER_SIZE, LOG_APPEND_TIME
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, equal_records, first_difference, match_offsets, same_bytes, spans
-from twinlog.verify.alignment import ALIKE, Aligned, Logs, begins_behind, find_begin, find_next_common, keys, window
+from twinlog.verify.alignment import ALIKE, Aligned, Logs, begins_behind, find_at_hand, find_begin, find_next_common
 from twinlog.verify.describe import between, describe, without_tail
 from twinlog.verify.digest import Digests
 from twinlog.verify.model import Difference, PartitionToVerify, Section, Side, Verdict, VerifyRules
+from twinlog.verify.nearby import Nearby
 from twinlog.verify.sections import OLDER, RETAINED_TARGET
 
 MOST_PLACES = 1_000
-"""At so many places records are looked at one by one; a partition that differs in more is given up."""
+"""At so many places of a section without a map both logs are searched for where they go on together."""
 
 COMPACTED_SOURCE = "compaction has removed records of the source"
 COMPACTED_TARGET = "compaction has removed records of the target"
 DELETED_SOURCE = "the source deleted its records (retention) while it was compared"
 DELETED_TARGET = "the target deleted its records (retention) while it was compared"
-TOO_MANY = f"records differ in more than {MOST_PLACES} places"
+TOO_MANY = (
+    f"before them both sides part in more than {MOST_PLACES} places; --from-timestamp with the time of the first one "
+    "goes on there"
+)
 UNRELATED = "no record further on is the same on both sides"
 BEFORE_BEGIN = "behind them is the first record that is known to be on both sides"
 
@@ -42,7 +46,7 @@ class Comparison:
         self._told = told
         self._verdict = Verdict.of(part)
         self._digests = Digests()
-        self._places = 0
+        self._searched = 0
         self._compared = False
         self._gone: list[tuple[int, int]] = []
 
@@ -54,6 +58,7 @@ class Comparison:
         first, last = part.sections[0], part.sections[-1]
         self._source = logs.open("source", first.source, last.source_end)
         self._target = logs.open("target", first.target, last.target_end)
+        self._nearby = Nearby(logs, first.source, last.source_end)
         verdict.source_start, verdict.target_start = first.source, first.target
         for section in part.sections:
             self._source.take(section.source)
@@ -67,9 +72,6 @@ class Comparison:
             self._source.take(section.source_end)
             if not section.open_end:
                 self._target.take(section.target_end)
-            if self._places > MOST_PLACES:
-                verdict.leave("source", self._source.position, last.source_end, TOO_MANY)
-                break
         verdict.source_end, verdict.target_end = self._source.position, self._target.position
         verdict.source_digest, verdict.target_digest = self._digests.result()
         if verdict.differences or self._compared:
@@ -159,8 +161,6 @@ class Comparison:
             target.take(behind + shift)
             source.more_at_once()
             target.more_at_once()
-            if self._places > MOST_PLACES:
-                return
 
     def _match(self, ours: Bodies, theirs: Bodies, shift: int) -> None:
         matched = match_offsets(ours, theirs, shift)
@@ -258,7 +258,8 @@ class Comparison:
                 target.more_at_once()
                 if count == min(len(ours), len(theirs)):
                     continue
-            if not self._resolve(section):
+                ours, theirs = ours.part(count, len(ours)), theirs.part(count, len(theirs))
+            if not self._resolve(section, ours, theirs):
                 return
 
     def _is_retained(self, section: Section) -> bool:
@@ -281,20 +282,25 @@ class Comparison:
             verdict.leave("target", section.target, section.target_end, OLDER)
         return True
 
-    def _resolve(self, section: Section) -> bool:
-        """Find where both sides go on together, and count what lies before it; False where they do not."""
+    def _resolve(self, section: Section, ours: Bodies | None, theirs: Bodies | None) -> bool:
+        """Find where both sides go on together, and count what lies before it; False where they do not.
+
+        `ours` and `theirs` are next, as far as they are at hand.
+        """
         part = self._part
         compacted = part.source_compacted or part.target_compacted
         at = self._source.position, self._target.position
-        found = find_next_common(
-            self._logs,
-            (at[0], section.source_end),
-            (at[1], section.target_end),
-            # Next to each record compaction may have made a hole.
-            alike=1 if compacted else ALIKE,
-        )
+        # Next to each record compaction may have made a hole.
+        alike = 1 if compacted else ALIKE
+        found = None if ours is None or theirs is None else find_at_hand(ours, theirs, alike)
         if found is None:
-            self._places = MOST_PLACES + 1
+            self._searched += 1
+            if self._searched > MOST_PLACES:
+                self._verdict.leave("source", at[0], section.source_end, TOO_MANY)
+                self._verdict.leave("target", at[1], section.target_end, TOO_MANY)
+                return False
+            found = find_next_common(self._logs, (at[0], section.source_end), (at[1], section.target_end), alike=alike)
+        if found is None:
             if not compacted:
                 self._differs(1, lambda: Difference("order", *at, UNRELATED))
             self._verdict.leave("source", at[0], section.source_end, UNRELATED)
@@ -310,7 +316,7 @@ class Comparison:
         self._source.take(found.source_next)
         self._target.take(found.target_next)
         self._told(len(found.ours) + len(found.theirs))
-        return self._places <= MOST_PLACES
+        return True
 
     def _count_gap(self, gap: Aligned) -> None:
         if gap.explained(source_compacted=self._part.source_compacted, target_compacted=self._part.target_compacted):
@@ -347,14 +353,12 @@ class Comparison:
         if self._verdict.first is None:
             self._verdict.first = make()
         self._verdict.differences += count
-        self._places += 1
 
     def _extra(self, theirs: Bodies, source_offset: int) -> None:
         """Records that are no copies, or copies for the second time."""
-        doubled = self._doubled(theirs, source_offset)
+        doubled = self._nearby.having(theirs, source_offset)
         self._verdict.foreign += len(theirs) - doubled
         if self._rules.ignore_foreign and not doubled:
-            self._places += 1
             return
         at = int(theirs.offsets[0])
         what = "doubled" if doubled else "extra"
@@ -363,30 +367,11 @@ class Comparison:
         )
         self._digests.of_target(theirs.content())
 
-    def _doubled(self, theirs: Bodies, source_offset: int) -> int:
-        """How many of these records the source has shortly before, or behind, the place."""
-        if self._places > MOST_PLACES:
-            return 0
-        near, _ = window(
-            self._logs,
-            "source",
-            max(self._part.sections[0].source, source_offset - NEAR_OFFSETS),
-            min(self._part.sections[-1].source_end, source_offset + NEAR_OFFSETS),
-            2 * NEAR_OFFSETS,
-        )
-        known, found = keys(near, theirs)
-        having = set(known)
-        return sum(one in having for one in found)
-
     def _damaged(self, section: Section, error: CorruptBatchError) -> None:
         at = self._source.position, self._target.position
         self._differs(1, lambda: Difference("damaged", *at, str(error)))
         self._verdict.leave("source", at[0], section.source_end, "behind a damaged batch")
         self._verdict.leave("target", at[1], section.target_end, "behind a damaged batch")
-
-
-NEAR_OFFSETS = 1_000
-"""So far away a record is looked for that the target may have twice."""
 
 
 def _nothing(rows: Bodies | None) -> Bodies | None:

@@ -24,6 +24,7 @@ from twinlog.record.compression import CODECS
 from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
+from twinlog.verify import comparison
 from twinlog.verify.model import Left, PartitionToVerify, Section, Verdict, VerifyRules
 from twinlog.verify.sections import (
     IN_TRANSACTION,
@@ -316,6 +317,48 @@ def test_foreign_records_count_or_do_not(clusters: tuple[VirtualCluster, Virtual
     twice = verify(clusters, known, rules={"ignore_foreign": True})
     assert twice.first is not None
     assert (twice.equal, twice.first.what, twice.differences) == (False, "doubled", 1)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_somebody_else_who_writes_all_the_time_hides_nothing(
+    clusters: tuple[VirtualCluster, VirtualCluster], mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More places without a copy than are searched for, and behind all of them a record that is there twice."""
+    monkeypatch.setattr(comparison, "MOST_PLACES", 50)
+    source, target = clusters
+    records = some(500)
+    copies: list[Stored] = []
+    known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
+    for start in range(0, 500, 4):
+        known.copied(SourceOffset(start), TargetOffset(len(copies)), 4)
+        copies += [*records[start : start + 4], made(start, b"else")]
+    put(source, "t", records, 50)
+    put(target, "s.t", copies, 50)
+    found = verify(clusters, known if mapped else None)
+    assert (found.equal, found.foreign, found.differences, found.records) == (False, 125, 125, 500)
+    assert found.left == []
+    put(target, "s.t", [records[-3]])
+    found = verify(clusters, known if mapped else None, rules={"ignore_foreign": True})
+    assert found.first is not None
+    assert (found.foreign, found.first.what, found.differences, found.left) == (125, "doubled", 1, [])
+
+
+def test_where_too_much_differs_the_rest_is_named(
+    clusters: tuple[VirtualCluster, VirtualCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places where a look at a few records is not enough."""
+    source, target = clusters
+    copies: list[Stored] = []
+    for start in range(0, 500, 100):
+        copies += [*some(start + 100)[start:], *(made(start + number, b"else") for number in range(80))]
+    put(source, "t", some(500))
+    put(target, "s.t", copies)
+    assert verify(clusters).left == []
+    monkeypatch.setattr(comparison, "MOST_PLACES", 2)
+    found = verify(clusters)
+    assert (found.equal, found.records, found.foreign) == (False, 300, 160)
+    assert [(one.side, one.start, one.end) for one in found.left] == [("source", 300, 500), ("target", 460, 900)]
+    assert "--from-timestamp" in found.left[0].reason
 
 
 def test_the_begin_is_found_without_a_map(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
