@@ -127,13 +127,14 @@ def _replay(
         if dry_run or not plan.parts:
             return plan, []
         planner.create(plan)
-    from twinlog.spark.replay_job import run_replay  # noqa: PLC0415
+    from twinlog.spark.replay_job import need_of_replay, run_replay  # noqa: PLC0415
 
     rows = run_in_spark(
         lambda engine, address: run_replay(engine, plan, address),
         master,
         conf,
         stop,
+        need=need_of_replay(plan),
         doing=f"copying {len(plan.parts)} partitions",
         offsets=sum(part.offsets for part in plan.parts),
     )

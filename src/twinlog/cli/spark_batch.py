@@ -16,6 +16,7 @@ from twinlog.errors import ConfigError, OptionError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.lease.channel import DriverAddress
+    from twinlog.spark.cluster_settings import Need
     from twinlog.spark.engine import Engine
 
 T = TypeVar("T")
@@ -70,12 +71,18 @@ def run_in_spark(
     conf: Mapping[str, str],
     stop: Stop,
     *,
+    need: Need,
     doing: str,
     offsets: int,
 ) -> T:
-    """Start Spark, run a job in it whose tasks go through so many offsets, and end Spark. Raises EngineError."""
+    """Start Spark, run a job in it whose tasks go through so many offsets, and end Spark. Raises EngineError.
+
+    A cluster is asked for what the job needs, as far as the user and `spark-defaults.conf` leave that open.
+    """
     from twinlog.cli.adopted import adopted  # noqa: PLC0415
     from twinlog.cli.batch_progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.spark.cluster_settings import derived  # noqa: PLC0415
+    from twinlog.spark.defaults_file import file_settings  # noqa: PLC0415
     from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
     from twinlog.spark.places import sweep_leftovers  # noqa: PLC0415
     from twinlog.spark.refusals import MASTER  # noqa: PLC0415
@@ -87,7 +94,9 @@ def run_in_spark(
         engine: Engine
         if given is None:
             ways = dict.fromkeys(conf, "--conf") | ({} if master is None else {MASTER: "--master"})
-            engine = SparkEngine(master or local_master(os.cpu_count() or 1), conf, given=ways)
+            master = master or local_master(os.cpu_count() or 1)
+            sized = derived(master, need, {**file_settings(), **conf})
+            engine = SparkEngine(master, {**sized, **conf}, given=ways)
         else:
             engine = GivenEngine(given)
         stop.begin(engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,7 @@ from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.spark_batch import TROUBLE, WRONG, Stop, run_in_spark
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.cli.wrong_file import ends_if_wrong
-from twinlog.errors import TwinlogError
+from twinlog.errors import ClusterError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.frames.verification import VerifyOptions, VerifyPlan
@@ -97,41 +97,38 @@ def verify(
     named = tuple(part.strip() for part in (topics or "").split(",") if part.strip())
     options = VerifyOptions(named, since_ms, until_ms, every_record, ignore_foreign)
     try:
-        found, seconds = _compare(flows, options, spark_master, settings, stop)
+        plans, failed = _plans(flows, options)
+        found, seconds = _compare(plans, spark_master, settings, stop)
     except TwinlogError as error:
         stop.end_command(error)
     if as_json:
-        typer.echo(json.dumps(_as_json(found, seconds), indent=2))
+        typer.echo(json.dumps(_as_json(found, seconds, failed), indent=2))
     else:
-        typer.echo("\n".join(verdict_lines(found, seconds, everything=everything)))
+        typer.echo("\n".join(verdict_lines(found, seconds, failed, everything=everything)))
     if any(one.equal is False for one in found):
         raise typer.Exit(DIFFERENT)
-    if any(one.problem is not None or one.equal is None for one in found):
+    if failed or any(one.problem is not None or one.equal is None for one in found):
         raise typer.Exit(TROUBLE)
 
 
 def _compare(
-    flows: Sequence[FlowSettings],
-    options: VerifyOptions,
-    master: str | None,
-    conf: dict[str, str],
-    stop: Stop,
+    plans: Sequence[VerifyPlan], master: str | None, conf: dict[str, str], stop: Stop
 ) -> tuple[list[Verdict], float]:
     """A row of each partition, and how many seconds the comparison took."""
-    plans = _plans(flows, options)
     parts = [part for plan in plans for part in plan.parts]
     if not any(part.sections for part in parts):
         # Nothing to read, so Spark need not start.
         from twinlog.verify.model import Verdict  # noqa: PLC0415
 
         return _sorted([Verdict.of(part).without_sections() for part in parts]), 0.0
-    from twinlog.spark.verify_job import run_verification  # noqa: PLC0415
+    from twinlog.spark.verify_job import need_of_verification, run_verification  # noqa: PLC0415
 
     found = run_in_spark(
         lambda engine, address: run_verification(engine, plans, address),
         master,
         conf,
         stop,
+        need=need_of_verification(plans),
         doing=f"comparing {len(parts)} partitions",
         offsets=sum(part.offsets for part in parts),
     )
@@ -144,28 +141,44 @@ def _seconds(found: Sequence[Verdict]) -> float:
     return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
 
 
-def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> list[VerifyPlan]:
+def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[VerifyPlan], dict[str, str]]:
+    """The plan of each flow, or by its name why there is none: a cluster that does not answer is not one of every flow.
+
+    Raises the error where no flow has a plan.
+    """
     from twinlog.cli.reading import ReadingProgress  # noqa: PLC0415
     from twinlog.frames.verification import VerifyPlanner  # noqa: PLC0415
 
-    plans = []
+    plans: list[VerifyPlan] = []
+    failed: dict[str, str] = {}
+    last: TwinlogError | None = None
     for settings in flows:
-        with ReadingProgress() as told, VerifyPlanner(settings, options, told=told) as planner:
-            plans.append(planner.plan())
-    return plans
+        try:
+            with ReadingProgress() as told, VerifyPlanner(settings, options, told=told) as planner:
+                plans.append(planner.plan())
+        except ClusterError as error:
+            last = error
+            failed[settings.name] = str(error)
+    if last is not None and not plans:
+        for name, problem in list(failed.items())[:-1]:
+            typer.echo(f"twinlog: flow {name}: {problem}", err=True)
+        raise last
+    return plans, failed
 
 
 def _sorted(found: Sequence[Verdict]) -> list[Verdict]:
     return sorted(found, key=lambda one: (one.flow, one.topic, one.partition))
 
 
-def _as_json(found: Sequence[Verdict], seconds: float) -> dict[str, object]:
+def _as_json(found: Sequence[Verdict], seconds: float, failed: Mapping[str, str]) -> dict[str, object]:
     states = {one.equal for one in found}
+    unknown = None in states or bool(failed) or any(one.problem for one in found)
     return {
-        "equal": False if False in states else None if None in states or any(one.problem for one in found) else True,
+        "equal": False if False in states else None if unknown else True,
         "records": sum(one.records for one in found),
         "bytes": sum(one.bytes for one in found),
         "differences": sum(one.differences for one in found),
         "seconds": round(seconds, 3),
         "partitions": [one.as_json() for one in found],
+        "flows_not_compared": [{"flow": name, "problem": problem} for name, problem in failed.items()],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from twinlog.cli.rate import shown_duration
@@ -11,13 +11,19 @@ from twinlog.verify.model import Left, Verdict
 from twinlog.verify.sections import NOT_YET
 
 _HEAD = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "BYTES", "DIFFERENCES", "")
+_NONE: Mapping[str, str] = {}
 SHOWN = 5
 """Ranges of a topic that were not compared, and different partitions; `--all` prints all of them."""
 
 
-def verdict_lines(found: Sequence[Verdict], seconds: float, *, everything: bool) -> list[str]:
-    """A table of topics, below it what differs, and what was not compared; with flows where there are several."""
-    several = len({one.flow for one in found}) > 1
+def verdict_lines(
+    found: Sequence[Verdict], seconds: float, failed: Mapping[str, str] = _NONE, *, everything: bool
+) -> list[str]:
+    """A table of topics, below it what differs, and what was not compared; with flows where there are several.
+
+    `failed` are flows of which nothing was compared, and why.
+    """
+    several = len({one.flow for one in found} | failed.keys()) > 1
     rows: list[tuple[str, ...]] = [("FLOW", *_HEAD) if several else _HEAD]
     for (flow, topic, remote), group in groupby(found, key=lambda one: (one.flow, one.topic, one.remote_topic)):
         parts = list(group)
@@ -50,6 +56,7 @@ def verdict_lines(found: Sequence[Verdict], seconds: float, *, everything: bool)
     )
     problems = [f"{names[id(one)]} was not compared: {one.problem}" for one in found if one.problem]
     lines += _some(problems, everything, "partitions that were not compared")
+    lines += [f"flow {name} was not compared: {problem}" for name, problem in failed.items()]
     records, size = sum(one.records for one in found), sum(one.bytes for one in found)
     rate = size / seconds / 1e6 if seconds > 0 else 0.0
     lines.append(

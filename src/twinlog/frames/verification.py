@@ -50,10 +50,11 @@ class VerifyOptions:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPlan:
-    """What tasks compare, and how."""
+    """What tasks compare, and how; `tasks` of the flow may run at once."""
 
     rules: VerifyRules
     parts: tuple[PartitionToVerify, ...]
+    tasks: int = 1
 
     def shares(self, most: int) -> list[VerifyPlan]:
         """At most so many plans of about the same size."""
@@ -105,7 +106,7 @@ class VerifyPlanner:
             options.every_record,
             options.ignore_foreign,
         )
-        return VerifyPlan(rules, tuple(self._parts()))
+        return VerifyPlan(rules, tuple(self._parts()), settings.tasks_max)
 
     def _parts(self) -> Iterable[PartitionToVerify]:
         settings, topology = self._settings, topology_of(self._settings)

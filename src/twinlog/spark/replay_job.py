@@ -8,6 +8,8 @@ from twinlog.frames.replaying import ReplayPlan
 from twinlog.lease.channel import DriverAddress
 from twinlog.replay.model import PartitionToReplay, Replayed, ReplayRules
 from twinlog.replay.task import replay_partitions
+from twinlog.rows.bodies import MOST_BYTES
+from twinlog.spark.cluster_settings import Need
 from twinlog.spark.engine import Engine
 from twinlog.spark.verify_job import SHARES_PER_SLOT
 from twinlog.verify.progress import ProgressLine
@@ -24,6 +26,13 @@ def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) 
         return _copy(some, rules, address)
 
     return engine.run_tasks(copy, plan.shares(SHARES_PER_SLOT * max(1, engine.slots)))
+
+
+def need_of_replay(plan: ReplayPlan) -> Need:
+    """As many tasks as the flow may have, and for each what comparing takes and what is appended of one fetch."""
+    flow = plan.rules.flow
+    tasks = max(1, min(len(plan.parts), flow.tasks_max))
+    return Need(tasks, 5 * flow.consumer.max_partition_fetch_bytes + MOST_BYTES)
 
 
 def _copy(

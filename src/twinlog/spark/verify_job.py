@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from twinlog.frames.verification import VerifyPlan
 from twinlog.lease.channel import DriverAddress
+from twinlog.rows.bodies import MOST_BYTES
+from twinlog.spark.cluster_settings import Need
 from twinlog.spark.engine import Engine
 from twinlog.verify.model import PartitionToVerify, Verdict, VerifyRules
 from twinlog.verify.progress import ProgressLine
@@ -29,6 +31,16 @@ def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: Drive
         return compare_shares(some, address)
 
     return engine.run_tasks(compare, shares)
+
+
+def need_of_verification(plans: Sequence[VerifyPlan]) -> Need:
+    """As many tasks as the flows may have, and for each two fetches of either side and what is decoded of one."""
+    partitions = sum(len(plan.parts) for plan in plans)
+    tasks = min(partitions, sum(plan.tasks for plan in plans))
+    sides = (
+        plan.rules.source.max_partition_fetch_bytes + plan.rules.target.max_partition_fetch_bytes for plan in plans
+    )
+    return Need(max(1, tasks), 2 * max(sides, default=0) + MOST_BYTES)
 
 
 def compare_shares(shares: Iterator[_Share], address: DriverAddress | None) -> Iterator[Verdict]:
