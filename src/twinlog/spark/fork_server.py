@@ -130,7 +130,7 @@ def preload(*, numpy: bool = False) -> None:
     can import it; a transform, which is the user's, needs both.
     """
     if numpy:
-        # It would start a thread for each processor, and a process that forks has one.
+        # It would start a thread for each processor in a process that forks.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     else:
         # Python takes None for a module that is not there.
