@@ -43,7 +43,8 @@ class Clients:
 
     def admin(self) -> AdminClient:
         """Makes and describes topics, groups, ACLs."""
-        admin = self._admin or AdminClient(self._config)
+        # Its truth is that of its length, which counts what it has yet to send.
+        admin = AdminClient(self._config) if self._admin is None else self._admin
         if self._keep:
             self._admin = admin
         return admin

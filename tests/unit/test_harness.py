@@ -16,6 +16,7 @@ import pytest
 from harness import jars, java
 from harness.broker import new_kafka_id, to_properties
 from harness.child import Child
+from harness.clients import Clients
 from harness.errors import HarnessError
 from harness.jars import kafka_classpath
 from harness.java import java_command
@@ -40,6 +41,15 @@ def _fresh_java() -> Iterator[None]:
     java_command.cache_clear()
     yield
     java_command.cache_clear()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_cluster_of_one_node_is_asked_through_one_client(keep: bool) -> None:
+    clients = Clients({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, keep=keep)
+    first = clients.admin()
+    assert (clients.admin() is first) == keep
+    clients.drop()
+    assert clients.admin() is not first
 
 
 def test_wait_returns_what_became_true() -> None:

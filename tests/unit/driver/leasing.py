@@ -66,9 +66,10 @@ class Copier:
         self.send(Claim(lease, task))
 
     def die(self) -> None:
-        """As a killed process does: its line ends."""
+        """As a killed process does: its line ends. Both ends have seen that when this returns."""
         self._line.shut()
         self._serving.join(60)
+        self._reading.join(60)
 
     def _read(self) -> None:
         try:
