@@ -15,6 +15,7 @@ import psutil
 from harness.child import Child
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
+from harness.processes import below, send
 from harness.started import Started
 from harness.wait import wait_for
 from twinlog.spark.archive import use_options
@@ -58,18 +59,13 @@ class SparkWorker:
     def suspend(self) -> None:
         """SIGSTOP everything below it, as a machine that is cut off: connections stay, and nobody answers."""
         self.process.suspend()
-        for process in psutil.Process(self.process.pid).children(recursive=True):
-            process.suspend()
+        send(signal.SIGSTOP, below(self.process.pid))
 
     def kill(self) -> list[psutil.Process]:
         """SIGKILL the worker and everything below it at once, as a machine that is switched off; returns what died."""
-        lost = psutil.Process(self.process.pid).children(recursive=True)
+        lost = below(self.process.pid)
         self.process.suspend()
-        for process in lost:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+        send(signal.SIGKILL, lost)
         self.process.kill()
         psutil.wait_procs(lost, timeout=60)
         return lost

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.processes import below, named
 from harness.wait import wait_for
 
 START_DEADLINE_S = 120.0
@@ -122,14 +122,9 @@ class MirrorProcess:
 
     def jvm(self) -> psutil.Process:
         """Spark's, of which there is one."""
-        found = []
-        for one in self.descendants():
-            # Others come and go.
-            with suppress(psutil.NoSuchProcess):
-                found += [one] if one.name() == "java" else []
-        (jvm,) = found
+        (jvm,) = named("java", self.descendants())
         return jvm
 
     def descendants(self) -> list[psutil.Process]:
         """Processes that it started and that still run."""
-        return psutil.Process(self.pid).children(recursive=True)
+        return below(self.pid)

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.child import Child
+from harness.processes import runs
 from harness.wait import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -56,12 +58,10 @@ class DemoRun:
     def left_running(self) -> list[str]:
         running = []
         for child in self._children.values():
-            try:
-                # A zombie has ended; it waits for whoever adopted it to notice.
-                if child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+            # A zombie has ended; it waits for whoever adopted it to notice.
+            with suppress(psutil.NoSuchProcess):
+                if runs(child):
                     running.append(" ".join(child.cmdline()))
-            except (psutil.NoSuchProcess, psutil.ZombieProcess):
-                continue
         return running
 
     def left_behind(self) -> list[str]:

@@ -27,7 +27,7 @@ def copiers(process: MirrorProcess, target: KafkaCluster) -> list[psutil.Process
     """The processes below one that are connected to the target."""
     port = target.brokers[1].ports.plaintext
     found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
+    for child in process.descendants():
         try:
             if any(one.raddr and one.raddr.port == port for one in child.net_connections("tcp")):
                 found.append(child)

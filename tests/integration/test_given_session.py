@@ -15,6 +15,7 @@ import pytest
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.processes import named
 from harness.produce import numbered, produce
 from harness.spark_cluster import CHEAP_JVM, SparkCluster, spark_home
 from harness.topics import create_topic
@@ -23,13 +24,15 @@ from tests.integration.arriving import end_of
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
 from twinlog import launcher
+from twinlog.spark.archive import use_options
 
 COPY_S = 240.0
 RECORDS = 100
 
 SETTINGS = {
     "spark.ui.enabled": "false",
-    "spark.driver.extraJavaOptions": CHEAP_JVM,
+    # With twinlog's own class archive, where it has been made.
+    "spark.driver.extraJavaOptions": f"{CHEAP_JVM} {use_options()}",
     # On a busy machine Python takes longer to start than Spark waits for it otherwise.
     "spark.python.unix.domain.socket.enabled": "true",
 }
@@ -128,7 +131,7 @@ def require_copies(target: KafkaCluster, remote: str, count: int) -> None:
 
 def javas(process: MirrorProcess) -> list[psutil.Process]:
     """The JVMs of a command that has begun."""
-    return [one for one in [psutil.Process(process.pid), *process.descendants()] if one.name() == "java"]
+    return named("java", [psutil.Process(process.pid), *process.descendants()])
 
 
 def test_spark_submit_has_one_jvm_and_gets_the_exit_code(

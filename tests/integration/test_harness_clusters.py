@@ -21,6 +21,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.errors import HarnessError
 from harness.groups import commit_offsets, group_offsets, groups
+from harness.processes import runs
 from harness.produce import NewRecord, numbered, produce
 from harness.requests import AskingLoop, LoopWatch, requests
 from harness.tools import dump_log
@@ -274,4 +275,4 @@ def test_brokers_die_with_the_process_that_started_them(tmp_path: Path) -> None:
         assert broker.is_running()
         parent.send_signal(signal.SIGKILL)
         parent.wait(60)
-        wait_for(lambda: not broker.is_running() or broker.status() == "zombie", 60, "the broker is gone")
+        wait_for(lambda: not runs(broker), 60, "the broker is gone")

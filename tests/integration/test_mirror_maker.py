@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -37,8 +38,9 @@ def children() -> Iterator[list[psutil.Process]]:
     started: list[psutil.Process] = []
     yield started
     for process in started:
-        if process.is_running():
-            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            if process.is_running():
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def detached(file: Path) -> psutil.Process:
@@ -46,8 +48,10 @@ def detached(file: Path) -> psutil.Process:
 
     def find() -> psutil.Process | None:
         for process in psutil.process_iter(["cmdline"]):
-            if str(file) in (process.info["cmdline"] or ()) and os.getsid(process.pid) == process.pid:
-                return process
+            # The processes in between end.
+            with suppress(ProcessLookupError):
+                if str(file) in (process.info["cmdline"] or ()) and os.getsid(process.pid) == process.pid:
+                    return process
         return None
 
     found = wait_for(find, 60, "the detached process is there")

@@ -154,7 +154,7 @@ def copying_worker(process: MirrorProcess, source: KafkaCluster) -> psutil.Proce
     workers = process.descendants()
     for worker in workers:
         # Spark ends some at any moment.
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):
             lines = worker.net_connections("tcp") if "python" in worker.name() else []
             if any(line.raddr and line.raddr.port == port for line in lines):
                 return worker

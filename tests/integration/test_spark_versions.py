@@ -40,22 +40,30 @@ def test_it_copies(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
     new_name: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     left, right = clusters
     topic = create_topic(left, new_name("t"))
     produce(left, topic, numbered(RECORDS))
-    settings = ("--master=local[2]", "--conf=spark.python.unix.domain.socket.enabled=true")
+    # Spark's own record of which release it is, and of its jars. It is there once Spark has ended.
+    events = tmp_path / "events"
+    events.mkdir()
+    recorded = {"enabled": "true", "dir": events.as_uri(), "compress": "false", "rolling.enabled": "false"}
+    record = [f"--conf=spark.eventLog.{key}={value}" for key, value in recorded.items()]
+    settings = ("--master=local[2]", "--conf=spark.python.unix.domain.socket.enabled=true", *record)
     submit = [str(other / "pyspark" / "bin" / "spark-submit"), *settings, str(launcher.__file__), "run"]
     process = run_twinlog(
         "left, right",
         flow_properties("left->right", left, right, {"topics": topic}),
-        *("--until", "caught-up"),
+        *("--until", "caught-up", *(record if way == "run" else ())),
         command=None if way == "run" else submit,
     )
     group = process.pid
-    process.wait_for_line("lease 1: 1 partitions")
-    assert str(other) in " ".join(process.jvm().cmdline() if way == "run" else submit)
     assert process.wait(COPY_S) == 0, process.log
     wait_until_gone(group, 120)
     assert [int(record.value or b"") for record in consume(right, f"left.{topic}")] == list(range(RECORDS))
     assert "left->right: caught up" in process.log
+    (log,) = events.iterdir()
+    told = log.read_text()
+    assert f'"Spark Version":"{other_version()}"' in told
+    assert f'"Spark Home":"{other}' in told or f"{other}/pyspark/jars/" in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from harness.checker import SLOW_TICK_S, Load
 from harness.cluster import KafkaCluster
 from harness.consume import consume
+from harness.processes import send
 from harness.produce import numbered, produce
 from harness.spark_cluster import SparkCluster
 from harness.topics import create_topic, offsets, topics
@@ -91,11 +93,9 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
 
     # The runner falls silent, and finds on waking that the slot which it has is wanted elsewhere.
     frozen = [psutil.Process(runner.pid), *runner.descendants()]
-    for one in frozen:
-        one.suspend()
+    send(signal.SIGSTOP, frozen)
     other.wait_for_line(r"near->far: this process .* runs the flow", 200)
-    for one in frozen:
-        one.resume()
+    send(signal.SIGCONT, frozen)
     runner.wait_for_line("standing by without executors", 200)
     goes_on()
 

@@ -17,6 +17,7 @@ from harness.checker import SLOW_TICK_S, Arrivals, Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.mm2 import MirrorMaker2
+from harness.processes import send
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
@@ -34,11 +35,6 @@ PARTITIONS = 2
 def everything(process: MirrorProcess) -> list[psutil.Process]:
     """The driver, Spark and its Python workers."""
     return [psutil.Process(process.pid), *process.descendants()]
-
-
-def send(processes: list[psutil.Process], number: signal.Signals) -> None:
-    for one in processes:
-        one.send_signal(number)
 
 
 def pause_after(target: KafkaCluster, remote: str, act: Callable[[], None]) -> float:
@@ -92,9 +88,9 @@ def test_another_process_takes_over_from_one_that_freezes_and_from_one_that_dies
         second.wait_for_line("ready to take over", START_S)
 
         frozen = everything(first)
-        frozen_s = pause_after(right, remote, lambda: send(frozen, signal.SIGSTOP))
+        frozen_s = pause_after(right, remote, lambda: send(signal.SIGSTOP, frozen))
         leads(second)
-        send(frozen, signal.SIGCONT)
+        send(signal.SIGCONT, frozen)
         first.wait_for_line("this process was silent for too long")
         stands_by(first, second.pid)
 

@@ -21,6 +21,7 @@ from harness.errors import HarnessError
 from harness.jars import kafka_classpath
 from harness.java import java_command
 from harness.ports import claim_port, release_port
+from harness.processes import below, named, runs, send
 from harness.produce import numbered
 from harness.wait import wait_for
 
@@ -152,7 +153,28 @@ def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals
         sleeper = psutil.Process(int(parent.stdout.readline()))
         parent.send_signal(how)
         parent.wait(60)
-    wait_for(lambda: not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE, 60, "it is gone")
+    wait_for(lambda: not runs(sleeper), 60, "it is gone")
+
+
+def test_what_ends_while_one_looks_is_left_out() -> None:
+    script = "sleep 60 & sleep 60 & echo; read line; kill %1; kill -9 $(jobs -p %2); echo; exec sleep 60"
+    with subprocess.Popen(["/bin/bash", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        children = wait_for(lambda: found if len(found := named("sleep", below(parent.pid))) == 2 else None, 60, "two")
+        assert all(map(runs, children))
+        parent.stdin.write(b"\n")
+        parent.stdin.flush()
+        # A program that took its place does not ask how its children ended: they stay as zombies.
+        wait_for(lambda: not any(map(runs, children)), 60, "they have ended")
+        wait_for(lambda: psutil.Process(parent.pid).name() == "sleep", 60, "nobody asks for them")
+        assert below(parent.pid) == named("sleep", children) == []
+        send(signal.SIGTERM, children)
+        parent.kill()
+        parent.wait(60)
+        assert below(parent.pid) == named("sleep", children) == []
+        send(signal.SIGTERM, children)
 
 
 def test_a_program_of_ours_can_be_interrupted_though_we_cannot() -> None:
