@@ -73,7 +73,10 @@ class RangeReader:
         Raises ClusterError, RefusedError, CorruptBatchError and GapError.
         """
         settings = self._settings
-        rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs)
+        rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
+        # An answer that nobody takes within its timeout is lost with its connection.
+        prompt_s = settings.client.request_timeout_ms / 1000 / 2
+        took_s = 0.0
         backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
         position, got_on_at = wanted.start, self._now()
         while position < wanted.end:
@@ -89,16 +92,23 @@ class RangeReader:
                     raise self._client.lacks("READ", f"topic {wanted.partition.topic}", "reading its records")
                 trouble, gone = error_codes.explain(answer.error), answer.error in _GONE
             elif answer is not None:
-                self._ask_ahead(wanted, position, _end_of(answer.records))
-                rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
-                # Its memory serves the next but one.
-                answer = None
-                if rows.position > position:
-                    position = rows.position
-                    backoff.worked()
+                begun, asked_at, past = position, self._now(), _end_of(answer.records)
+                if took_s < prompt_s:
+                    self._ask_ahead(wanted, position, past)
+                while answer is not None:
+                    rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
+                    if rows.position <= position or rows.position >= min(past, wanted.end):
+                        # Its memory serves the next but one.
+                        answer = None
+                    position = max(position, rows.position)
                     yield from rows.batches
+                    # Not beside what comes next.
+                    del rows
+                if position > begun:
+                    backoff.worked()
                     # Who takes long over a batch is not to be taken for a partition that gives nothing.
                     got_on_at = self._now()
+                    took_s = got_on_at - asked_at
                     continue
             waited_s = self._now() - got_on_at
             late = waited_s > patience_s

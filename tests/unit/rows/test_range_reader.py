@@ -15,6 +15,11 @@ from harness.virtual.requests import FETCH, LIST_OFFSETS, METADATA
 from twinlog.errors import ClusterError, GapError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.builder import encode_batch
+from twinlog.record.compression import CODECS
+from twinlog.record.own_records import record_body
+from twinlog.record.stamp import stamp
+from twinlog.rows.decode import Rows, decode
 from twinlog.rows.offset_range import OffsetRange
 from twinlog.rows.range_reader import RangeReader
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
@@ -184,4 +189,43 @@ def test_the_next_records_are_asked_for_while_the_last_are_used(cluster: Virtual
     other = [int(value) for batch in begin(whole(cluster, 7, 12)) for value in batch.column("value").to_pylist()]
     assert other == [7, 8, 9, 10, 11]
     assert [int(value) for batch in rows for value in batch.column("value").to_pylist()] == list(range(got, 20))
+    reader.close()
+
+
+def test_an_answer_is_decoded_in_pieces(cluster: VirtualCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch of a few megabytes may be gigabytes of records, decompressed."""
+    monkeypatch.setattr("twinlog.rows.decode.MOST_BYTES", 10_000)
+    decoded: list[int] = []
+
+    def measured(*args: Any) -> Rows:
+        rows = decode(*args)
+        decoded.append(sum(batch.nbytes for batch in rows.batches))
+        return rows
+
+    monkeypatch.setattr("twinlog.rows.range_reader.decode", measured)
+    (log,) = cluster.create("zeros")
+    for number in range(100):
+        batch = encode_batch([(number, record_body(None, bytes(4_000) + b"%d" % number))], CODECS["gzip"])
+        stamp(batch, -1, -1, -1)
+        log.append(bytes(batch))
+    reader = RangeReader(settings_of(cluster, 1 << 20), VirtualLoop(cluster.loop.world))
+    wanted = OffsetRange(TopicPartition(TopicName("zeros"), 0), 3, 98)
+    rows = reader.read(wanted, headers=False, fail_on_data_loss=True, patience_s=20)
+    values = [int(value.strip(b"\0")) for batch in rows for value in batch.column("value").to_pylist()]
+    reader.close()
+    assert values == list(range(3, 98))
+    assert max(decoded) < 20_000
+    assert cluster.asked[FETCH] == 1
+
+
+def test_nothing_is_asked_for_ahead_of_somebody_slow(cluster: VirtualCluster) -> None:
+    """Its answer would be given up with its connection, and be asked for again."""
+    reader = RangeReader(settings_of(cluster, 100), VirtualLoop(cluster.loop.world))
+    rows = reader.read(whole(cluster), headers=False, fail_on_data_loss=True, patience_s=20)
+    fetches = []
+    for pause_s in (60, 60, 60, 1, 1, 1):
+        next(rows)
+        fetches.append(cluster.asked[FETCH])
+        cluster.loop.run(cluster.loop.sleep, pause_s)
+    assert fetches == [2, 2, 3, 4, 6, 7]
     reader.close()
