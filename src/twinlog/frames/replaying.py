@@ -135,6 +135,7 @@ class ReplayPlanner:
                 max(starts[part], min(ends[part], logs[part].end)),
                 limits[into[part.topic]],
                 topics[part.topic].topic_id,
+                begin_lost=starts[part] == logs[part].start > 0,
             )
             for part in parts
         ]
@@ -237,7 +238,8 @@ class ReplayPlanner:
                 if bound.value < one.start:
                     raise OptionError(
                         f"{option} {bound.value}: {part} begins at offset {one.start} by now (retention); begin there "
-                        "(earliest), or choose partitions (--partition)"
+                        "(earliest), into another topic (--into) if an earlier replay has copied older records, or "
+                        "choose partitions (--partition)"
                     )
             return {part: min(bound.value, one.end) for part, one in logs.items()}
 

@@ -17,10 +17,11 @@ class Arrived(NamedTuple):
     next_source: int
 
 
-def find_arrived(source: LogReader, into: LogReader) -> Arrived:
+def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False) -> Arrived:
     """Compare what the topic has, all of it, with the source's range from its begin on.
 
-    Raises CopyError where it has something else: it is not the topic of this replay.
+    Raises CopyError where it has something else: it is not the topic of this replay, or with `begin_lost` it may have
+    what the source has deleted since.
     """
     count = 0
     while True:
@@ -43,6 +44,12 @@ def find_arrived(source: LogReader, into: LogReader) -> Arrived:
         mine, _ = source.rows(source.end)
         same = 0 if mine is None else first_difference(mine, there)
         if mine is None or (same < min(len(mine), len(there))):
+            if begin_lost and not count and not same:
+                raise CopyError(
+                    f"{source.partition} begins at offset {source.position} by now (retention), and {into.partition} "
+                    "with another record: what an earlier replay has copied from before cannot be compared any more; "
+                    "give another topic for what is left (--into), or delete this one"
+                )
             at, place = into.position if not same else int(there.offsets[same]), source.position
             raise CopyError(
                 f"{into.partition} has at offset {at} another record than {source.partition} at offset {place}: it is "

@@ -14,7 +14,8 @@ from twinlog.settings.flow import FlowSettings
 class PartitionToReplay:
     """The records with source offsets from `start` to below `end`, and where they go.
 
-    With a `problem` nothing is copied.
+    With `begin_lost` the range begins where the source's log does by now, behind what retention has deleted. With a
+    `problem` nothing is copied.
     """
 
     source: TopicPartition
@@ -24,6 +25,7 @@ class PartitionToReplay:
     max_batch_bytes: int = 1_048_588
     source_id: uuid.UUID | None = None
     problem: str | None = None
+    begin_lost: bool = False
 
     @property
     def offsets(self) -> int:

@@ -62,7 +62,9 @@ class Replay:
             into = LogReader(
                 self._target, part.into, 0, end, committed=False, topic_id=None, patience_s=self._rules.patience_s
             )
-            arrived = find_arrived(self._reader(part, part.start), into)
+            arrived = find_arrived(
+                self._reader(part, part.start, lost=_refuse_to_compare(part)), into, begin_lost=part.begin_lost
+            )
             if arrived.records != end:
                 raise CopyError(
                     f"{part.into} has {end - arrived.records} offsets without records, so it was written by somebody "
@@ -101,7 +103,7 @@ class Replay:
     def _appended(self, part: PartitionToReplay, arrived: Arrived) -> Iterator[tuple[int, int, int]]:
         """Copies fetch by fetch; yields records, bytes, and source offsets that are done."""
         flow, client = self._rules.flow, self._target.client
-        reader = self._reader(part, arrived.next_source)
+        reader = self._reader(part, arrived.next_source, lost=_refuse_loss(part))
         rules = replace(CopyRules.of(flow), max_batch_bytes=part.max_batch_bytes, oversized="stop")
         if client.far:
             rules = rules.merging_all()
@@ -118,7 +120,7 @@ class Replay:
                 yield sum(one.count for one in appends), sum(one.bytes for one in appends), done - position
                 position = done
 
-    def _reader(self, part: PartitionToReplay, start: int) -> LogReader:
+    def _reader(self, part: PartitionToReplay, start: int, *, lost: Callable[[int, int], None]) -> LogReader:
         return LogReader(
             self._source,
             part.source,
@@ -127,7 +129,7 @@ class Replay:
             committed=self._rules.flow.consumer.isolation_level == "read_committed",
             topic_id=part.source_id,
             patience_s=self._rules.patience_s,
-            lost=_refuse_loss(part),
+            lost=lost,
         )
 
 
@@ -142,6 +144,16 @@ def before(append: Append, end: int) -> Append | None:
     assert batch is not None
     found = [(timestamp, body) for _, timestamp, body in record_bodies(memoryview(append.data), batch)][:kept]
     return replace(append, data=encode_batch(found, batch.codec), count=kept)
+
+
+def _refuse_to_compare(part: PartitionToReplay) -> Callable[[int, int], None]:
+    def lost(start: int, end: int) -> None:
+        raise GapError(
+            f"{part.source}: the source deleted offsets {start} to {end - 1} (retention) before they were compared "
+            f"with what {part.into} has of them; give another topic for what is left (--into), or delete this one"
+        )
+
+    return lost
 
 
 def _refuse_loss(part: PartitionToReplay) -> Callable[[int, int], None]:

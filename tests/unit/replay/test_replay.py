@@ -66,10 +66,11 @@ def flow_of(clusters: Clusters, **consumer: Any) -> FlowSettings:
     )
 
 
-def replay(clusters: Clusters, start: int, end: int, **consumer: Any) -> Replayed:
+def replay(clusters: Clusters, start: int, end: int, *, begin_lost: bool = False, **consumer: Any) -> Replayed:
     work = Replay(ReplayRules(flow_of(clusters, **consumer), patience_s=20), VirtualLoop(clusters[0].loop.world))
     try:
-        return work.copy(PartitionToReplay(SOURCE, INTO, start, end, 1_000, clusters[0].topics.ids["t"]))
+        part = PartitionToReplay(SOURCE, INTO, start, end, 1_000, clusters[0].topics.ids["t"], begin_lost=begin_lost)
+        return work.copy(part)
     finally:
         work.close()
 
@@ -178,6 +179,62 @@ def test_what_retention_deletes_meanwhile_is_no_silent_hole(clusters: Clusters) 
     assert row.problem is not None
     assert "the source deleted offsets 10 to 29" in row.problem
     assert copied(clusters) == []
+
+
+def test_what_the_source_has_deleted_since_an_earlier_replay_is_said(clusters: Clusters) -> None:
+    """What was copied of it is no record of somebody else."""
+    put(clusters[0], "t", 100, 10)
+    assert replay(clusters, 10, 60).appended == 50
+    clusters[0].log("t").delete_before(30)
+    row = replay(clusters, 10, 100)
+    assert "deleted offsets 10 to 29 (retention) before they were compared with what s.t.replay-0" in str(row.problem)
+    # A later run of the same command plans where the log begins by then.
+    with planner_of(clusters, options_of()) as planner:
+        (part,) = planner.plan().parts
+    assert (part.start, part.begin_lost) == (30, True)
+    row = replay(clusters, 30, 100, begin_lost=True)
+    assert "t-0 begins at offset 30 by now (retention), and s.t.replay-0 with another record" in str(row.problem)
+    assert len(copied(clusters)) == 50
+    clusters[1].topics.delete("s.t.replay")
+    clusters[1].create("s.t.replay")
+    assert replay(clusters, 30, 100, begin_lost=True).appended == 70
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"start": Bound("offset", 7), "end": Bound("offset", 7)}, "nothing lies from offset 7 to 7: --from has to"),
+        ({"start": Bound("timestamp", 9), "end": Bound("timestamp", 7)}, "nothing lies from timestamp 9 to 7"),
+        ({"partitions": frozenset({0, 4, 3})}, "the topics have no partition 3, 4"),
+        ({"topics": ("t", "nowhere")}, "cluster s has no topic nowhere, or it is an internal one"),
+        ({"topics": ("__consumer_offsets",)}, "cluster s has no topic __consumer_offsets"),
+    ],
+)
+def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
+    clusters: Clusters, asked: dict[str, Any], words: str
+) -> None:
+    put(clusters[0], "t", 10, 10)
+    before = set(clusters[1].topics.ids)
+    with planner_of(clusters, options_of(**asked)) as planner, pytest.raises(OptionError, match=words):
+        planner.plan()
+    assert set(clusters[1].topics.ids) == before
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (Bound("offset", 8), Bound("timestamp", NOW + 5)),
+        (Bound("timestamp", NOW + 8), Bound("offset", 5)),
+        (Bound("latest"), Bound("earliest")),
+    ],
+)
+def test_a_range_that_begins_behind_its_end_is_empty_where_that_is_known_late(
+    clusters: Clusters, start: Bound, end: Bound
+) -> None:
+    """Offsets and times cannot be compared before a cluster was asked; in other partitions there may be records."""
+    put(clusters[0], "t", 10, 1)
+    with planner_of(clusters, options_of(start=start, end=end)) as planner:
+        assert planner.plan().parts == ()
 
 
 def planner_of(clusters: Clusters, options: ReplayOptions, others: Sequence[FlowSettings] = ()) -> ReplayPlanner:
