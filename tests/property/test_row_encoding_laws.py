@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -10,11 +12,13 @@ from tests.any_log import codecs, records
 from tests.source_log import New, SourceLog, read_back
 from twinlog.errors import RecordTooLargeError
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.record.compression import CODECS
+from twinlog.record.compression import CODECS, compress, decompress
 from twinlog.record.records import Record
 from twinlog.record.stamp import stamp
+from twinlog.record.varint import encode_varint
 from twinlog.rows.decode import RowRules, decode
 from twinlog.rows.encode import AT_ONCE_BYTES, encode
+from twinlog.rows.varints import Varints
 
 LARGEST = 1_048_588
 WHERE = TopicPartition(TopicName("t"), 0)
@@ -49,6 +53,29 @@ def test_rows_become_the_batches_that_they_came_from(
         seen += [record._replace(offset=len(seen) + record.offset) for record in inside]
     expected = [record._replace(offset=record.offset - skipped) for record in log.visible()[skipped:]]
     assert seen == (expected if headers else [record._replace(headers=()) for record in expected])
+
+
+@given(
+    numbers=st.lists(
+        st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70), min_size=3, max_size=3), min_size=1
+    ),
+    room=st.sampled_from([0, 5]),
+)
+def test_numbers_become_the_varints_that_others_write(numbers: list[list[int]], room: int) -> None:
+    fields = Varints.of(np.array(numbers, dtype=np.int64).T.copy())
+    first = fields.some(slice(1)).cells_with(fields.some(slice(1, 3)), room).to_pylist()
+    expected = [b"".join(map(encode_varint, row)) for row in numbers]
+    assert first == [bytes(room) + expected[0], *expected[1:]]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("level", [None, 3])
+def test_a_part_of_a_buffer_is_compressed_as_bytes_are(codec: str, level: int | None) -> None:
+    data = b"some records, some more records, and others" * 3_000
+    part = memoryview(pa.py_buffer(b"before" + data + b"behind"))[6:-6]
+    compressed = compress(CODECS[codec], part, level)
+    assert compressed == compress(CODECS[codec], data, level)
+    assert decompress(CODECS[codec], compressed) == data
 
 
 def test_a_record_that_is_too_large_alone_is_refused() -> None:

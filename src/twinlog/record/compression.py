@@ -36,10 +36,10 @@ _LZ4_FAST_LEVEL = 9  # Kafka's default level, which stands for the fast compress
 _LZ4_CONTENT_SIZE = 0x08
 
 
-def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
+def compress(codec: int, data: bytes | memoryview, level: int | None = None) -> bytes:
     """Compress a records block; `level` as in the producer's `compression.<codec>.level`, None for Kafka's default."""
     if codec == NONE:
-        return data
+        return bytes(data)
     return _COMPRESS[codec](data, level)
 
 
@@ -57,7 +57,7 @@ def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2) -> bytes
         raise CorruptBatchError(f"{_NAMES[codec]} data cannot be decompressed: {reason}") from reason
 
 
-def _compress_gzip(data: bytes, level: int | None) -> bytes:
+def _compress_gzip(data: bytes | memoryview, level: int | None) -> bytes:
     return zlib.compress(data, -1 if level is None else level, _GZIP_WINDOW)
 
 
@@ -65,7 +65,7 @@ def _decompress_gzip(data: bytes | memoryview) -> bytes:
     return bytes(cramjam.gzip.decompress(data))
 
 
-def _compress_snappy(data: bytes, level: int | None) -> bytes:
+def _compress_snappy(data: bytes | memoryview, level: int | None) -> bytes:
     del level  # Snappy has none
     pieces = [_XERIAL_HEADER]
     view = memoryview(data)
@@ -94,7 +94,7 @@ def _decompress_snappy(data: bytes | memoryview) -> bytes:
     return b"".join(pieces)
 
 
-def _compress_lz4(data: bytes, level: int | None) -> bytes:
+def _compress_lz4(data: bytes | memoryview, level: int | None) -> bytes:
     if level is not None and level != _LZ4_FAST_LEVEL:
         return _compress_lz4_high(data, level)
     pieces = [_LZ4_HEADER]
@@ -110,12 +110,12 @@ def _compress_lz4(data: bytes, level: int | None) -> bytes:
     return b"".join(pieces)
 
 
-def _compress_lz4_high(data: bytes, level: int) -> bytes:
+def _compress_lz4_high(data: bytes | memoryview, level: int) -> bytes:
     """Take the blocks out of the frames that the library writes: it adds a checksum to each, Kafka's classes do not."""
     pieces = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK):
         compressor = cramjam.lz4.Compressor(level=max(level, 3), content_checksum=False, block_linked=False)
-        compressor.compress(data[start : start + _LZ4_BLOCK])
+        compressor.compress(bytes(data[start : start + _LZ4_BLOCK]))
         frame = bytes(compressor.finish())
         at = len(_LZ4_HEADER)
         (size,) = _LITTLE.unpack_from(frame, at)
@@ -128,7 +128,7 @@ def _decompress_lz4(data: bytes | memoryview) -> bytes:
     return bytes(cramjam.lz4.decompress(data))
 
 
-def _compress_zstd(data: bytes, level: int | None) -> bytes:
+def _compress_zstd(data: bytes | memoryview, level: int | None) -> bytes:
     return bytes(cramjam.zstd.compress(data, 3 if level is None else level))
 
 
@@ -162,7 +162,7 @@ def _xxh32_short(data: bytes) -> int:
     return value ^ value >> 16
 
 
-_COMPRESS: Final[dict[int, Callable[[bytes, int | None], bytes]]] = {
+_COMPRESS: Final[dict[int, Callable[[bytes | memoryview, int | None], bytes]]] = {
     GZIP: _compress_gzip,
     SNAPPY: _compress_snappy,
     LZ4: _compress_lz4,

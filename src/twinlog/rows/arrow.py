@@ -24,11 +24,12 @@ COLUMNS = (
     pa.field("timestampType", pa.int32()),
 )
 HEADERS_COLUMN = pa.field("headers", pa.list_(pa.field("element", HEADER_TYPE)))
+_WITHOUT_HEADERS, _WITH_HEADERS = pa.schema(COLUMNS), pa.schema([*COLUMNS, HEADERS_COLUMN])
 
 
 def schema(*, headers: bool) -> Any:
     """The columns of a topic's rows, those of Spark's own Kafka source."""
-    return pa.schema([*COLUMNS, HEADERS_COLUMN] if headers else COLUMNS)
+    return _WITH_HEADERS if headers else _WITHOUT_HEADERS
 
 
 def gather(data: Any, cells: Cells) -> Any:
@@ -37,10 +38,12 @@ def gather(data: Any, cells: Cells) -> Any:
     `data` is seen as one array of cells and of what is between them, of which Arrow takes every second element.
     """
     count = len(cells.first)
+    if not count or cells.length.max() < 0:
+        return pa.nulls(count, pa.binary())
     bounds = np.empty(2 * count + 1, dtype=np.int32)
     bounds[0:-1:2] = cells.first
     np.add(cells.first, np.maximum(cells.length, 0), out=bounds[1::2], casting="unsafe")
-    bounds[-1] = bounds[-2] if count else 0
+    bounds[-1] = bounds[-2]
     whole = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
     present = cells.length >= 0
     every_second = np.arange(0, 2 * count, 2, dtype=np.int64)

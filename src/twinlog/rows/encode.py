@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from twinlog.errors import RecordTooLargeError
 from twinlog.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD
 from twinlog.record.compression import NONE, compress
+from twinlog.rows.varints import Varints
 from twinlog.rows.vectors import Longs
 
 LARGEST_NUMBERS = 5 + 1 + 10 + 5 + 5 + 5 + 5
@@ -23,6 +24,9 @@ LARGEST_NUMBERS = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 AT_ONCE_BYTES = 2 << 20
 """Bytes of records that are encoded at once: many calls of numpy cost as much for ten records as for a thousand."""
+
+_NOTHING = pa.scalar(b"", pa.binary())
+_NO_HEADERS = pa.scalar(b"\0", pa.binary())
 
 
 def encode(
@@ -72,10 +76,11 @@ def encode(
 
 @dataclass(slots=True)
 class _Cells:
-    """The cells of rows and their sizes, without headers where no record has any; `sizes` are sums over a row."""
+    """The cells of rows and their sizes, without keys and headers where no record has any; `sizes` are sums over a
+    row."""
 
     times: Longs
-    keys: Any
+    keys: Any | None
     key_sizes: Longs
     values: Any
     value_sizes: Longs
@@ -86,7 +91,11 @@ class _Cells:
     def of(cls, rows: Any) -> _Cells:
         keys, values, headers = rows.column("key"), rows.column("value"), _headers(rows)
         key_sizes, value_sizes = _lengths(keys), _lengths(values)
-        sizes = np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0)
+        sizes = np.maximum(value_sizes, 0)
+        if keys.null_count == len(keys):
+            keys = None
+        else:
+            sizes += np.maximum(key_sizes, 0)
         if headers is not None:
             sizes += _lengths(headers)
         return cls(_milliseconds(rows.column("timestamp")), keys, key_sizes, values, value_sizes, headers, sizes)
@@ -95,7 +104,7 @@ class _Cells:
         some = slice(start, end)
         return _Cells(
             self.times[some],
-            *(self.keys.slice(start, end - start), self.key_sizes[some]),
+            *(None if self.keys is None else self.keys.slice(start, end - start), self.key_sizes[some]),
             *(self.values.slice(start, end - start), self.value_sizes[some]),
             None if self.headers is None else self.headers.slice(start, end - start),
             self.sizes[some],
@@ -112,42 +121,45 @@ def _batches(cells: _Cells, parts: list[slice], codec: int, level: int | None) -
     firsts = cells.times[begins]
     latest = np.maximum.reduceat(cells.times, begins)
     block, ends = _block(cells, np.repeat(begins, counts), np.repeat(firsts, counts))
-    bounds = [0, *ends[begins[1:]].tolist(), len(block)]
+    bounds = [*ends[begins].tolist(), len(block)]
     for number, count in enumerate(counts.tolist()):
-        records = block[bounds[number] : bounds[number + 1]]
-        yield _batch(records, count, int(firsts[number]), int(latest[number]), codec, level)
+        begin, end = bounds[number], bounds[number + 1]
+        if codec == NONE:
+            # The header will stand over the last bytes before the records, and each byte is copied once.
+            batch = bytearray(block[begin - HEADER_SIZE : end])
+        else:
+            batch = bytearray(HEADER_SIZE)
+            batch += compress(codec, block[begin:end], level)
+        HEADER.pack_into(
+            batch,
+            0,
+            *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, codec, count - 1),
+            *(int(firsts[number]), int(latest[number]), -1, -1, -1, count),
+        )
+        yield batch
 
 
 def _block(cells: _Cells, begins: Longs, firsts: Longs) -> tuple[memoryview, Longs]:
-    """The records one behind the other, and where each begins.
+    """The records one behind the other, behind room for a header, and where each begins.
 
     `begins` are the numbers of the records that their batches begin with, `firsts` the timestamps of those.
     """
     count = len(cells.times)
-    offsets = np.arange(count, dtype=np.int64) - begins
-    fields = [_varints(field) for field in (cells.times - firsts, offsets, cells.key_sizes)]
-    between = _varints(cells.value_sizes)
-    zero = pa.repeat(pa.scalar(b"\0", pa.binary()), count)
-    inside = cells.sizes + (2 if cells.headers is None else 1)
-    for _, sizes in (*fields, between):
-        inside += sizes
-    length, _ = _varints(inside)
-    numbers = [column for column, _ in fields]
-    tail = zero if cells.headers is None else cells.headers
-    return _joined([length, zero, *numbers, cells.keys, between[0], cells.values, tail])
-
-
-def _batch(block: memoryview, count: int, first: int, latest: int, codec: int, level: int | None) -> bytearray:
-    records = block if codec == NONE else compress(codec, bytes(block), level)
-    batch = bytearray(HEADER_SIZE + len(records))
-    batch[HEADER_SIZE:] = records
-    HEADER.pack_into(
-        batch,
-        0,
-        *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, codec, count - 1),
-        *(first, latest, -1, -1, -1, count),
-    )
-    return batch
+    fields = np.zeros((5, count), dtype=np.int64)
+    # The first are the attributes, which no record has.
+    np.subtract(cells.times, firsts, out=fields[1])
+    np.subtract(np.arange(count, dtype=np.int64), begins, out=fields[2])
+    fields[3:] = cells.key_sizes, cells.value_sizes
+    numbers = Varints.of(fields)
+    inside = cells.sizes + numbers.sizes.sum(axis=0, dtype=np.int64)
+    if cells.headers is None:
+        inside += 1
+    length = Varints.of(inside[np.newaxis])
+    tail = _NO_HEADERS if cells.headers is None else cells.headers
+    if cells.keys is None:
+        return _joined([length.cells_with(numbers, HEADER_SIZE), cells.values, tail])
+    head = length.cells_with(numbers.some(slice(4)), HEADER_SIZE)
+    return _joined([head, cells.keys, numbers.some(slice(4, 5)).cells(), cells.values, tail])
 
 
 def _headers(rows: Any) -> Any | None:
@@ -155,27 +167,41 @@ def _headers(rows: Any) -> Any | None:
     if "headers" not in rows.schema.names:
         return None
     lists = rows.column("headers")
+    if lists.null_count == len(lists):
+        return None
     counts = _longs(pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64()))
     if not counts.any():
         return None
     entries = lists.flatten()
     names = entries.field("key").cast(pa.binary())
     contents = entries.field("value")
-    each = _join([_varints(_lengths(names))[0], names, _varints(_lengths(contents))[0], contents])
+    each = _join([_varints(_lengths(names)), names, _varints(_lengths(contents)), contents])
     bounds = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=bounds[1:])
     grouped = pa.Array.from_buffers(pa.list_(pa.binary()), len(counts), [None, pa.py_buffer(bounds)], children=[each])
-    return _join([_varints(counts)[0], pc.binary_join(grouped, pa.scalar(b"", pa.binary()))])
+    return _join([_varints(counts), pc.binary_join(grouped, _NOTHING)])
+
+
+def _varints(numbers: Longs) -> Any:
+    return Varints.of(numbers[np.newaxis]).cells()
 
 
 def _milliseconds(column: Any) -> Longs:
-    whole = pc.fill_null(column.cast(pa.int64()), -1000)
+    whole = column.cast(pa.int64())
+    if whole.null_count:
+        whole = pc.fill_null(whole, -1000)
     return np.floor_divide(_longs(whole), 1000)
 
 
 def _lengths(cells: Any) -> Longs:
     """The bytes of each cell, -1 for a null one."""
-    return _longs(pc.fill_null(pc.binary_length(cells), -1).cast(pa.int64()))
+    count = len(cells)
+    if cells.null_count == count:
+        return np.full(count, -1, dtype=np.int64)
+    if cells.null_count:
+        return _longs(pc.fill_null(pc.binary_length(cells), -1).cast(pa.int64()))
+    bounds = np.frombuffer(cells.buffers()[1], dtype=np.int32)[cells.offset : cells.offset + count + 1]
+    return np.subtract(bounds[1:], bounds[:-1], dtype=np.int64)
 
 
 def _longs(column: Any) -> Longs:
@@ -183,54 +209,16 @@ def _longs(column: Any) -> Longs:
     return np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
 
 
-def _zigzag(numbers: Longs) -> Any:
-    return (numbers << 1 ^ numbers >> 63).view(np.uint64)
-
-
-def _varint_sizes(numbers: Longs) -> Longs:
-    """How many bytes each number takes."""
-    rest = _zigzag(numbers)
-    sizes = np.ones(len(rest), dtype=np.int64)
-    bound = np.uint64(1)
-    for _ in range(9):
-        bound = bound << np.uint64(7)
-        larger = rest >= bound
-        if not larger.any():
-            break
-        sizes += larger
-    return sizes
-
-
-def _varints(numbers: Longs) -> tuple[Any, Longs]:
-    """Each number as a binary cell, and how many bytes that has."""
-    sizes, rest = _varint_sizes(numbers), _zigzag(numbers)
-    bounds = np.zeros(len(numbers) + 1, dtype=np.int32)
-    np.cumsum(sizes, out=bounds[1:])
-    longest = int(sizes.max(initial=0))
-    if longest == 1:
-        # As of nulls, and of numbers that are small and alike.
-        data = rest.astype(np.uint8)
-    else:
-        data = np.empty(int(bounds[-1]), dtype=np.uint8)
-        at = bounds[:-1].astype(np.int64)
-        for byte in range(longest):
-            has = np.flatnonzero(sizes > byte)
-            more = (sizes[has] > byte + 1).astype(np.uint8) << 7
-            data[at[has] + byte] = (rest[has] >> np.uint64(7 * byte) & np.uint64(127)).astype(np.uint8) | more
-    column = pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(bounds), pa.py_buffer(data)])
-    return column, sizes
-
-
 def _join(columns: list[Any]) -> Any:
     """The cells of several columns behind each other, row by row; null ones have no bytes."""
-    return pc.binary_join_element_wise(
-        *columns, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=b""
-    )
+    return pc.binary_join_element_wise(*columns, _NOTHING, null_handling="replace", null_replacement=b"")
 
 
 def _joined(columns: list[Any]) -> tuple[memoryview, Longs]:
-    """All cells, row by row, and where each row begins."""
+    """All cells, row by row, and where each row begins, behind the room in front of the first."""
     joined = _join(columns)
     _, bounds, data = joined.buffers()
     ends = np.frombuffer(bounds, dtype=np.int32)[joined.offset : joined.offset + len(joined) + 1]
-    return memoryview(data)[int(ends[0]) : int(ends[-1])], (ends - ends[0])[:-1]
+    begins = ends[:-1] - ends[0]
+    begins[0] = HEADER_SIZE
+    return memoryview(data)[int(ends[0]) : int(ends[-1])], begins

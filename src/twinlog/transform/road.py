@@ -68,6 +68,8 @@ class TransformedRoad:
         self.flow = flow
         self.source = source
         self.remote = remote
+        # Typed once: for a plain value Arrow looks for modules that may know its type, each time.
+        self.here = (pa.scalar(remote.topic, pa.string()), pa.scalar(remote.partition, pa.int32()))
         self._partitions = partitions
         self._known = partitions(remote.topic)
 
@@ -214,11 +216,11 @@ class _Preparation:
 
     def _stays(self, rows: Any) -> Flags | None:
         """Which rows go to the partition's own remote partition; None for all of them."""
-        remote = self.road.remote
-        here = pc.equal(rows.column("topic"), remote.topic)
+        remote, (topic, number) = self.road.remote, self.road.here
+        here = pc.equal(rows.column("topic"), topic)
         numbers = rows.column("partition")
         if not numbers.null_count:
-            here = pc.and_(here, pc.equal(numbers, remote.partition))
+            here = pc.and_(here, pc.equal(numbers, number))
             return None if pc.all(here).as_py() else _flags(here)
         topical = _flags(here)
         there = np.asarray(_filled(numbers))
@@ -267,7 +269,7 @@ class _Preparation:
         away = rows.take(pa.array(chosen))
         topics = away.column("topic")
         for topic in pc.unique(topics).to_pylist():
-            mine = away.filter(pc.equal(topics, topic))
+            mine = away.filter(pc.equal(topics, pa.scalar(topic, pa.string())))
             self.prepared.routed.append(RoutedRows(TopicName(topic), mine, self.codec))
 
 
@@ -292,8 +294,11 @@ def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Itera
 
 
 def _spans(offsets: Longs, added: Flags) -> tuple[tuple[SourceOffset, int], ...]:
+    next_one = offsets[1:] == offsets[:-1] + 1
+    if not added[0] and next_one.all():
+        return ((SourceOffset(int(offsets[0])), len(offsets)),)
     begins = np.ones(len(offsets), dtype=np.bool_)
-    in_step = ~added[:-1] & (offsets[1:] == offsets[:-1] + 1)
+    in_step = ~added[:-1] & next_one
     begins[1:] = np.where(added[1:], ~added[:-1], ~in_step)
     starts = np.flatnonzero(begins)
     counts = np.diff(np.append(starts, len(offsets)))

@@ -48,7 +48,7 @@ def drop_headers(settings: Settings) -> RowsTransform:
 
 def has_header_key(settings: Settings) -> Callable[[SmtRows], Any]:
     """HasHeaderKey: the record has at least one header of that name."""
-    name = text(settings, "name")
+    name = pa.scalar(text(settings, "name"), pa.string())
 
     def test(rows: SmtRows) -> Any:
         entries, parents = entries_of(rows.column("headers"))
