@@ -111,3 +111,12 @@ def holds_offsets(*offsets: int) -> Until:
         return answer.status == 200 and [one["offset"]["offset"] for one in answer.body["offsets"]] == list(offsets)
 
     return Until(f"offsets {offsets}", holds)
+
+
+def writes(name: str, *topics: str) -> Until:
+    """The answer of `/topics` of a connector."""
+
+    def holds(answer: Answer) -> bool:
+        return answer.status == 200 and set(answer.body[name]["topics"]) == set(topics)
+
+    return Until(f"{name} writes to {topics}", holds)

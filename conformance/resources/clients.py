@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from conformance.call import Call, connector_is, holds_offsets
+from conformance.call import Call, connector_is, holds_offsets, writes
 from conformance.mirrors import CHECKPOINT, HEARTBEAT, checkpoint, heartbeat, source
 from conformance.resources.arrangements import PLAIN
-from conformance.shapes import in_order, topics_in_order, values_of
+from conformance.shapes import in_order, values_of
 from conformance.stage import Resource
 
 SEEN = "/connectors/seen"
@@ -21,7 +21,7 @@ KAFKA_UI = Resource(
         Call("config", f"GET {SEEN}/config"),
         Call("tasks", f"GET {SEEN}/tasks"),
         Call("task status", f"GET {SEEN}/tasks/0/status"),
-        Call("topics", f"GET {SEEN}/topics", shape=topics_in_order),
+        Call("topics", f"GET {SEEN}/topics", until=writes("seen", "heartbeats")),
         Call("plugins", "GET /connector-plugins", shape=in_order),
         Call(
             "validate",
@@ -61,7 +61,11 @@ STRIMZI = Resource(
         Call(
             "status", "GET /connectors/left-%3Eright.MirrorHeartbeatConnector/status", until=connector_is("RUNNING", 1)
         ),
-        Call("topics", "GET /connectors/left-%3Eright.MirrorHeartbeatConnector/topics", shape=topics_in_order),
+        Call(
+            "topics",
+            "GET /connectors/left-%3Eright.MirrorHeartbeatConnector/topics",
+            until=writes("left->right.MirrorHeartbeatConnector", "heartbeats"),
+        ),
         Call(
             "restart all",
             "POST /connectors/left-%3Eright.MirrorHeartbeatConnector/restart?includeTasks=true&onlyFailed=true",

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import struct
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import google_crc32c
 
@@ -54,8 +56,7 @@ class StoredBatch:
 def stored_batches(cluster: KafkaCluster, topic: str, partition: int = 0, *, node: int = 1) -> list[StoredBatch]:
     """Every batch of one partition on a node, in order of offsets; each checksum is verified."""
     found = []
-    for segment in sorted((cluster.brokers[node].data / f"{topic}-{partition}").glob("*.log")):
-        data = segment.read_bytes()
+    for data in _segments(cluster.brokers[node].data / f"{topic}-{partition}"):
         at = 0
         while at + _HEADER_SIZE <= len(data):
             end = at + 12 + _LENGTH.unpack_from(data, at + 8)[0]
@@ -64,6 +65,13 @@ def stored_batches(cluster: KafkaCluster, topic: str, partition: int = 0, *, nod
             found.append(_stored(data[at:end]))
             at = end
     return found
+
+
+def _segments(home: Path) -> list[bytes]:
+    while True:
+        # A cleaner puts another in the place of some, and deletes others.
+        with suppress(FileNotFoundError):
+            return [segment.read_bytes() for segment in sorted(home.glob("*.log"))]
 
 
 def codecs_of(cluster: KafkaCluster, topic: str, partition: int = 0) -> set[Codec]:
