@@ -334,11 +334,15 @@ class PartitionCopy:
         self._told_of_failure = True
         named = [
             f"the record at offset {one.source_offset}: {one.reason}{f' ({one.shown})' if one.shown else ''}"
-            for one in failed[:NAMED]
+            for one in (failed if all_of_them else failed[:NAMED])
         ]
-        more = f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
-        silent = "" if all_of_them else "; further ones are skipped without a word, unless errors.log.enable is true"
-        self._hooks.event("transform", f"{self.source}: the transform failed on {'; '.join(named)}{more}{silent}")
+        if not all_of_them:
+            more = f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+            named = [
+                f"{'; '.join(named)}{more}; further ones are skipped without a word, unless errors.log.enable is true"
+            ]
+        for text in named:
+            self._hooks.event("transform", f"{self.source}: the transform failed on {text}")
 
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from twinlog.errors import TransformError
 from twinlog.rows.arrow import schema
 from twinlog.transform.function import Transform
+from twinlog.transform.route_names import check_name
 
 _EXPECTED = schema(headers=True)
 
@@ -28,6 +29,7 @@ def checked(given: Any, returned: Any) -> Any:
             raise TransformError(f"it returns a null in the column {name!r}")
     if rows.num_rows:
         _check_offsets(given, rows)
+        _check_topics(given.column("topic")[0], rows.column("topic"))
         least = pc.min(rows.column("partition")).as_py()
         if least is not None and least < 0:
             raise TransformError(f"it returns the partition {least}; null leaves it to the key")
@@ -64,6 +66,14 @@ def _check_offsets(given: Any, rows: Any) -> None:
     strange = np.flatnonzero(ours[place] != theirs) if len(ours) else np.arange(len(theirs))
     if len(strange):
         raise TransformError(f"it returns the offset {theirs[strange[0]]}, which it was not given")
+
+
+def _check_topics(remote: Any, topics: Any) -> None:
+    # Checked with the records, so that one is named and may be tolerated.
+    if not pc.all(pc.equal(topics, remote)).as_py():
+        for name in pc.unique(topics).to_pylist():
+            if name != remote.as_py():
+                check_name(name)
 
 
 def offsets_of(rows: Any) -> Any:

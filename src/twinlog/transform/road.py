@@ -26,9 +26,9 @@ from twinlog.write.appends import ADDED, Append, CopyRules, FailedRecord, Oversi
 from twinlog.write.split import split_append
 
 END = 2**62
-FIRST_ROWS, LEAST_ROWS, MOST_ROWS = 64, 16, 1 << 20
+MOST_ROWS = 1 << 20
 QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
-"""The copier stands still while a transform works. It is called with few records at first, with four times as many when
+"""The copier stands still while a transform works. It is called with one record at first, with four times as many when
 that was quick, with fewer when it was slow; and of a fetch that has taken long the rest is read again."""
 
 LEAST_BATCH_BYTES = 16_384
@@ -62,7 +62,7 @@ class TransformedRoad:
         now: Callable[[], float],
     ) -> None:
         self.now = now
-        self._most_rows = FIRST_ROWS
+        self._most_rows = 1
         self.function = function
         self.settings = settings
         self.flow = flow
@@ -113,21 +113,32 @@ class TransformedRoad:
     def _change(self, batches: list[Any], work: _Preparation) -> None:
         """Take all rows. Raises _StopError behind those that there is time for."""
         for batch in batches:
-            at = 0
-            while at < batch.num_rows:
-                before = self.now()
-                some = batch if not at and batch.num_rows <= self._most_rows else batch.slice(at, self._most_rows)
-                try:
-                    work.take(some)
-                except _StopError as stop:
-                    self._learn(_rows_before(some, stop.offset), self.now() - before)
-                    raise
-                at += some.num_rows
-                self._learn(some.num_rows, self.now() - before)
+            stop: _StopError | None = None
+            try:
+                self._call(batch, work)
+            except _StopError as error:
+                stop = error
+            work.keep()
+            if stop is not None:
+                raise stop
+
+    def _call(self, batch: Any, work: _Preparation) -> None:
+        """Have the transform change rows. Raises _StopError behind those that there is time for."""
+        at = 0
+        while at < batch.num_rows:
+            before = self.now()
+            some = batch if not at and batch.num_rows <= self._most_rows else batch.slice(at, self._most_rows)
+            try:
+                work.take(some)
+            except _StopError as stop:
+                self._learn(_rows_before(some, stop.offset), self.now() - before)
+                raise
+            at += some.num_rows
+            self._learn(some.num_rows, self.now() - before)
 
     def _learn(self, rows: int, took_s: float) -> None:
         if took_s > SLOW_S:
-            self._most_rows = max(LEAST_ROWS, int(rows * SLOW_S / took_s))
+            self._most_rows = max(1, int(rows * SLOW_S / took_s))
         elif took_s < QUICK_S and rows == self._most_rows:
             self._most_rows = min(MOST_ROWS, self._most_rows * 4)
 
@@ -141,16 +152,20 @@ class _Preparation:
         self.rules = rules
         self.codec = codec
         self.dead: list[Any] = []
+        self.made: list[Any] = []
+        """What the transform made of rows that were taken, for `keep`."""
         self.first: SourceOffset | None = None
         self.until = road.now() + LONG_S
 
     def take(self, batch: Any) -> None:
-        """Change rows, and make appends of what comes of it. Raises _StopError."""
+        """Change rows. Raises _StopError."""
         before = len(self.prepared.failed)
         left = batch.num_rows
         try:
             for made in apply(self.road.function, batch, self._fail, self._begin):
-                left -= self._take(made)
+                if made.num_rows:
+                    self.made.append(made)
+                    left -= len(np.unique(offsets_of(made)))
         except _StopError as stop:
             if stop.error is not None:
                 raise
@@ -190,13 +205,23 @@ class _Preparation:
             topic = TopicName(self.road.settings.dead_letter_topic)
             self.prepared.routed.append(RoutedRows(topic, rows, self.codec, dead=True))
 
-    def _take(self, rows: Any) -> int:
-        """Take changed rows; returns of how many records there are any."""
-        if not rows.num_rows:
-            return 0
+    def keep(self) -> None:
+        """Make appends of all that was made. Raises _StopError.
+
+        However few records the transform was called with, a batch is as large as it would be otherwise.
+        """
+        made, self.made = self.made, []
+        try:
+            for rows in made if len(made) < 2 else pa.Table.from_batches(made).combine_chunks().to_batches():
+                self._keep(rows)
+        except _StopError as stop:
+            # What failed behind it fails again.
+            self.dead = [row for row in self.dead if offsets_of(row)[0] < stop.offset]
+            self.prepared.failed = [one for one in self.prepared.failed if one.source_offset < stop.offset]
+            raise
+
+    def _keep(self, rows: Any) -> None:
         offsets = offsets_of(rows)
-        repeated = np.zeros(len(offsets), dtype=np.bool_)
-        repeated[1:] = offsets[1:] == offsets[:-1]
         stays = self._stays(rows)
         stop: _StopError | None = None
         try:
@@ -212,7 +237,6 @@ class _Preparation:
             self._route(rows, np.flatnonzero(away))
         if stop is not None:
             raise stop
-        return int(len(offsets) - repeated.sum())
 
     def _stays(self, rows: Any) -> Flags | None:
         """Which rows go to the partition's own remote partition; None for all of them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,18 +11,13 @@ from twinlog.model.types import TopicPartition
 from twinlog.transform.contract import offsets_of
 from twinlog.transform.partitions import partitions_by_key
 from twinlog.transform.road import batches_of
+from twinlog.transform.route_names import check_name
 from twinlog.write.appends import ADDED, Append, CopyRules, RoutedRows
-
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_INTERNAL = re.compile(r"__.*|.*[.-]internal|(.*\.)?heartbeats")
 
 
 def check_topic(name: str, source: str, *, same_cluster: bool) -> None:
     """Raise TransformError where records of topic `source` cannot be routed to topic `name`."""
-    if not _LEGAL.fullmatch(name) or name in {".", ".."}:
-        raise TransformError(f"it routes records to {name!r}, which is no legal topic name")
-    if _INTERNAL.fullmatch(name):
-        raise TransformError(f"it routes records to {name}, which is an internal topic")
+    check_name(name)
     if same_cluster and name == source:
         raise TransformError(f"it routes records to {name}, where they were read: they would go round for ever")
 

@@ -396,6 +396,17 @@ def test_failures_that_are_tolerated_are_counted_told_once_and_written_to_the_de
         assert here.failures == []
 
 
+def test_each_failure_is_told_where_that_is_asked_for() -> None:
+    with world(transform=by("no_sevens", tolerance="all", log_errors=True)) as here:
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: len(seen(here, REMOTE)) == sum(1 for value in VALUES if int(value) % 7))
+        assert [text for kind, text in here.events if kind == "transform"] == [
+            f"shop-0: the transform failed on the record at offset {n - 1}: it raises ValueError: no {n}"
+            for n in (7, 14, 21, 28, 35)
+        ]
+
+
 def test_a_topic_that_cannot_be_made_stops_the_flow_and_says_why() -> None:
     with world(transform=by("sorting")) as here:
         here.target.topics.refusals["even"] = (Code.POLICY_VIOLATION, "no such names here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests import transforms
@@ -304,7 +305,60 @@ def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_ag
         times.append(now[0] - before)
     assert seen == [b"%d" % number for number in range(5_000)]
     assert max(times) < 1.1
-    assert calls[:3] == [64, 64, 64]
+    assert calls[:5] == [1, 4, 16, 64, 64]
+
+
+def test_a_function_that_takes_seconds_for_a_record_is_given_one_at_a_time() -> None:
+    now, times = [0.0], []
+
+    def slow(batch: Any) -> Any:
+        now[0] += 2.0 * batch.num_rows
+        return batch
+
+    where = TransformedRoad(slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0])
+    log, position = numbered(10), 0
+    while position < 10:
+        before = now[0]
+        position = where.prepare(log.fetch(position), position, RULES).position
+        times.append(now[0] - before)
+    assert times == [2.0] * 10
+
+
+def test_however_few_records_each_call_gets_batches_are_whole() -> None:
+    """A call for each record that fails, and a batch for each of these, would be a request for each of them."""
+    found = prepared(transforms.no_sevens, numbered(500), tolerance="all", dead_letter_topic="dead")
+    (append,) = found.appends
+    assert values(found) == [b"%d" % number for number in range(500) if number % 7]
+    assert len(found.failed) == 72
+    assert append.next_source_offset == 500
+
+
+def test_what_failed_behind_a_record_that_is_too_large_is_not_said_yet() -> None:
+    def growing(batch: Any) -> Any:
+        grown = [value * 1_500 if value == b"30" else value for value in batch["value"].to_pylist()]
+        return transforms.put(transforms.no_sevens(batch), "value", pa.array(grown, pa.binary()))
+
+    rules = CopyRules(max_batch_bytes=2_000)
+    found = prepared(growing, numbered(60), tolerance="all", dead_letter_topic="dead", rules=rules)
+    assert found.position == 30
+    assert [one.source_offset for one in found.failed] == [0, 7, 14, 21, 28]
+    (dead,) = found.routed
+    assert dead.rows["value"].to_pylist() == [b"0", b"7", b"14", b"21", b"28"]
+
+
+@pytest.mark.parametrize("topic", ["no topic!", "", "__consumer_offsets", "mm2-offsets.north.internal", "heartbeats"])
+def test_a_record_that_cannot_be_routed_is_one_that_the_function_fails_on(topic: str) -> None:
+    def routed(batch: Any) -> Any:
+        topics = [topic if value == b"3" else REMOTE.topic for value in batch["value"].to_pylist()]
+        return transforms.put(batch, "topic", pa.array(topics, pa.string()))
+
+    found = prepared(routed, numbered(9), tolerance="all")
+    assert sources(found) == [0, 1, 2, 4, 5, 6, 7, 8]
+    (failed,) = found.failed
+    assert failed.source_offset == 3
+    assert "it routes records to " in failed.reason
+    with pytest.raises(TransformError, match="the record at offset 3 of shop-1: it routes records to "):
+        prepared(routed, numbered(9), position=3)
 
 
 def test_a_quick_function_gets_more_and_more() -> None:
@@ -315,7 +369,7 @@ def test_a_quick_function_gets_more_and_more() -> None:
         return batch
 
     found = prepared(quick, numbered(30_000, batch=10_000))
-    assert calls == [64, 256, 1_024, 4_096, 16_384, 8_176]
+    assert calls == [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 8_155]
     assert len(values(found)) == 30_000
 
 
