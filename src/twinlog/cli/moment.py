@@ -13,11 +13,15 @@ HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone 
 
 
 def moment_ms(text: str | None, option: str) -> int | None:
-    """Milliseconds since 1970; None of nothing. Raises typer.BadParameter."""
+    """Milliseconds since 1970; None of nothing. Raises typer.BadParameter.
+
+    An @ may stand before them, as `twinlog replay` needs it to tell them from offsets.
+    """
     if text is None:
         return None
-    if text.strip().isdecimal():
-        moment = int(text)
+    digits = text.strip().removeprefix("@")
+    if digits.isdecimal():
+        moment = int(digits)
     else:
         try:
             found = datetime.fromisoformat(text.strip())

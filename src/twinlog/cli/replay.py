@@ -151,7 +151,7 @@ def _bound(text: str, option: str) -> Bound:
         return Bound("latest")
     if text.isdecimal():
         return Bound("offset", int(text))
-    found = moment.moment_ms(text.removeprefix("@"), option)
+    found = moment.moment_ms(text, option)
     assert found is not None
     return Bound("timestamp", found)
 

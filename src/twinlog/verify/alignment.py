@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Protocol
 
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, join
@@ -58,9 +59,10 @@ class Aligned:
 
 
 def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> Aligned | None:
-    """As `find_next_common` where a few records are enough, without reading any: a topic may have somebody else's
-    records all over."""
-    mine, copies = ours.part(0, min(len(ours), WINDOWS[0])), theirs.part(0, min(len(theirs), WINDOWS[0]))
+    """As `find_next_common` where the records at hand are enough: a topic may have somebody else's records all over, or
+    holes of compaction."""
+    most = WINDOWS[0] if alike > 1 else WINDOWS[1]
+    mine, copies = ours.part(0, min(len(ours), most)), theirs.part(0, min(len(theirs), most))
     found = _first_common(*keys(mine, copies), alike)
     if found is None or found[0] + alike > len(mine) or found[1] + alike > len(copies):
         return None
@@ -89,19 +91,34 @@ def find_next_common(
     return None
 
 
-def find_begin(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+def find_begin(
+    logs: Logs, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
+) -> tuple[int, int] | None:
     """Where the records of a section begin that both sides have; None when that is not found."""
     source, target = section.source, section.target
-    if _alike(logs, section, source, target):
-        return source, target
-    for upstream, downstream in sorted(syncs):
-        if source <= upstream < section.source_end and target <= downstream < section.target_end:
-            # As a rule offsets are in step before it, too.
-            back = min(upstream - source, downstream - target)
-            for begin in ((upstream - back, downstream - back), (upstream, downstream)):
-                if _alike(logs, section, *begin):
-                    return begin
-    return _by_timestamp(logs, section)
+    tried: set[tuple[int, int]] = set()
+    # As a rule offsets are in step around a sync, and where there is none as well.
+    for upstream, downstream in ((source, target), (0, 0), *sorted(syncs)):
+        back = min(upstream - source, downstream - target)
+        for begin in ((upstream - back, downstream - back), (upstream, downstream)):
+            inside = source <= begin[0] < section.source_end and target <= begin[1] < section.target_end
+            if inside and begin not in tried and _alike(logs, section, *begin, alike):
+                return begin
+            tried.add(begin)
+    return _by_timestamp(logs, section, alike)
+
+
+def find_far(logs: Logs, section: Section, source: int, target: int) -> tuple[int, int] | None:
+    """Where two compacted logs go on together, each from an offset on, however much one has between them."""
+    mine, _ = window(logs, "source", source, section.source_end, ALIKE + 1)
+    copies, _ = window(logs, "target", target, section.target_end, ALIKE + 1)
+    # The other side may lack the first ones.
+    for ours, theirs in ((mine.offsets, copies.offsets[:1]), (mine.offsets[:1], copies.offsets[1:])):
+        for begin in product(ours.tolist(), theirs.tolist()):
+            found = _by_timestamp(logs, replace(section, source=begin[0], target=begin[1]), 1)
+            if found is not None:
+                return found
+    return None
 
 
 def begins_behind(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
@@ -111,16 +128,12 @@ def begins_behind(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]
         return False
     found = find_begin(logs, behind, syncs)
     if found is None:
-        # Where the target's brokers set timestamps, they do not tell where to look.
-        mine, _ = window(logs, "source", behind.source, behind.source_end, WINDOWS[-1])
-        copies, _ = window(logs, "target", behind.target, behind.target_end, 2 * ALIKE)
-        common = _first_common(*keys(mine, copies), ALIKE)
-        return common is not None and common[1] == 0
+        return False
     copies, _ = window(logs, "target", behind.target, behind.target_end, 1)
     return bool(len(copies)) and found[1] <= int(copies.offsets[0])
 
 
-def _by_timestamp(logs: Logs, section: Section) -> tuple[int, int] | None:
+def _by_timestamp(logs: Logs, section: Section, alike: int) -> tuple[int, int] | None:
     """The first record of one side, looked for on the other one where records are as old."""
     mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
     copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
@@ -129,23 +142,24 @@ def _by_timestamp(logs: Logs, section: Section) -> tuple[int, int] | None:
     there = logs.at_timestamp("target", int(mine.timestamps.min()))
     if there >= 0:
         found, _ = window(logs, "target", max(there, section.target), section.target_end, WINDOWS[-1])
-        common = _first_common(*keys(mine, found), ALIKE)
+        common = _first_common(*keys(mine, found), alike)
         if common is not None:
             return int(mine.offsets[common[0]]), int(found.offsets[common[1]])
-    here = logs.at_timestamp("source", int(copies.timestamps.min()))
+    # Those that the target's brokers set do not tell where to look.
+    here = logs.at_timestamp("source", int(copies.timestamps.min())) if copies.timed.all() else section.source
     if here >= 0:
         found, _ = window(logs, "source", max(here, section.source), section.source_end, WINDOWS[-1])
-        common = _first_common(*keys(found, copies), ALIKE)
+        common = _first_common(*keys(found, copies), alike)
         if common is not None:
             return int(found.offsets[common[0]]), int(copies.offsets[common[1]])
     return None
 
 
-def _alike(logs: Logs, section: Section, source: int, target: int) -> bool:
+def _alike(logs: Logs, section: Section, source: int, target: int, alike: int) -> bool:
     mine, _ = window(logs, "source", source, section.source_end, 2 * ALIKE)
     copies, _ = window(logs, "target", target, section.target_end, 2 * ALIKE)
     a, b = keys(mine, copies)
-    count = min(len(a), len(b), ALIKE)
+    count = min(len(a), len(b), alike)
     return bool(count) and a[:count] == b[:count]
 
 

@@ -9,26 +9,45 @@ from struct import Struct
 from twinlog.errors import CorruptBatchError
 from twinlog.record.batch import HEADER_SIZE, LOG_APPEND_TIME
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, equal_records, first_difference, match_offsets, same_bytes, spans
-from twinlog.verify.alignment import ALIKE, Aligned, Logs, begins_behind, find_at_hand, find_begin, find_next_common
+from twinlog.verify.alignment import (
+    ALIKE,
+    WINDOWS,
+    Aligned,
+    Logs,
+    begins_behind,
+    find_at_hand,
+    find_begin,
+    find_far,
+    find_next_common,
+    window,
+)
 from twinlog.verify.describe import between, describe, without_tail
 from twinlog.verify.digest import Digests
-from twinlog.verify.model import Difference, PartitionToVerify, Section, Side, Verdict, VerifyRules
+from twinlog.verify.model import Difference, Left, PartitionToVerify, Section, Side, Verdict, VerifyRules
 from twinlog.verify.nearby import Nearby
-from twinlog.verify.sections import OLDER, RETAINED_TARGET
+from twinlog.verify.sections import (
+    BEFORE_BEGIN,
+    COMPACTED_SOURCE,
+    COMPACTED_TARGET,
+    DELETED_SOURCE,
+    DELETED_TARGET,
+    NOT_YET,
+    OLDER,
+    RETAINED_SOURCE,
+    RETAINED_TARGET,
+    UNRELATED,
+)
 
 MOST_PLACES = 1_000
 """At so many places of a section without a map both logs are searched for where they go on together."""
 
-COMPACTED_SOURCE = "compaction has removed records of the source"
-COMPACTED_TARGET = "compaction has removed records of the target"
-DELETED_SOURCE = "the source deleted its records (retention) while it was compared"
-DELETED_TARGET = "the target deleted its records (retention) while it was compared"
 TOO_MANY = (
     f"before them both sides part in more than {MOST_PLACES} places; --from-timestamp with the time of the first one "
     "goes on there"
 )
-UNRELATED = "no record further on is the same on both sides"
-BEFORE_BEGIN = "behind them is the first record that is known to be on both sides"
+
+MOST_MARKERS = 1_000
+"""So many offsets behind a position are looked at for whether there is a record."""
 
 _SHAPE = Struct(">qqi")
 
@@ -73,11 +92,20 @@ class Comparison:
             if not section.open_end:
                 self._target.take(section.target_end)
         verdict.source_end, verdict.target_end = self._source.position, self._target.position
+        verdict.left = [one for one in verdict.left if not self._is_of_markers(one)]
         verdict.source_digest, verdict.target_digest = self._digests.result()
         if verdict.differences or self._compared:
             verdict.equal = not verdict.differences
             return verdict
         return verdict.without_sections()
+
+    def _is_of_markers(self, left: Left) -> bool:
+        """Whether nothing was to be copied behind the position: MirrorMaker 2 stores that of the last record, and the
+        marker of a transaction follows."""
+        if left.reason != NOT_YET or left.end - left.start > MOST_MARKERS:
+            return False
+        rows, _ = window(self._logs, "source", left.start, left.end, 1)
+        return not len(rows)
 
     @property
     def so_far(self) -> Verdict:
@@ -223,17 +251,21 @@ class Comparison:
 
     # By content.
 
+    @property
+    def _alike(self) -> int:
+        """How many records in a row must be the same: next to each one compaction may have made a hole."""
+        return 1 if self._part.compacted else ALIKE
+
     def _by_content(self, section: Section) -> None:
         source, target = self._source, self._target
         if section.kind == "copied from":
-            begin = find_begin(self._logs, section, self._part.syncs)
+            begin = find_begin(self._logs, section, self._part.syncs, self._alike)
             if begin is None and self._is_retained(section):
                 return
             if begin is None and not section.open_end and section.source_end == section.source:
                 begin = section.source, section.target
             if begin is not None:
-                self._verdict.leave("source", section.source, begin[0], BEFORE_BEGIN)
-                self._verdict.leave("target", section.target, begin[1], BEFORE_BEGIN)
+                self._leave_before(section, *begin)
                 source.take(begin[0])
                 target.take(begin[1])
         while True:
@@ -262,6 +294,21 @@ class Comparison:
             if not self._resolve(section, ours, theirs):
                 return
 
+    def _leave_before(self, section: Section, source: int, target: int) -> None:
+        """What the log of one side begins with tells where the records are that the other one has before it."""
+        ours, _ = window(self._logs, "source", section.source, source, 1)
+        theirs, _ = window(self._logs, "target", section.target, target, 1)
+        if len(ours):
+            why = COMPACTED_TARGET if self._part.target_compacted else BEFORE_BEGIN
+            if not len(theirs) and "target" in section.retained:
+                why = RETAINED_TARGET
+            self._verdict.leave("source", int(ours.offsets[0]), source, why)
+        if len(theirs):
+            why = COMPACTED_SOURCE if self._part.source_compacted else BEFORE_BEGIN
+            if not len(ours) and "source" in section.retained:
+                why = RETAINED_SOURCE
+            self._verdict.leave("target", int(theirs.offsets[0]), target, why)
+
     def _is_retained(self, section: Section) -> bool:
         """Whether nothing in common is there because retention took all that one side had.
 
@@ -269,7 +316,7 @@ class Comparison:
         excuses no record that is there.
         """
         part, verdict = self._part, self._verdict
-        if part.source_compacted or part.target_compacted:
+        if part.compacted:
             # Nothing near need be on both sides.
             return False
         if "target" in section.retained and (
@@ -287,11 +334,8 @@ class Comparison:
 
         `ours` and `theirs` are next, as far as they are at hand.
         """
-        part = self._part
-        compacted = part.source_compacted or part.target_compacted
+        compacted, alike = self._part.compacted, self._alike
         at = self._source.position, self._target.position
-        # Next to each record compaction may have made a hole.
-        alike = 1 if compacted else ALIKE
         found = None if ours is None or theirs is None else find_at_hand(ours, theirs, alike)
         if found is None:
             self._searched += 1
@@ -300,6 +344,14 @@ class Comparison:
                 self._verdict.leave("target", at[1], section.target_end, TOO_MANY)
                 return False
             found = find_next_common(self._logs, (at[0], section.source_end), (at[1], section.target_end), alike=alike)
+        if (
+            found is None
+            and compacted
+            and ours is not None
+            and theirs is not None
+            and self._skip_far(section, ours, theirs)
+        ):
+            return True
         if found is None:
             if not compacted:
                 self._differs(1, lambda: Difference("order", *at, UNRELATED))
@@ -316,6 +368,30 @@ class Comparison:
         self._source.take(found.source_next)
         self._target.take(found.target_next)
         self._told(len(found.ours) + len(found.theirs))
+        return True
+
+    def _skip_far(self, section: Section, ours: Bodies, theirs: Bodies) -> bool:
+        """Go where both sides go on together, however much compaction took of one; False where they do not."""
+        at = self._source.position, self._target.position
+        found = find_far(self._logs, section, *at)
+        if found is None:
+            return False
+        if self._part.target_compacted:
+            self._verdict.leave("source", int(ours.offsets[0]), found[0], COMPACTED_TARGET)
+        else:
+            lacking, _ = window(self._logs, "source", at[0], found[0], WINDOWS[-1])
+            if len(lacking):
+                self._differs(len(lacking), partial(Difference, "missing", int(lacking.offsets[0]), at[1]))
+                self._digests.of_source(lacking.content())
+        if self._part.source_compacted:
+            self._verdict.leave("target", int(theirs.offsets[0]), found[1], COMPACTED_SOURCE)
+        else:
+            more, _ = window(self._logs, "target", at[1], found[1], WINDOWS[-1])
+            if len(more):
+                self._extra(more, found[0])
+        self._source.take(found[0])
+        self._target.take(found[1])
+        self._told(found[0] + found[1] - sum(at))
         return True
 
     def _count_gap(self, gap: Aligned) -> None:

@@ -67,6 +67,11 @@ class PartitionToVerify:
     problem: str | None = None
 
     @property
+    def compacted(self) -> bool:
+        """Whether either side may lack records that the other one has."""
+        return self.source_compacted or self.target_compacted
+
+    @property
     def offsets(self) -> int:
         """How many offsets of both sides it has; a measure of the work."""
         return sum(one.source_end - one.source + one.target_end - one.target for one in self.sections)

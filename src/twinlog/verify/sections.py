@@ -15,6 +15,12 @@ IN_TRANSACTION = "an open transaction of somebody else hides their copies from r
 OLDER = "older than everything that the source still has, or than what is known of offsets"
 NOT_YET = "behind the last position that is stored: not known to be copied yet"
 TRUNCATED = "the source ends before their originals: it has lost them, or they are in an open transaction"
+COMPACTED_SOURCE = "compaction has removed records of the source"
+COMPACTED_TARGET = "compaction has removed records of the target"
+DELETED_SOURCE = "the source deleted its records (retention) while it was compared"
+DELETED_TARGET = "the target deleted its records (retention) while it was compared"
+UNRELATED = "no record further on is the same on both sides"
+BEFORE_BEGIN = "behind them is the first record that is known to be on both sides"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def test_flows_are_named_where_there_are_several() -> None:
 def test_moments() -> None:
     assert moment_ms(None, "--until") is None
     assert moment_ms("1700000000000", "--until") == 1_700_000_000_000
+    assert moment_ms("@1700000000000", "--until") == 1_700_000_000_000
     assert moment_ms("2023-11-14T22:13:20Z", "--until") == 1_700_000_000_000
     assert moment_ms("2023-11-14T22:13:20", "--until") == 1_700_000_000_000
     assert moment_ms("2023-11-14T23:13:20.5+01:00", "--until") == 1_700_000_000_500

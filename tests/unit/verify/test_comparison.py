@@ -24,9 +24,11 @@ from twinlog.record.compression import CODECS
 from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
-from twinlog.verify import comparison
-from twinlog.verify.model import Left, PartitionToVerify, Section, Verdict, VerifyRules
+from twinlog.verify import alignment, comparison
+from twinlog.verify.model import MOST_LEFT, Left, PartitionToVerify, Section, Verdict, VerifyRules
 from twinlog.verify.sections import (
+    COMPACTED_SOURCE,
+    COMPACTED_TARGET,
     IN_TRANSACTION,
     NOT_YET,
     OLDER,
@@ -295,6 +297,47 @@ def test_compaction_and_retention_are_reported_not_counted(
     assert (found.first.what, found.first.source_offset, found.differences) == ("value", 250, 1)
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("kept", [300, 7])
+def test_every_record_that_compaction_left_is_compared_without_a_map(
+    clusters: tuple[VirtualCluster, VirtualCluster], side: str, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One side has been compacted, from its begin on, and the other one has not been yet."""
+    monkeypatch.setattr(alignment, "WINDOWS", (8, 16, 32))
+    source, target = clusters
+    put(source, "t", some(2_100), 1 if side == "source" else 50)
+    put(target, "s.t", some(2_100), 1 if side == "target" else 50)
+    log = source.log("t") if side == "source" else target.log("s.t")
+    log.batches = [one for one in log.batches if one[0].base_offset % (2_100 // kept) == 6]
+    flags = {f"{side}_compacted": True}
+    found = verify(clusters, **flags)
+    assert (found.equal, found.differences, found.records) == (True, 0, kept)
+    assert {one.side for one in found.left} == {"target" if side == "source" else "source"}
+    if kept < MOST_LEFT:
+        assert sum(one.end - one.start for one in found.left) == 2_100 - kept
+    assert {one.reason for one in found.left} == {COMPACTED_SOURCE if side == "source" else COMPACTED_TARGET}
+    # What the other side lacks is no hole of compaction.
+    other = target.log("s.t") if side == "source" else source.log("t")
+    gone = log.batches[kept // 2][0].base_offset // 50 * 50
+    other.batches = [one for one in other.batches if one[0].base_offset != gone]
+    assert verify(clusters, **flags).equal is False
+
+
+def test_the_begin_is_found_where_brokers_set_timestamps(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
+    """Those of the target tell nothing, and what was asked for begins before its log does."""
+    source, target = clusters
+    put(source, "t", some(400))
+    for start in range(0, 400, 20):
+        batch = encode_batch(some(400)[start : start + 20], 0)
+        stamp(batch, -1, -1, -1)
+        target.log("s.t").append(stamped_by_broker(batch, NOW + 10**9))
+    target.log("s.t").delete_before(100)
+    bounds = Bounds(0, 400, 100, 400, until=250)
+    for syncs in ((), ((390, 390),)):
+        found = verify(clusters, None, bounds, syncs=syncs)
+        assert (found.equal, found.records, found.left) == (True, 150, [Left("source", 0, 100, RETAINED_TARGET)])
+
+
 def test_foreign_records_count_or_do_not(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
     source, target = clusters
     put(source, "t", some(100))
@@ -371,7 +414,10 @@ def test_the_begin_is_found_without_a_map(clusters: tuple[VirtualCluster, Virtua
     target.log("s.t").delete_before(1_500)
     found = verify(clusters)
     assert (found.equal, found.records, found.differences) == (True, 1_000, 0)
-    assert [(one.side, one.start, one.end) for one in found.left] == [("target", 1_500, 2_500)]
+    # The source begins with a record whose copy the target has, so it is the source that has deleted something.
+    assert found.left == [Left("target", 1_500, 2_500, RETAINED_SOURCE)]
+    target.log("s.t").delete_before(3_000)
+    assert verify(clusters).left == [Left("source", 2_000, 2_500, RETAINED_TARGET)]
 
 
 def test_aborted_records_are_not_expected_where_committed_ones_are_copied(
@@ -558,6 +604,22 @@ def test_copies_whose_source_deleted_everything_are_not_foreign(
     # A log that never lost its begin has no such excuse.
     source.log("t").start = 0
     assert verify(clusters, None, Bounds(0, 0, 0, 100)).differences == 100
+
+
+def test_the_marker_behind_a_position_is_no_record_that_was_not_copied(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+) -> None:
+    source, target = clusters
+    batch = encode_batch(some(10), 0)
+    stamp(batch, 5, 0, 0, transactional=True)
+    source.log("t").append(bytes(batch))
+    source.log("t").mark(5, 0, commit=True)
+    put(target, "s.t", some(10))
+    found = verify(clusters, None, Bounds(0, 11, 0, 10, copied_up_to=10))
+    assert (found.equal, found.records, found.left) == (True, 10, [])
+    put(source, "t", [made(11)])
+    found = verify(clusters, None, Bounds(0, 12, 0, 10, copied_up_to=10))
+    assert found.left == [Left("source", 10, 12, NOT_YET)]
 
 
 def test_what_lies_behind_the_position_is_named() -> None:
