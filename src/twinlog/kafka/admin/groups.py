@@ -18,6 +18,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, ask_at_once, chunked
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.offset_commit import by_topic
 from twinlog.model.groups import CommittedOffset, Group, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
@@ -246,22 +247,12 @@ _Send = Callable[..., Coroutine[Any, Any, Any]]
 
 def _commit_request(group: GroupId, offsets: GroupOffsets) -> Any:
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
-    topics: dict[TopicName, list[Any]] = {}
-    for partition, committed in offsets.items():
-        topics.setdefault(partition.topic, []).append(
-            kind.OffsetCommitRequestPartition(
-                partition_index=partition.partition,
-                committed_offset=committed.offset,
-                committed_leader_epoch=-1,
-                committed_metadata=committed.metadata,
-            )
-        )
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=-1,
         member_id="",
         group_instance_id=None,
-        topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+        topics=by_topic(offsets, kind, kind.OffsetCommitRequestPartition),
         max_version=_WITH_NAMES,
     )
 

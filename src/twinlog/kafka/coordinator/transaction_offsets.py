@@ -10,8 +10,9 @@ from twinlog.kafka.coordinator.lookup import GROUP, MOVED, Coordinator
 from twinlog.kafka.coordinator.transactions import ProducerEpoch
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.offset_commit import by_topic
 from twinlog.model.groups import GroupOffsets
-from twinlog.model.types import GroupId, TopicName
+from twinlog.model.types import GroupId
 
 _FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
 
@@ -31,16 +32,6 @@ class TransactionOffsets:
     async def commit(self, transactional_id: str, holder: ProducerEpoch, offsets: GroupOffsets) -> None:
         """Have the open transaction commit `offsets`."""
         kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        topics: dict[TopicName, list[object]] = {}
-        for partition, committed in offsets.items():
-            topics.setdefault(partition.topic, []).append(
-                kind.TxnOffsetCommitRequestPartition(
-                    partition_index=partition.partition,
-                    committed_offset=committed.offset,
-                    committed_leader_epoch=-1,
-                    committed_metadata=committed.metadata,
-                )
-            )
         request = TxnOffsetCommitRequest(
             transactional_id=transactional_id,
             group_id=self._group,
@@ -49,7 +40,7 @@ class TransactionOffsets:
             generation_id=-1,
             member_id="",
             group_instance_id=None,
-            topics=[kind(name=name, partitions=parts) for name, parts in topics.items()],
+            topics=by_topic(offsets, kind, kind.TxnOffsetCommitRequestPartition),
             max_version=3,
         )
         answer = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
@@ -58,7 +49,8 @@ class TransactionOffsets:
             self._coordinator.forget()
         for code in sorted(codes):
             if code == Code.TOPIC_AUTHORIZATION_FAILED:
-                raise self._client.lacks("READ", f"topic {next(iter(topics))}", "noting in a transaction what it got")
+                topic = next(iter(offsets)).topic
+                raise self._client.lacks("READ", f"topic {topic}", "noting in a transaction what it got")
             self._check(code)
 
     def _check(self, code: int) -> None:
