@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kafka.errors import KafkaConnectionError
-from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
+from kafka.protocol.admin import CreatePartitionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.new_topic import CREATE_MS, ask_controller, ask_for_topics
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
@@ -163,26 +164,8 @@ class ClusterAdmin:
     ) -> tuple[dict[TopicName, Refusal], dict[TopicName, list[ConfigEntry]]]:
         refused: dict[TopicName, Refusal] = {}
         configs: dict[TopicName, list[ConfigEntry]] = {}
-        kind = CreateTopicsRequest.CreatableTopic
         for start in range(0, len(topics), CHUNK):
-            chunk = topics[start : start + CHUNK]
-            request = CreateTopicsRequest(
-                topics=[
-                    kind(
-                        name=topic.name,
-                        num_partitions=topic.partitions,
-                        replication_factor=topic.replication_factor,
-                        assignments=[],
-                        configs=[
-                            kind.CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()
-                        ],
-                    )
-                    for topic in chunk
-                ],
-                timeout_ms=30_000,
-                validate_only=validate_only,
-            )
-            response = await self.client.ask(request, await self._controller(), 40.0)
+            response = await ask_for_topics(self.client, topics[start : start + CHUNK], validate_only=validate_only)
             for topic in response.topics:
                 if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
@@ -227,9 +210,9 @@ class ClusterAdmin:
         refused = {}
         for start in range(0, len(topics), CHUNK):
             request = CreatePartitionsRequest(
-                topics=topics[start : start + CHUNK], timeout_ms=30_000, validate_only=validate_only
+                topics=topics[start : start + CHUNK], timeout_ms=CREATE_MS, validate_only=validate_only
             )
-            response = await self.client.ask(request, await self._controller(), 40.0)
+            response = await ask_controller(self.client, request)
             for result in response.results:
                 if result.error_code != Code.NONE:
                     refused[TopicName(result.name)] = self._reason(result, "ALTER", "adding partitions")
@@ -240,10 +223,6 @@ class ClusterAdmin:
         if error_codes.refused(code):
             return Refusal(code, str(self.client.lacks(operation, f"topic {result.name}", purpose)))
         return Refusal(code, str(result.error_message or error_codes.explain(code)))
-
-    async def _controller(self) -> int | None:
-        response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-        return response.controller_id if response.controller_id >= 0 else None
 
     def offsets(
         self, partitions: Iterable[TopicPartition], *, latest: bool, read_committed: bool = False, log_end: bool = False

@@ -1,6 +1,9 @@
-"""Creates one topic, over the connections that a client has already."""
+"""Asks the controller of a cluster for new topics, over the connections that a client has already."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest
 from kafka.protocol.metadata import MetadataRequest
@@ -11,7 +14,36 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic, Refusal
 
+CREATE_MS = 30_000
+"""How long the controller may take for a change of topics."""
+
 TIMEOUT_S = 40.0
+
+
+async def ask_for_topics(client: ClusterClient, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Any:
+    """The answer to one request for all of these topics. Raises ClusterError when the cluster does not answer."""
+    kind = CreateTopicsRequest.CreatableTopic
+    request = CreateTopicsRequest(
+        topics=[
+            kind(
+                name=topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                assignments=[],
+                configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
+            )
+            for topic in topics
+        ],
+        timeout_ms=CREATE_MS,
+        validate_only=validate_only,
+    )
+    return await ask_controller(client, request)
+
+
+async def ask_controller(client: ClusterClient, request: Any) -> Any:
+    """The answer of the broker that is the controller now; of any, where none is named."""
+    found = await client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+    return await client.ask(request, found.controller_id if found.controller_id >= 0 else None, TIMEOUT_S)
 
 
 async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> Refusal | None:
@@ -19,18 +51,7 @@ async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> 
 
     Raises RefusedError without the right to, ClusterError when the cluster does not answer.
     """
-    found = await client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-    kind = CreateTopicsRequest.CreatableTopic
-    wanted = kind(
-        name=topic.name,
-        num_partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        assignments=[],
-        configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
-    )
-    request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000, validate_only=False)
-    controller = found.controller_id if found.controller_id >= 0 else None
-    (answer,) = (await client.ask(request, controller, TIMEOUT_S)).topics
+    (answer,) = (await ask_for_topics(client, [topic])).topics
     if answer.error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
         return None
     if error_codes.refused(answer.error_code):
