@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Set
 
@@ -127,8 +126,8 @@ class Tasks:
             if now >= self._drain_by or self._leases.drained(self._closed):
                 self._end_drained()
             return
-        leaving = self._leases.closed(self._leaving, math.inf) if self._leaving else frozenset[int]()
-        closed = leaving | self._leases.closed(frozenset(), VACANT_S)
+        leaving = self._leases.shares_of(self._leaving)
+        closed = leaving | self._leases.vacant(VACANT_S)
         if closed == self._closed:
             return
         opened, lost, self._closed = self._closed - closed, closed - self._closed, closed
@@ -151,7 +150,7 @@ class Tasks:
 
         Else that would wait for Spark, which ends and begins them all.
         """
-        if self._leases.closed(frozenset(), 0.0) - self._closed:
+        if self._leases.vacant(0.0) - self._closed:
             return False
         if now < self._settle_by and not self._leases.settled:
             return False

@@ -137,12 +137,15 @@ class Leases:
         with self._ledger.changed:
             return self._ledger.lease, 0 if self._ledger.stopping else len(self._ledger.shares.assignment)
 
-    def closed(self, tasks: Set[int], vacant_s: float) -> frozenset[int]:
-        """The shares of the current lease that should have no partition: those that copiers in these tasks of Spark's
-        work on, and those whose copier was lost so long ago without another that claimed it."""
+    def shares_of(self, tasks: Set[int]) -> frozenset[int]:
+        """The shares of the current lease that copiers in these tasks of Spark's work on."""
         with self._ledger.changed:
-            shares = self._ledger.shares
-            return shares.of_tasks(tasks) | shares.vacant(self._clock.monotonic() - vacant_s)
+            return self._ledger.shares.of_tasks(tasks)
+
+    def vacant(self, for_s: float) -> frozenset[int]:
+        """The shares whose copier was lost so long ago, and that no other has claimed since."""
+        with self._ledger.changed:
+            return self._ledger.shares.vacant(self._clock.monotonic() - for_s)
 
     def drained(self, shares: Set[int]) -> bool:
         """Whether no copier holds a partition that works on one of these shares."""
