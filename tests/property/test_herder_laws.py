@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from harness.virtual.workers import VirtualWorker, World, virtual_workers
+from tests.unit.config import worker_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import zombies
@@ -20,11 +21,7 @@ from twinlog.connect.storage.config_records import Unreadable
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.errors import ClusterError, RequestError
 
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-WORKER_TEXT = (
-    f"bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = {BYTES}\nvalue.converter = {BYTES}\n"
-    "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n"
-)
+WORKER_TEXT = worker_files.distributed()
 WORKER = worker_of(parse_properties(WORKER_TEXT, "w"), "w")
 NAMES = tuple(ConnectorName(f"c{number}") for number in range(5))
 MOST_WORKERS = 4

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.config import worker_files
 from twinlog.config import load
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector, connector_kind
 from twinlog.config.keys import CONNECTOR_KEYS
@@ -27,15 +28,7 @@ from twinlog.settings.flow import ConnectorKind
 
 FOLDER = Path(__file__).parent / "connectors"
 KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
-WORKER = """\
-bootstrap.servers = own:9092
-group.id = workers
-key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-offset.storage.topic = positions
-config.storage.topic = configs
-status.storage.topic = states
-"""
+WORKER = worker_files.distributed()
 ENDS = {
     "source.cluster.alias": "a",
     "source.cluster.bootstrap.servers": "a:1",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.config import worker_files
 from twinlog.config import load
 from twinlog.config.properties import parse_properties
 from twinlog.config.strimzi.load import load_resource
@@ -14,15 +15,7 @@ from twinlog.errors import ConfigError
 from twinlog.settings.driver import DriverListener
 
 FLOW = "clusters = a, b\na.bootstrap.servers = h:1\nb.bootstrap.servers = h:2\na->b.enabled = true\n"
-WORKER = """\
-bootstrap.servers = broker:9092
-group.id = workers
-key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-offset.storage.topic = positions
-config.storage.topic = configs
-status.storage.topic = states
-"""
+WORKER = worker_files.distributed()
 KEYS = "twinlog.driver.host = gate.example\ntwinlog.driver.bind.address = 0.0.0.0\ntwinlog.driver.port = 7079\n"
 RESOURCE = """\
 apiVersion: kafka.strimzi.io/v1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.config import kafkas_files
+from tests.unit.config import kafkas_files, worker_files
 from twinlog.config.keys import WORKER_FILE
 from twinlog.config.properties import Entry, parse_properties
 from twinlog.config.refused import ValueRefusedError
@@ -20,15 +20,7 @@ from twinlog.errors import ConfigError
 from twinlog.settings.listener import Listener
 from twinlog.settings.worker import HeaderRule
 
-BASE = """\
-bootstrap.servers = broker:9092
-group.id = workers
-key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-offset.storage.topic = positions
-config.storage.topic = configs
-status.storage.topic = states
-"""
+BASE = worker_files.distributed("broker:9092")
 POLICIES = "org.apache.kafka.connect.connector.policy."
 ALONE = "offset.storage.file.filename = /var/positions\n"
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.config import worker_files
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import load_worker, worker_of
@@ -19,15 +20,7 @@ from twinlog.settings.flow import ConnectorKind
 
 MANUALS = Path(__file__).parents[1] / "config" / "connectors"
 KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
-WORKER = worker_of(
-    parse_properties(
-        f"bootstrap.servers = own:9092\ngroup.id = workers\nkey.converter = {BYTES}\nvalue.converter = {BYTES}\n"
-        "offset.storage.topic = positions\nconfig.storage.topic = configs\nstatus.storage.topic = states\n",
-        "w",
-    ),
-    "w",
-)
+WORKER = worker_of(parse_properties(worker_files.distributed(), "w"), "w")
 ENDS = {
     "source.cluster.alias": "a",
     "source.cluster.bootstrap.servers": "a:1,a:2",

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.config import worker_files
 from twinlog.config.connector import CONNECTOR_CLASSES, build_connector
 from twinlog.config.keys import CONNECTOR_KEYS, SECURITY
 from twinlog.config.properties import parse_properties
@@ -26,15 +27,7 @@ VALIDATED = [row for row in ROWS if "case" in row]
 MANUALS = Path(__file__).parents[1] / "config" / "connectors"
 VERSION = "4.3.0"
 
-WORKER = """\
-bootstrap.servers = own:9092
-group.id = workers
-key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-value.converter = org.apache.kafka.connect.converters.ByteArrayConverter
-offset.storage.topic = positions
-config.storage.topic = configs
-status.storage.topic = states
-"""
+WORKER = worker_files.distributed()
 GOOD: dict[str, str | None] = {
     "name": "mine",
     "connector.class": CONNECTOR_CLASSES["source"],
