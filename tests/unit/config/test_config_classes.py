@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
-import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from twinlog.config import MirrorConfig, load
+from tests.unit.config.own_code import Writer, modules, read
 from twinlog.config.explain import explain
 from twinlog.errors import ConfigError
 from twinlog.flows.plugins import config_filter_of, group_filter_of, policy_of
 from twinlog.flows.topology import topology_of
 from twinlog.model.types import Alias, TopicName
 
-BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 POLICY = """
@@ -38,27 +34,7 @@ class Suffix:
         return topic.rpartition(self.mark)[0] if self.mark in topic else None
 """
 
-Writer = Callable[[str], str]
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Writer:
-    """Writes a module that can be imported, and returns its name."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(code: str) -> str:
-        name = f"own_classes_{next(_numbers)}"
-        (tmp_path / f"{name}.py").write_text(textwrap.dedent(code), "utf-8")
-        return name
-
-    return write
-
-
-def read(folder: Path, text: str) -> MirrorConfig:
-    file = folder / "mm2.properties"
-    file.write_text(BASE + text, "utf-8")
-    return load(file)
+module = modules("own_classes")
 
 
 def test_a_policy_of_ones_own_names_topics(tmp_path: Path, module: Writer) -> None:

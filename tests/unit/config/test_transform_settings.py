@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from twinlog.config import MirrorConfig, load
+from tests.unit.config.own_code import BASE, Writer, modules, read
 from twinlog.config.explain import explain
 from twinlog.errors import ConfigError
 from twinlog.settings.transform import TransformSettings
 
-BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
-
-Writer = Callable[[str], str]
-_numbers = itertools.count()
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Writer:
-    """Writes a module that can be imported, and returns its name."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(code: str) -> str:
-        name = f"own_transforms_{next(_numbers)}"
-        (tmp_path / f"{name}.py").write_text(textwrap.dedent(code), "utf-8")
-        return name
-
-    return write
-
-
-def read(folder: Path, text: str) -> MirrorConfig:
-    file = folder / "mm2.properties"
-    file.write_text(BASE + text, "utf-8")
-    return load(file)
+module = modules("own_transforms")
 
 
 def test_a_flow_has_a_transform_by_name_and_rules_for_what_it_fails_on(tmp_path: Path, module: Writer) -> None:
