@@ -215,9 +215,7 @@ class Reporter:
             counts = part.take_counts()
             progress = _progress(part, shown, counts)
             self.ranges.add(*(part.source, part.copied.begin, part.durable, counts.records, counts.bytes, progress.lag))
-            for waiting in (self._line, self._rest):
-                before = waiting.get(part.source)
-                waiting[part.source] = progress if before is None else before.followed_by(progress)
+            self._note(part.source, progress)
         for part in left:
             if part.source not in copied:
                 self._last_shown.pop(part.source, None)
@@ -231,10 +229,12 @@ class Reporter:
         for source, (grant, trouble) in held.items():
             if self._held.get(source) != trouble or now >= self._full_at:
                 self._held[source] = trouble
-                progress = _not_begun(grant, trouble)
-                for waiting in (self._line, self._rest):
-                    before = waiting.get(source)
-                    waiting[source] = progress if before is None else before.followed_by(progress)
+                self._note(source, _not_begun(grant, trouble))
+
+    def _note(self, source: TopicPartition, progress: PartitionProgress) -> None:
+        for waiting in (self._line, self._rest):
+            before = waiting.get(source)
+            waiting[source] = progress if before is None else before.followed_by(progress)
 
     def _shown(self, part: PartitionCopy, now: float) -> Shown:
         """A partition's position, its source's end if known, and its trouble."""
