@@ -10,14 +10,11 @@ from twinlog.errors import TransformError
 from twinlog.transform.smt.converters import Data, Facts
 from twinlog.transform.smt.fields import FieldTransform, Settings, as_object, defaults, names
 from twinlog.transform.smt.header_text import in_its_type, moment_text
-from twinlog.transform.smt.java_numbers import narrowed, number_text, widened
-from twinlog.transform.smt.mask_field import wrapped
-from twinlog.transform.smt.schemas import Schema, basics, fields_of, struct_of, with_default
+from twinlog.transform.smt.java_numbers import BITS, BLANK, narrowed, number_text, widened, wrapped
+from twinlog.transform.smt.schemas import DECIMAL, Schema, basics, fields_of, struct_of, with_default
 
-BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 CAST_TO = (*BITS, "float32", "float64", "boolean", "string")
 _IN_JSON = {"float32": "float", "float64": "double"}
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def parsed_spec(entries: tuple[str, ...]) -> dict[str, str]:
@@ -77,7 +74,7 @@ def _cast(value: Any, schema: Schema | None, kind: str, name: str) -> Any:
     if isinstance(value, (list, dict)):
         raise TransformError(f"{name} is no number, boolean or text, and has no form as {kind}")
     if schema is not None:
-        if schema.get("name") == _DECIMAL:
+        if schema.get("name") == DECIMAL:
             raise TransformError(f"{name} is a decimal, which is not cast here")
         if schema.get("type") == "bytes" and kind != "string":
             raise TransformError(f"{name} is bytes, which are cast to text only")
@@ -115,7 +112,7 @@ def _of_text(value: str, kind: str, name: str) -> Any:
         if number is None or not -(2 ** (BITS[kind] - 1)) <= number < 2 ** (BITS[kind] - 1):
             raise TransformError(f"{name} is {value!r}, which is no {kind}")
         return number
-    trimmed = value.strip("".join(map(chr, range(0x21))))
+    trimmed = value.strip(BLANK)
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?", trimmed):
         raise TransformError(f"{name} is {value!r}, which is no {kind}")
     number_ = float(trimmed.rstrip("fFdD"))

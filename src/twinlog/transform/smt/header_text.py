@@ -8,14 +8,11 @@ from typing import Any
 from twinlog.errors import TransformError
 from twinlog.transform.smt.java_dates import DateFormat, DateFormatError
 from twinlog.transform.smt.java_numbers import narrowed, number_text
-from twinlog.transform.smt.schemas import Schema, fields_of
+from twinlog.transform.smt.schemas import DAY_MS, DECIMAL, TYPES, Schema, fields_of
 
 DATE, TIME = DateFormat("yyyy-MM-dd"), DateFormat("HH:mm:ss.SSS'Z'")
 TIMESTAMP = DateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
-_PACKAGE = "org.apache.kafka.connect.data."
-_DAY_MS = 86_400_000
-_UNIT_MS = {f"{_PACKAGE}Date": _DAY_MS, f"{_PACKAGE}Time": 1, f"{_PACKAGE}Timestamp": 1}
-_DECIMAL = f"{_PACKAGE}Decimal"
+_UNIT_MS = {f"{TYPES}Date": DAY_MS, f"{TYPES}Time": 1, f"{TYPES}Timestamp": 1}
 
 
 def header_bytes(value: Any, schema: Schema | None = None) -> bytes | None:
@@ -29,9 +26,9 @@ def header_bytes(value: Any, schema: Schema | None = None) -> bytes | None:
 
 def time_text(ms: int) -> str:
     """A time as Connect writes it: of the first day without its date, of midnight without its time."""
-    if ms < _DAY_MS:
+    if ms < DAY_MS:
         return TIME.format(ms)
-    return (DATE if ms % _DAY_MS == 0 else TIMESTAMP).format(ms)
+    return (DATE if ms % DAY_MS == 0 else TIMESTAMP).format(ms)
 
 
 def moment_text(value: int, schema: Schema) -> str | None:
@@ -44,7 +41,7 @@ def moment_text(value: int, schema: Schema) -> str | None:
 
 
 def _is_decimal(schema: Schema | None) -> bool:
-    return schema is not None and schema.get("name") == _DECIMAL
+    return schema is not None and schema.get("name") == DECIMAL
 
 
 def _embedded(value: Any, schema: Schema | None) -> str:

@@ -6,6 +6,10 @@ import math
 import struct
 from decimal import Decimal
 
+BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+BLANK = "".join(map(chr, range(0x21)))
+"""What `String.trim` takes away."""
+
 
 class Float32(float):
     """A number that Java holds in 32 bits: the one with as few digits as tell it from its neighbours there."""
@@ -27,6 +31,12 @@ def widened(number: float) -> float:
     if isinstance(number, Float32) and math.isfinite(number):
         return float(struct.unpack("<f", struct.pack("<f", number))[0])
     return float(number)
+
+
+def wrapped(number: int, bits: int) -> int:
+    """A whole number in as many bits; higher ones are lost."""
+    half = 1 << (bits - 1)
+    return (number + half) % (2 * half) - half
 
 
 def number_text(number: float) -> str:

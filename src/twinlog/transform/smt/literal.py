@@ -11,11 +11,10 @@ from decimal import Decimal, InvalidOperation
 from twinlog.errors import TransformError
 from twinlog.transform.smt.header_text import DATE, TIME, TIMESTAMP, time_text
 from twinlog.transform.smt.java_dates import DateFormatError
-from twinlog.transform.smt.java_numbers import narrowed, number_text
+from twinlog.transform.smt.java_numbers import BLANK, narrowed, number_text
 
 _DELIMITERS = frozenset(':,{}[]"')
 _BY_LENGTH = {10: DATE, 13: TIME, 24: TIMESTAMP}
-_BLANK = "".join(map(chr, range(0x21)))
 
 
 def literal_bytes(literal: str) -> bytes | None:
@@ -25,10 +24,10 @@ def literal_bytes(literal: str) -> bytes | None:
 
 
 def _written(literal: str) -> str | None:
-    if not literal.strip(_BLANK):
+    if not literal.strip(BLANK):
         return literal
     tokens = _tokens(literal)
-    first = tokens[0].strip(_BLANK)
+    first = tokens[0].strip(BLANK)
     if not first or first in {"[", "{"}:
         raise TransformError("Connect reads a list or a map here; text that begins otherwise is written as it is")
     if first in {"null", "true", "false"} and len(tokens) == 1:

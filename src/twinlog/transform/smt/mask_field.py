@@ -9,12 +9,10 @@ from typing import Any
 from twinlog.errors import TransformError
 from twinlog.transform.smt.converters import Data, Facts
 from twinlog.transform.smt.fields import FieldTransform, Settings, as_object, defaults, names, text
-from twinlog.transform.smt.java_numbers import narrowed
-from twinlog.transform.smt.schemas import Schema, fields_of, with_default
+from twinlog.transform.smt.java_numbers import BITS, narrowed, wrapped
+from twinlog.transform.smt.schemas import DECIMAL, TYPES, Schema, fields_of, with_default
 
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-_DATES = frozenset(f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp"))
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_DATES = frozenset(f"{TYPES}{name}" for name in ("Date", "Time", "Timestamp"))
 
 
 def mask_field(settings: Settings) -> FieldTransform:
@@ -42,7 +40,7 @@ def _masked(field: Schema | None, value: Any, replacement: str | None, name: str
         return None
     kind = _kind(value) if field is None else str(field["type"])
     logical = None if field is None else field.get("name")
-    if logical == _DECIMAL:
+    if logical == DECIMAL:
         raise TransformError(f"the field {name} is a decimal, which is not masked here")
     if replacement is None:
         return _nothing(kind, name)
@@ -74,10 +72,4 @@ def _as_number(kind: str, text: str) -> int | float:
         raise TransformError(f"the replacement {text!r} is no number")
     if kind in {"float", "double"}:
         return narrowed(float(number)) if kind == "float" else float(number)
-    return wrapped(int(number), _BITS[kind])
-
-
-def wrapped(number: int, bits: int) -> int:
-    """A whole number in as many bits; higher ones are lost, as in Java."""
-    half = 1 << (bits - 1)
-    return (number + half) % (2 * half) - half
+    return wrapped(int(number), BITS[kind])

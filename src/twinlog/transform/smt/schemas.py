@@ -19,7 +19,11 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "bytes": (str,),
 }
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+TYPES = "org.apache.kafka.connect.data."
+"""In front of the names of decimals and times."""
+
+DECIMAL = f"{TYPES}Decimal"
+DAY_MS = 86_400_000
 
 
 def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
@@ -53,7 +57,7 @@ def complete(schema: Any, value: Any, defaults: bool, where: str = "") -> Any:
     kinds = _PLAIN.get(kind)
     if kinds is None:
         raise TransformError(f"{place} has a schema of the unknown type {kind!r}")
-    if schema.get("name") == _DECIMAL and isinstance(value, (int, float, str)):
+    if schema.get("name") == DECIMAL and isinstance(value, (int, float, str)):
         return value
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind != "boolean"):
         raise TransformError(f"{place} is {value!r}, which is no {kind}")

@@ -8,19 +8,17 @@ from twinlog.errors import TransformError
 from twinlog.transform.smt.converters import Data, Facts
 from twinlog.transform.smt.fields import FieldTransform, Settings, as_object, defaults, text
 from twinlog.transform.smt.java_dates import DateFormat, DateFormatError
-from twinlog.transform.smt.schemas import Schema, basics, fields_of, struct_of, with_default
+from twinlog.transform.smt.schemas import DAY_MS, TYPES, Schema, basics, fields_of, struct_of, with_default
 
-_PACKAGE = "org.apache.kafka.connect.data."
-_DAY_MS = 86_400_000
 _PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 _SCHEMAS: dict[str, Schema] = {
     "string": {"type": "string"},
     "unix": {"type": "int64"},
-    "Date": {"type": "int32", "name": _PACKAGE + "Date", "version": 1},
-    "Time": {"type": "int32", "name": _PACKAGE + "Time", "version": 1},
-    "Timestamp": {"type": "int64", "name": _PACKAGE + "Timestamp", "version": 1},
+    "Date": {"type": "int32", "name": TYPES + "Date", "version": 1},
+    "Time": {"type": "int32", "name": TYPES + "Time", "version": 1},
+    "Timestamp": {"type": "int64", "name": TYPES + "Timestamp", "version": 1},
 }
-_TYPE_OF = {_PACKAGE + name: name for name in ("Date", "Time", "Timestamp")}
+_TYPE_OF = {TYPES + name: name for name in ("Date", "Time", "Timestamp")}
 
 
 def timestamp_converter(settings: Settings) -> FieldTransform:
@@ -85,7 +83,7 @@ def _ms(value: Any, given: str | None, how: DateFormat | None, per_second: int) 
     if not isinstance(value, int) or isinstance(value, bool) or given == "string":
         raise TransformError(f"{value!r} is no time")
     if given == "Date":
-        return value * _DAY_MS
+        return value * DAY_MS
     if given in {"Time", "Timestamp"}:
         return value
     if per_second <= 1000:
@@ -103,7 +101,7 @@ def _written(ms: int, target: str, how: DateFormat | None, per_second: int) -> A
         if per_second >= 1000:
             return ms * (per_second // 1000)
         return ms // 1000 if ms >= 0 else -(-ms // 1000)
-    days = ms // _DAY_MS
+    days = ms // DAY_MS
     if target == "Date" and not -(2**31) <= days < 2**31:
         raise DateFormatError(f"the time {ms} ms is on no day that Connect can count to")
-    return {"Date": days, "Time": ms % _DAY_MS}.get(target, ms)
+    return {"Date": days, "Time": ms % DAY_MS}.get(target, ms)
