@@ -20,12 +20,7 @@ def extract_field(settings: Settings) -> FieldTransform:
             return Data(None, None if data.value is None else _found(data, path))
         schema = data.schema
         for step in path:
-            if schema.get("type") != "struct":
-                raise TransformError(f"its schema has no field {name!r}")
-            field = field_of(schema, step)
-            if field is None:
-                raise TransformError(f"its schema has no field {name!r}")
-            schema = field
+            schema = field_of(schema, step, shown=name)
         found = None if data.value is None else _found(data, path)
         return Data(without_name(schema), with_default(schema, found, with_defaults))
 

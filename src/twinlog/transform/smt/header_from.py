@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.errors import TransformError
 from twinlog.transform.smt.converters import Data
 from twinlog.transform.smt.fields import Settings, as_object, defaults, names
 from twinlog.transform.smt.header_text import header_bytes
-from twinlog.transform.smt.schemas import basics, field_of, fields_of, struct_of, with_default
+from twinlog.transform.smt.schemas import basics, cells_of, field_of, fields_of, struct_of, with_default
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -29,13 +28,10 @@ def header_from(settings: Settings) -> Callable[[Data], tuple[Data, Headers]]:
         headers = []
         for name, header in pairs:
             field = field_of(data.schema, name)
-            if field is None:
-                raise TransformError(f"its schema has no field {name!r}")
             headers.append((header, header_bytes(with_default(field, value[name], with_defaults), field)))
         if not moved:
             return data, headers
         left = [field for field in fields_of(data.schema) if field["field"] not in moved]
-        cells = {field["field"]: with_default(field, value[field["field"]], with_defaults) for field in left}
-        return Data(struct_of(left, basics(data.schema)), cells), headers
+        return Data(struct_of(left, basics(data.schema)), cells_of(left, value, with_defaults)), headers
 
     return apply

@@ -6,9 +6,9 @@ from typing import Any
 
 from twinlog.transform.smt.converters import Data, Facts
 from twinlog.transform.smt.fields import FieldTransform, Settings, as_object, defaults, text
-from twinlog.transform.smt.schemas import Schema, basics, fields_of, struct_of, with_default
+from twinlog.transform.smt.schemas import TYPES, Schema, basics, cells_of, fields_of, struct_of
 
-_TIMESTAMP: Schema = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1}
+_TIMESTAMP: Schema = {"type": "int64", "name": f"{TYPES}Timestamp", "version": 1}
 _TYPES: dict[str, Schema] = {
     "topic.field": {"type": "string"},
     "partition.field": {"type": "int32"},
@@ -37,7 +37,7 @@ def insert_field(settings: Settings) -> FieldTransform:
             return Data(None, value | added)
         new = [_TYPES[key] | {"optional": optional, "field": name} for key, name, optional in wanted]
         fields = fields_of(data.schema)
-        kept = {field["field"]: with_default(field, value[field["field"]], with_defaults) for field in fields}
+        kept = cells_of(fields, value, with_defaults)
         schema = struct_of([*fields, *new], basics(data.schema))
         return Data(schema, dict.fromkeys((field["field"] for field in new), None) | kept | added)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlog.transform.smt.converters import Data, Facts
 from twinlog.transform.smt.fields import FieldTransform, Settings, as_object, defaults, names
-from twinlog.transform.smt.schemas import basics, fields_of, struct_of, with_default
+from twinlog.transform.smt.schemas import basics, cells_of, fields_of, struct_of
 
 
 def replace_field(settings: Settings) -> FieldTransform:
@@ -25,10 +25,7 @@ def replace_field(settings: Settings) -> FieldTransform:
             return Data(None, {renames.get(name, name): cell for name, cell in value.items() if kept(name)})
         fields = [field for field in fields_of(data.schema) if kept(field["field"])]
         new = [field | {"field": renames.get(field["field"], field["field"])} for field in fields]
-        cells = {
-            after["field"]: with_default(before, value[before["field"]], with_defaults)
-            for before, after in zip(fields, new, strict=True)
-        }
+        cells = {renames.get(name, name): cell for name, cell in cells_of(fields, value, with_defaults).items()}
         return Data(struct_of(new, basics(data.schema)), cells)
 
     return apply

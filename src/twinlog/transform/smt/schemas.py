@@ -89,9 +89,13 @@ def fields_of(schema: Schema) -> list[Schema]:
     return fields
 
 
-def field_of(schema: Schema, name: str) -> Schema | None:
-    """The field of that name, if the struct has it."""
-    return next((field for field in fields_of(schema) if field["field"] == name), None)
+def field_of(schema: Schema, name: str, shown: str | None = None) -> Schema:
+    """The field of that name. Raises TransformError, with what is `shown` for it, where the schema has none."""
+    fields = fields_of(schema) if schema.get("type") == "struct" else []
+    for field in fields:
+        if field["field"] == name:
+            return field
+    raise TransformError(f"its schema has no field {name if shown is None else shown!r}")
 
 
 def without_name(field: Schema) -> Schema:
@@ -116,3 +120,8 @@ def struct_of(fields: list[Schema], kept: Schema) -> Schema:
 def with_default(field: Schema, value: Any, defaults: bool) -> Any:
     """A field's value, its default in the place of null where asked for (`replace.null.with.default`)."""
     return field.get("default") if value is None and defaults else value
+
+
+def cells_of(fields: list[Schema], value: dict[str, Any], defaults: bool) -> dict[str, Any]:
+    """What a struct has in these fields, defaults in the place of nulls where asked for."""
+    return {field["field"]: with_default(field, value[field["field"]], defaults) for field in fields}

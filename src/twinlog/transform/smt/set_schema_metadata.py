@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlog.errors import TransformError
 from twinlog.transform.smt.converters import Data, Facts
 from twinlog.transform.smt.fields import FieldTransform, Settings, defaults
-from twinlog.transform.smt.schemas import fields_of, with_default
+from twinlog.transform.smt.schemas import cells_of, fields_of
 
 
 def set_schema_metadata(settings: Settings) -> FieldTransform:
@@ -21,8 +21,7 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
             raise TransformError("it has no schema to be named")
         value = data.value
         if data.schema.get("type") == "struct" and isinstance(value, dict):
-            fields = fields_of(data.schema)
-            value = {field["field"]: with_default(field, value[field["field"]], with_defaults) for field in fields}
+            value = cells_of(fields_of(data.schema), value, with_defaults)
         return Data(data.schema | new, value)
 
     return apply

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.errors import TransformError
 from twinlog.transform.smt.converters import Data
 from twinlog.transform.smt.fields import Settings, as_object, defaults, names
-from twinlog.transform.smt.schemas import field_of, struct_of, with_default
+from twinlog.transform.smt.schemas import cells_of, field_of, struct_of
 
 
 def value_to_key(settings: Settings) -> Callable[[Data], Data]:
@@ -18,13 +17,7 @@ def value_to_key(settings: Settings) -> Callable[[Data], Data]:
         value = as_object(data)
         if data.schema is None:
             return Data(None, {name: value.get(name) for name in wanted})
-        fields = []
-        for name in wanted:
-            field = field_of(data.schema, name)
-            if field is None:
-                raise TransformError(f"its schema has no field {name!r}")
-            fields.append(field)
-        cells = {field["field"]: with_default(field, value[field["field"]], with_defaults) for field in fields}
-        return Data(struct_of(fields, {}), cells)
+        fields = [field_of(data.schema, name) for name in wanted]
+        return Data(struct_of(fields, {}), cells_of(fields, value, with_defaults))
 
     return apply
