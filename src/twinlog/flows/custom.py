@@ -9,7 +9,8 @@ from typing import Any
 
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.flows.filters import ConfigPropertyFilter, GroupFilter, TopicFilter
-from twinlog.flows.naming import ReplicationPolicy, is_legal_topic, looks_like_heartbeats
+from twinlog.flows.naming import ReplicationPolicy, looks_like_heartbeats
+from twinlog.model.topics import is_legal_topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import CustomClass
 

@@ -5,7 +5,6 @@ Behaviour of Kafka 4.3's classes ReplicationPolicy, DefaultReplicationPolicy and
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from twinlog.model.internal_topics import HEARTBEATS
@@ -13,8 +12,6 @@ from twinlog.model.types import Alias, TopicName
 
 OWN_PREFIX = "mm2-twinlog-"
 """Every topic that twinlog keeps for itself begins so."""
-
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +106,3 @@ class IdentityPolicy(ReplicationPolicy):
 def looks_like_heartbeats(topic: TopicName) -> bool:
     """Whether a policy that keeps or chooses names leaves `topic` to the default policy."""
     return topic.endswith(HEARTBEATS)
-
-
-def is_legal_topic(name: str) -> bool:
-    """Whether a cluster accepts `name` as that of a topic (Kafka class Topic)."""
-    return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}

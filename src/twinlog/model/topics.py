@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from enum import IntEnum
 from twinlog.model.types import TopicName
 
 _NAMED = 5
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,11 @@ class Refusal:
 
     code: int
     text: str
+
+
+def is_legal_topic(name: str) -> bool:
+    """Whether a cluster accepts `name` as that of a topic (Kafka class Topic)."""
+    return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}
 
 
 def listed(names: Iterable[str]) -> str:
