@@ -68,8 +68,8 @@ def _converter(
         return SmtConverter("text")
     return SmtConverter(
         "json",
-        _flag(connector, f"{name}.schemas.enable"),
-        _flag(connector, f"{name}.replace.null.with.default"),
+        flag(connector, f"{name}.schemas.enable", default=True),
+        flag(connector, f"{name}.replace.null.with.default", default=True),
     )
 
 
@@ -82,12 +82,13 @@ def _refuse_strangers(connector: Reading, name: str, known: tuple[str, ...]) -> 
             )
 
 
-def _flag(connector: Reading, name: str) -> bool:
+def flag(connector: Reading, name: str, *, default: bool) -> bool:
+    """A setting that no table of keys has, as its name has an alias in it or goes on behind the name of a class."""
     entry = connector.written(name)
     if entry is None:
-        return True
+        return default
     try:
-        return parse_value(Key(name, KeyType.BOOL, "true", "", Level.FLOW), entry.value) is True
+        return parse_value(Key(name, KeyType.BOOL, None, "", Level.FLOW), entry.value) is True
     except ValueRefusedError as refused:
         connector.problems.add(refused_value(entry, refused))
-        return True
+        return default

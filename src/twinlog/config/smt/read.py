@@ -12,7 +12,7 @@ from twinlog.config.reading import Reading, refused_value
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.checks import checked
-from twinlog.config.smt.converters import read_converters
+from twinlog.config.smt.converters import flag, read_converters
 from twinlog.config.smt.kinds import CONDITIONS, PACKAGE, PREDICATES, REQUIRED, TRANSFORMS, SmtKind, transform_kind
 from twinlog.config.suggest import spelled
 from twinlog.config.values import parse_value
@@ -150,15 +150,10 @@ class _Reader:
     ) -> tuple[SmtPredicate | None, bool]:
         named = self._reading.written(f"{settings.prefix}predicate")
         negated = self._reading.written(f"{settings.prefix}negate")
-        negate = False
-        if negated is not None:
-            try:
-                negate = parse_value(_NEGATE, negated.value) is True
-            except ValueRefusedError as refused:
-                self._reading.problems.add(refused_value(negated, refused))
-            if "predicate" not in settings.entries:
-                key = self._names.connector(f"{settings.prefix}predicate")
-                self._refuse(negated, "there is no predicate to be negated", f"{key} beside it")
+        negate = flag(self._reading, f"{settings.prefix}negate", default=False)
+        if negated is not None and "predicate" not in settings.entries:
+            key = self._names.connector(f"{settings.prefix}predicate")
+            self._refuse(negated, "there is no predicate to be negated", f"{key} beside it")
         if named is None:
             return None, negate
         alias = named.value.strip()
@@ -200,9 +195,6 @@ class _Reader:
 
     def _refuse(self, entry: Entry, found: str, expected: str) -> None:
         self._reading.problems.refuse(entry, found, expected)
-
-
-_NEGATE = next(key for key in TRANSFORMS["MaskField"].keys if key.type is KeyType.BOOL)
 
 
 def _parsed(key: Key, text: str) -> SmtValue:
