@@ -13,7 +13,6 @@ from twinlog.transform.smt.cast import CAST_TO
 
 PACKAGE = "org.apache.kafka.connect.transforms."
 PREDICATES = PACKAGE + "predicates."
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 
