@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from harness.pair import side_by_side
 from harness.requests import LoopWatch
 from tests.integration.copying import CopyFlow
 from tests.integration.running import RunTwinlog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
 # Other passwords than the source's, so that mixed-up credentials are refused.
@@ -123,3 +127,17 @@ def run_twinlog(tmp_path: Path) -> Iterator[RunTwinlog]:
         yield run
     finally:
         run.close()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for all tests of a module. Its Python processes are forked, because Spark gives a new one ten
+    seconds."""
+    from twinlog.spark.session import SparkEngine
+
+    engine = SparkEngine("local[2]", {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"})
+    engine.start()
+    try:
+        yield engine._running
+    finally:
+        engine.stop(60)

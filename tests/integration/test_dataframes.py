@@ -1,12 +1,9 @@
-"""Topics as DataFrames: the examples of Spark's Kafka guide but for the format, record by record beside librdkafka.
-
-One Spark session for all tests. Its Python processes are forked, because Spark gives a new one ten seconds.
-"""
+"""Topics as DataFrames: the examples of Spark's Kafka guide but for the format, record by record beside librdkafka."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +15,10 @@ from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records
-from twinlog.spark.session import SparkEngine
 
 DEADLINE_S = 600
 TYPES = {-1: "none", 0: "create", 1: "append"}
 NOW = 1_700_000_000_000
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    engine = SparkEngine("local[2]", {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"})
-    engine.start()
-    try:
-        yield engine._running
-    finally:
-        engine.stop(60)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,9 @@ from harness.consume import Record, consume
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
 from twinlog.kafka.protocol.partitioner import partition_for
-from twinlog.spark.session import SparkEngine
 
 DEADLINE_S = 600
 NOW = 1_700_000_000_000
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    engine = SparkEngine("local[2]", {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"})
-    engine.start()
-    try:
-        yield engine._running
-    finally:
-        engine.stop(60)
 
 
 @pytest.fixture
