@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from twinlog.config.connection import read_connection
 from twinlog.config.entries import check_value
@@ -12,7 +13,9 @@ from twinlog.config.load import load
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.errors import ConfigError, OptionError
-from twinlog.settings.flow import ClientSettings, ConsumerSettings
+from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
+
+T = TypeVar("T")
 
 PREFIX = "kafka."
 _PLACE = "option"
@@ -66,14 +69,26 @@ def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings
 
     Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
     """
+    return of_cluster(
+        path,
+        alias,
+        lambda flow: flow.consumer if flow.source == alias and flow.enabled else None,
+        lambda flow: ConsumerSettings(flow.target_admin.client) if flow.target == alias else None,
+    )
+
+
+def of_cluster(path: str | Path, alias: str | None, *ways: Callable[[FlowSettings], T | None]) -> T:
+    """What the first of `ways` finds in a flow of the file at `path`, or else the next one, for the cluster `alias`.
+
+    Raises ConfigError where the file is wrong, and OptionError where none finds anything.
+    """
     config = load(path)
     known = ", ".join(config.clusters)
     if alias is None:
         raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': one of {known}")
-    for flow in config.flows:
-        if flow.source == alias and flow.enabled:
-            return flow.consumer
-    for flow in config.flows:
-        if flow.target == alias:
-            return ConsumerSettings(flow.target_admin.client)
+    for way in ways:
+        for flow in config.flows:
+            found = way(flow)
+            if found is not None:
+                return found
     raise OptionError(f"Option 'cluster' is '{alias}', but {path} has flows of these clusters only: {known}")

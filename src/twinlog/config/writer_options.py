@@ -9,10 +9,8 @@ from typing import cast
 
 from twinlog.config.clients import compression_level
 from twinlog.config.keys import PRODUCER
-from twinlog.config.load import load
-from twinlog.config.reader_options import read_client, read_kafka_options, require_right
+from twinlog.config.reader_options import of_cluster, read_client, read_kafka_options, require_right
 from twinlog.config.reading import plain_fields
-from twinlog.errors import OptionError
 from twinlog.settings.flow import Codec, ProducerSettings
 
 DELIVERY_TIMEOUT_MS = 120_000
@@ -52,24 +50,14 @@ def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings
 
     Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
     """
-    config = load(path)
-    known = ", ".join(config.clusters)
-    if alias is None:
-        raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': one of {known}")
-    for flow in config.flows:
-        if flow.target == alias and flow.enabled:
-            return _limited(flow.producer)
-    for flow in config.flows:
-        if flow.target == alias:
-            return _limited(ProducerSettings(flow.target_admin.client))
-    for flow in config.flows:
-        if flow.source == alias:
-            return _limited(ProducerSettings(flow.consumer.client))
-    raise OptionError(f"Option 'cluster' is '{alias}', but {path} has flows of these clusters only: {known}")
-
-
-def _limited(producer: ProducerSettings) -> ProducerSettings:
-    """With the limits of a writer in the place of a flow's own defaults."""
+    producer = of_cluster(
+        path,
+        alias,
+        lambda flow: flow.producer if flow.target == alias and flow.enabled else None,
+        lambda flow: ProducerSettings(flow.target_admin.client) if flow.target == alias else None,
+        lambda flow: ProducerSettings(flow.consumer.client) if flow.source == alias else None,
+    )
+    # The limits of a writer in the place of a flow's own defaults.
     own = ProducerSettings(producer.client)
     if producer.delivery_timeout_ms == own.delivery_timeout_ms:
         producer = replace(producer, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
