@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,6 +92,17 @@ class TopicOptions:
 def read_options(given: Mapping[str, str], use: Use) -> TopicOptions:
     """Read and check all options; names are found in any case. Raises OptionError and ConfigError."""
     return _Options({key.lower(): value for key, value in given.items()}, use).read()
+
+
+def config_file(options: Mapping[str, str], kafka: Collection[str]) -> str | None:
+    """The file of `twinlog.config`, if it is given. Raises OptionError where there are options `kafka.*` beside it."""
+    path = options.get("twinlog.config")
+    if path is not None and kafka:
+        raise OptionError(
+            f"Option '{min(kafka)}' cannot be specified with 'twinlog.config', whose file has all that is needed to "
+            "connect"
+        )
+    return path
 
 
 class _Options:
@@ -208,13 +219,8 @@ class _Options:
         for name, refusal in _REFUSED.items():
             if f"kafka.{name}" in kafka:
                 raise OptionError(refusal)
-        path = self.given.get("twinlog.config")
+        path = config_file(self.given, kafka)
         if path is not None:
-            if kafka:
-                raise OptionError(
-                    f"Option '{min(kafka)}' cannot be specified with 'twinlog.config', whose file has all that is "
-                    "needed to connect"
-                )
             return consumer_of_cluster(path, self.given.get("cluster"))
         if "kafka.bootstrap.servers" not in kafka:
             raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")

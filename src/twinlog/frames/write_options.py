@@ -9,6 +9,7 @@ from typing import Literal
 
 from twinlog.config.writer_options import producer_of_cluster, read_producer
 from twinlog.errors import OptionError
+from twinlog.frames.options import config_file
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ProducerSettings
 
@@ -99,13 +100,8 @@ def _producer(options: Mapping[str, str]) -> ProducerSettings:
             raise OptionError(refusal)
     kafka.pop("kafka.transactional.id", None)
     kafka.pop("kafka.partitioner.ignore.keys", None)
-    path = options.get("twinlog.config")
+    path = config_file(options, kafka)
     if path is not None:
-        if kafka:
-            raise OptionError(
-                f"Option '{min(kafka)}' cannot be specified with 'twinlog.config', whose file has all that is "
-                "needed to connect"
-            )
         return producer_of_cluster(path, options.get("cluster"))
     if "kafka.bootstrap.servers" not in kafka:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
