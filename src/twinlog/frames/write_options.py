@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from twinlog.config.writer_options import producer_of_cluster, read_producer
@@ -12,6 +11,7 @@ from twinlog.errors import OptionError
 from twinlog.frames.options import config_file
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ProducerSettings
+from twinlog.sink.task import WriteTask
 
 log = logging.getLogger(__name__)
 
@@ -37,21 +37,7 @@ _SERIALIZERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """Where to write and how. `topic` None: to those that a column names. `name` is what transactional ids begin with.
-
-    With `exactly_once` each micro-batch is written in transactions.
-    """
-
-    producer: ProducerSettings
-    topic: TopicName | None
-    exactly_once: bool
-    ignore_keys: bool
-    name: str
-
-
-def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteOptions:
+def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteTask:
     """Read and check all options; names are found in any case. Raises OptionError and ConfigError."""
     options = {key.lower(): value for key, value in given.items()}
     exactly_once = _flag(options, "exactlyonce", use == "stream")
@@ -60,7 +46,7 @@ def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteOptions:
             "Option 'exactlyOnce' is for streams, whose micro-batches have a number by which the target knows what it "
             "has; leave it out in a batch query"
         )
-    return WriteOptions(
+    return WriteTask(
         producer=_producer(options),
         topic=TopicName(options["topic"].strip()) if "topic" in options else None,
         exactly_once=exactly_once,

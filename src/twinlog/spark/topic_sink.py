@@ -14,7 +14,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 if TYPE_CHECKING:
-    from twinlog.frames.write_options import WriteOptions
     from twinlog.sink.task import Part, WriteTask
 
 _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -33,8 +32,8 @@ class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
 class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a batch query as idempotent producers; a task that Spark runs again writes its rows again."""
 
-    def __init__(self, options: WriteOptions) -> None:
-        self._task = write_task(options)
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
         # Small DataFrames that are written one after the other are not to be all in the same partitions.
         self._first = random.randrange(_ANYWHERE)
 
@@ -49,8 +48,8 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
 class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes micro-batches, in transactions unless `exactlyOnce` is false."""
 
-    def __init__(self, options: WriteOptions) -> None:
-        self._task = write_task(options)
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from twinlog.sink.task import MicroBatch, first_partition  # noqa: PLC0415
@@ -73,13 +72,6 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         from twinlog.sink.writer import abort_parts  # noqa: PLC0415
 
         abort_parts(self._task, batchId, _parts(messages))
-
-
-def write_task(options: WriteOptions) -> WriteTask:
-    """What tasks need of the options."""
-    from twinlog.sink.task import WriteTask  # noqa: PLC0415
-
-    return WriteTask(options.producer, options.topic, options.exactly_once, options.ignore_keys, options.name)
 
 
 def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:

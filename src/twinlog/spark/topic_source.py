@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from twinlog.frames.limits import JsonOffsets
     from twinlog.frames.options import TopicOptions, Use
     from twinlog.frames.stream import TopicStream
-    from twinlog.frames.write_options import WriteOptions, WriteUse
+    from twinlog.frames.write_options import WriteUse
     from twinlog.rows.offset_range import OffsetRange, RowTask
+    from twinlog.sink.task import WriteTask
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 HEADERS = "headers array<struct<key:string,value:binary>>"
@@ -75,12 +76,12 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
         return TopicStreamWriter(self._write(schema, "stream"))
 
-    def _write(self, schema: Any, use: WriteUse) -> WriteOptions:
+    def _write(self, schema: Any, use: WriteUse) -> WriteTask:
         from twinlog.frames.write_options import check_columns, read_write_options  # noqa: PLC0415
 
-        options = read_write_options(dict(self.options), use)
-        check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields], options.topic)
-        return options
+        task = read_write_options(dict(self.options), use)
+        check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields], task.topic)
+        return task
 
     def _read(self, use: Use) -> TopicOptions:
         from twinlog.frames.options import read_options  # noqa: PLC0415 - only where Spark plans
