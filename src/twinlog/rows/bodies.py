@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.record.batch import HEADER_SIZE, Batch
+from twinlog.record.batch import Batch
 from twinlog.record.compression import NONE
 from twinlog.record.records import record_bodies, records_block
 from twinlog.rows.arrow import gather
 from twinlog.rows.fields import Cells
-from twinlog.rows.starts import find_starts
-from twinlog.rows.vectors import Bytes, Flags, Longs, UnusualError, read_varints
+from twinlog.rows.starts import find_starts, laid_out
+from twinlog.rows.vectors import Bytes, Flags, Longs, UnusualError, per_record, read_varints
 
 NO_TIMESTAMP = -1
 """The timestamp of a record of format 0, and of one whose producer set none."""
@@ -113,14 +113,7 @@ def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | N
     if any(batch.magic != 2 for batch in batches):
         raise UnusualError("an old format")
     counts = [batch.record_count for batch in batches]
-    if blocks is not None:
-        data: Any = b"".join(blocks)
-        ends = np.cumsum([len(block) for block in blocks]).tolist()
-        begins = [0, *ends[:-1]]
-    else:
-        data = records
-        begins = [batch.start + HEADER_SIZE for batch in batches]
-        ends = [batch.end for batch in batches]
+    data, begins, ends = laid_out(records, batches, blocks)
     array: Bytes = np.frombuffer(data, dtype=np.uint8)
     starts = find_starts(data, array, begins, ends, counts)
     size, at = read_varints(array, starts)
@@ -129,18 +122,14 @@ def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | N
     deltas, at = read_varints(array, at)
     if len(size) and (size.min() < 0 or (at > past).any()):
         raise UnusualError("a record is shorter than its fields")
-    offsets = _repeated([batch.base_offset for batch in batches], counts) + deltas
+    offsets = per_record([batch.base_offset for batch in batches], counts) + deltas
     if (np.diff(offsets) <= 0).any():
         raise UnusualError("offsets that do not grow")
-    stamped = _repeated([int(batch.is_log_append_time) for batch in batches], counts) == 1
-    timestamps = _repeated([batch.base_timestamp for batch in batches], counts) + stamps
+    stamped = per_record([int(batch.is_log_append_time) for batch in batches], counts) == 1
+    timestamps = per_record([batch.base_timestamp for batch in batches], counts) + stamps
     if stamped.any():
-        timestamps[stamped] = _repeated([batch.max_timestamp for batch in batches], counts)[stamped]
+        timestamps[stamped] = per_record([batch.max_timestamp for batch in batches], counts)[stamped]
     return Bodies(offsets, timestamps, ~stamped, gather(data, Cells(at, past - at)))
-
-
-def _repeated(values: list[int], counts: list[int]) -> Longs:
-    return np.repeat(np.asarray(values, dtype=np.int64), counts)
 
 
 def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:

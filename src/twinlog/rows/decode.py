@@ -18,8 +18,8 @@ from twinlog.record.records import is_abort_marker, records_block
 from twinlog.rows.arrow import MOST_MILLISECONDS, gather, header_lists, microseconds, numbers, schema
 from twinlog.rows.exact import NO_TIMESTAMP_TYPE, decode_exactly, timestamp_type
 from twinlog.rows.fields import Cells, Fields, read_fields, read_headers
-from twinlog.rows.starts import find_starts
-from twinlog.rows.vectors import Longs, UnusualError
+from twinlog.rows.starts import find_starts, laid_out
+from twinlog.rows.vectors import Longs, UnusualError, per_record
 
 __all__ = ["NO_TIMESTAMP_TYPE", "RowRules", "Rows", "decode"]
 
@@ -163,15 +163,7 @@ class _Decoding:
             return
         self.decoding = True
         counts = [batch.record_count for batch in batches]
-        if compressed:
-            data: bytes | memoryview = b"".join(blocks)
-            ends = np.cumsum([len(block) for block in blocks]).tolist()
-            begins = [0, *ends[:-1]]
-        else:
-            # The blocks stay where they are in the fetch.
-            data = self.records
-            begins = [batch.start + HEADER_SIZE for batch in batches]
-            ends = [batch.end for batch in batches]
+        data, begins, ends = laid_out(self.records, batches, blocks if compressed else None)
         try:
             if len(data) > MOST_TOGETHER:
                 raise UnusualError("more bytes than places")
@@ -184,14 +176,14 @@ class _Decoding:
         self.decoding = False
 
     def _add_fields(self, data: Any, array: Any, fields: Fields, batches: list[Batch], counts: list[int]) -> None:
-        offsets = _per_record([batch.base_offset for batch in batches], counts) + fields.offset_deltas
-        timestamps = _per_record([batch.base_timestamp for batch in batches], counts) + fields.timestamp_deltas
+        offsets = per_record([batch.base_offset for batch in batches], counts) + fields.offset_deltas
+        timestamps = per_record([batch.base_timestamp for batch in batches], counts) + fields.timestamp_deltas
         kinds = [timestamp_type(batch) for batch in batches]
         if any(kinds):
-            stamped = _per_record(kinds, counts) == 1
-            timestamps[stamped] = _per_record([batch.max_timestamp for batch in batches], counts)[stamped]
+            stamped = per_record(kinds, counts) == 1
+            timestamps[stamped] = per_record([batch.max_timestamp for batch in batches], counts)[stamped]
         inside = (offsets >= self.first) & (offsets < self.end)
-        all_kinds = _per_record(kinds, counts).astype(np.int32)
+        all_kinds = per_record(kinds, counts).astype(np.int32)
         if not inside.all():
             chosen = np.flatnonzero(inside)
             offsets, timestamps, all_kinds = offsets[chosen], timestamps[chosen], all_kinds[chosen]
@@ -268,11 +260,6 @@ def _in_portions(
             portion, size = [], 0
     if portion:
         yield portion
-
-
-def _per_record(values: list[int], counts: list[int]) -> Longs:
-    """A value of each batch for each of its records."""
-    return np.repeat(np.asarray(values, dtype=np.int64), counts)
 
 
 def _only(fields: Fields, chosen: Longs) -> Fields:

@@ -6,11 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from twinlog.record.batch import HEADER_SIZE, Batch
 from twinlog.record.varint import read_varint
 from twinlog.rows.vectors import Bytes, Longs, UnusualError, read_varints
 
 LOCK_STEP_FROM = 48
 """From so many batches on that are in step, one step of all takes less time than the same steps one by one."""
+
+
+def laid_out(
+    records: memoryview, batches: Sequence[Batch], blocks: Sequence[bytes | memoryview] | None
+) -> tuple[bytes | memoryview, list[int], list[int]]:
+    """Bytes that have the records of all batches of a fetch, and where in them those of each batch begin and end.
+
+    `blocks` are the batches' records, some of them decompressed; with None they are read where they are in the fetch.
+    """
+    if blocks is None:
+        return records, [batch.start + HEADER_SIZE for batch in batches], [batch.end for batch in batches]
+    ends = np.cumsum([len(block) for block in blocks]).tolist()
+    return b"".join(blocks), [0, *ends[:-1]], ends
 
 
 def find_starts(

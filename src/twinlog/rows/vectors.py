@@ -40,3 +40,8 @@ def read_varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
         raise UnusualError("a number runs past the end") from None
     # The shift of a negative number would fill in ones.
     return (value >> 1 & _POSITIVE) ^ -(value & 1), at
+
+
+def per_record(values: list[int], counts: list[int]) -> Longs:
+    """A value of each batch for each of its records."""
+    return np.repeat(np.asarray(values, dtype=np.int64), counts)
