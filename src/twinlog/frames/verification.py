@@ -169,7 +169,6 @@ class VerifyPlanner:
                     target_id=copy.topic_id,
                     source_compacted=topic.name in compacted,
                     target_compacted=remote in compacted_there,
-                    since_ms=self._options.since_ms,
                 )
 
     def _chosen(self, topics: Mapping[TopicName, Topic]) -> list[Topic]:

@@ -63,7 +63,6 @@ class PartitionToVerify:
     target_id: uuid.UUID | None = None
     source_compacted: bool = False
     target_compacted: bool = False
-    since_ms: int | None = None
     problem: str | None = None
 
     @property
