@@ -70,9 +70,7 @@ def word_of(parts: Sequence[Verdict]) -> str:
     """In a word how a topic is."""
     if any(one.equal is False for one in parts):
         return "different"
-    if any(one.problem for one in parts):
-        return "not compared"
-    if any(one.equal is None for one in parts):
+    if any(one.problem or one.equal is None for one in parts):
         return "not compared"
     return "equal" if not any(one.left for one in parts) else "equal where compared"
 
