@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.patience import patiently
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicPartition
@@ -60,24 +61,10 @@ class PartitionAppender:
         Raises ClusterError when the target takes nothing for `patience_s`, CopyError where it has other records.
         """
         if self._producer is None and appends:
-            self._producer = await self._new_producer()
+            # A cluster that has just started hands none out for a while.
+            self._producer = await patiently(self._client, self._patience_s, self._client.init_producer)
         for start in range(0, len(appends), IN_FLIGHT):
             await self._window([self._next(one) for one in appends[start : start + IN_FLIGHT]])
-
-    async def _new_producer(self) -> tuple[int, int]:
-        """A cluster that has just started hands none out for a while."""
-        settings = self._settings.client
-        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
-        give_up_at = self._loop.clock.monotonic() + self._patience_s
-        while True:
-            try:
-                return await self._client.init_producer()
-            except RefusedError:
-                raise
-            except ClusterError:
-                if self._loop.clock.monotonic() > give_up_at:
-                    raise
-            await self._loop.sleep(backoff.failed())
 
     def _next(self, append: Append) -> _Waiting:
         assert self._producer is not None

@@ -15,8 +15,8 @@ from twinlog.errors import ClusterError, CopyError, FencedError, ForgottenError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import chunked
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.patience import patiently
 from twinlog.sink.decision import Decision, Decisions
-from twinlog.sink.patience import patiently
 from twinlog.sink.task import MicroBatch, Part
 
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.loop_thread import LoopThread
+from twinlog.kafka.patience import patiently
 from twinlog.model.types import TopicPartition
 from twinlog.record.batch import HEADER
 from twinlog.record.compression import CODECS, NONE
@@ -21,7 +22,6 @@ from twinlog.rows.encode import encode
 from twinlog.rows.outgoing import Dealer
 from twinlog.rows.range_reader import ALIAS
 from twinlog.settings.flow import ClientSettings, ProducerSettings
-from twinlog.sink.patience import patiently
 from twinlog.sink.record_appender import RecordAppender
 from twinlog.sink.task import MicroBatch, Part, WriteTask
 from twinlog.sink.transactions import BatchTransactions
