@@ -25,6 +25,7 @@ from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestErr
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
     from twinlog.connect.worker import Worker
+    from twinlog.driver.spark_flows import SparkOptions
     from twinlog.spark.given_session import GivenSession
 
 log = logging.getLogger("twinlog")
@@ -42,15 +43,6 @@ class WorkerExits:
 
     listening: int
     connector: int
-
-
-@dataclass(frozen=True, slots=True)
-class SparkOf:
-    """Spark's master and settings, or the session that is there already."""
-
-    master: str | None
-    conf: Mapping[str, str]
-    given: GivenSession | None
 
 
 class Beside(Protocol):
@@ -156,7 +148,19 @@ def run_worker(
     signals.call(stop)
     try:
         with adopted(master, conf or {}) as given:
-            spark = SparkOf(master, conf or {}, given)
+            from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - --help must not wait for it
+
+            warm_up = config.settings.warm_up
+            spark = SparkOptions(
+                master,
+                conf or {},
+                warm_up,
+                LEAST_SLOTS,
+                ahead=warm_up,
+                any_flow=True,
+                listener=config.settings.driver,
+                given=given,
+            )
             return _run(config, users, exits, connectors, spark, beside, asked)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
@@ -168,26 +172,14 @@ def _run(
     users: Users | None,
     exits: WorkerExits,
     connectors: Sequence[ConnectorFile],
-    spark: SparkOf,
+    spark: SparkOptions,
     beside: Callable[[Worker], Beside] | None,
     asked: threading.Event,
 ) -> int:
     from twinlog.connect.worker import Worker  # noqa: PLC0415
-    from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
     try:
-        warm_up = config.settings.warm_up
-        options = SparkOptions(
-            spark.master,
-            spark.conf,
-            warm_up,
-            LEAST_SLOTS,
-            ahead=warm_up,
-            any_flow=True,
-            listener=config.settings.driver,
-            given=spark.given,
-        )
-        worker = Worker(config, options, users, asked.set)
+        worker = Worker(config, spark, users, asked.set)
         worker.start()
     except ConfigError as error:
         print_warnings(error.warnings)

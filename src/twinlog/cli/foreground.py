@@ -24,7 +24,7 @@ from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:
     from twinlog.driver.runner import Runner
-    from twinlog.spark.given_session import GivenSession
+    from twinlog.driver.spark_flows import SparkOptions
 
 log = logging.getLogger("twinlog")
 
@@ -80,7 +80,10 @@ def run_flows(
         stop = _Stop()
         signals.call(stop)
         with adopted(master, conf or {}) as given:
-            return _run(config, table, codes, stop, (master, conf or {}, given), until_caught_up)
+            from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
+
+            spark = SparkOptions(master, conf or {}, config.warm_up, listener=config.driver, given=given)
+            return _run(config, table, codes, stop, spark, until_caught_up)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
         return codes.broken
@@ -119,16 +122,13 @@ def _run(
     table: bool,
     codes: ExitCodes,
     stop: _Stop,
-    spark: tuple[str | None, Mapping[str, str], GivenSession | None],
+    spark: SparkOptions,
     until_caught_up: bool,
 ) -> int:
     from twinlog.driver.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415
-    from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415
 
-    master, conf, given = spark
-    options = SparkOptions(master, conf, config.warm_up, listener=config.driver, given=given)
-    runner = Runner(config.flows, RunOptions(options, until_caught_up), config.all_enabled)
+    runner = Runner(config.flows, RunOptions(spark, until_caught_up), config.all_enabled)
     stop.begin(runner)
     display = LiveTable(runner) if table else LogLines(runner)
     try:
