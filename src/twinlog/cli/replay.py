@@ -19,6 +19,7 @@ from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.cli.table import table
 from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
+from twinlog.replay.model import INTO
 
 if TYPE_CHECKING:
     from twinlog.frames.replaying import Bound, ReplayOptions, ReplayPlan
@@ -50,7 +51,7 @@ def replay(
             metavar="NAME",
             help="Topics on the target; {topic} stands for the source topic's name, {remote} for that of its copy.",
         ),
-    ] = "{remote}.replay",
+    ] = INTO,
     flow: Annotated[
         str | None, typer.Option(metavar="A->B", help="The flow, if the file has several.", show_default=False)
     ] = None,

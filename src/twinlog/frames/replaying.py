@@ -16,12 +16,10 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.mirror.create import create_topics
 from twinlog.model.topics import ConfigEntry, NewTopic, Topic
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.replay.model import PartitionToReplay, ReplayRules
+from twinlog.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.settings.flow import FlowSettings
 
 CONNECT_S = 15.0
-INTO = "{remote}.replay"
-"""No flow copies to such a topic, unless its source has a topic of that name."""
 
 KEPT = {
     "cleanup.policy": "delete",

@@ -9,6 +9,9 @@ from typing import Any
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
+INTO = "{remote}.replay"
+"""No flow copies to such a topic, unless its source has a topic of that name."""
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionToReplay:
