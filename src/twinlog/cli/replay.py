@@ -83,9 +83,10 @@ def replay(
         raise typer.BadParameter(f"several flows copy, name one: {names}", param_hint="--flow")
 
     from twinlog.frames.replaying import ReplayOptions  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.frames.topics_option import expressions  # noqa: PLC0415
 
     options = ReplayOptions(
-        tuple(part.strip() for part in topics.split(",") if part.strip()),
+        expressions(topics),
         _bound(start, "--from"),
         _bound(end, "--to"),
         frozenset(partitions or ()),

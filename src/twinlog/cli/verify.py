@@ -92,10 +92,10 @@ def verify(
     signals.call(stop)
 
     from twinlog.cli.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.frames.topics_option import expressions  # noqa: PLC0415
     from twinlog.frames.verification import VerifyOptions  # noqa: PLC0415
 
-    named = tuple(part.strip() for part in (topics or "").split(",") if part.strip())
-    options = VerifyOptions(named, since_ms, until_ms, every_record, ignore_foreign)
+    options = VerifyOptions(expressions(topics or ""), since_ms, until_ms, every_record, ignore_foreign)
     try:
         plans, failed = _plans(flows, options)
         found, seconds = _compare(plans, spark_master, settings, stop)

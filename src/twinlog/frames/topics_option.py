@@ -9,6 +9,11 @@ from twinlog.flows.patterns import PatternError, compile_list, spelled_out
 from twinlog.model.types import TopicName
 
 
+def expressions(text: str) -> tuple[str, ...]:
+    """The Java expressions of such an option, which stand between commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def named(wanted: tuple[str, ...], topics: Collection[TopicName]) -> tuple[list[TopicName], str]:
     """The topics that Java expressions match, and what is lacking: names that are spelled out, or all of `wanted`.
 

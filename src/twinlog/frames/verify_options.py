@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlog.config import load
 from twinlog.errors import OptionError
+from twinlog.frames.topics_option import expressions
 from twinlog.frames.verification import VerifyOptions
 from twinlog.settings.flow import FlowSettings
 
@@ -53,7 +54,7 @@ def read_verify_options(given: Mapping[str, str]) -> AskedFor:
     return AskedFor(
         chosen[0],
         VerifyOptions(
-            tuple(part.strip() for part in found.get("topics", "").split(",") if part.strip()),
+            expressions(found.get("topics", "")),
             _number(found, "startingtimestamp"),
             _number(found, "endingtimestamp"),
             _flag(found, "everyrecord"),
