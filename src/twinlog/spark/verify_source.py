@@ -6,6 +6,7 @@ Spark imports this module in tasks, too, where planning is not needed: what plan
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -69,7 +70,6 @@ class VerifyReader(DataSourceReader):  # type: ignore[misc]
 
 def row_of(one: Verdict) -> tuple[Any, ...]:
     """A verdict in the order of the columns."""
-    first = one.first
     return (
         one.flow,
         one.topic,
@@ -86,7 +86,7 @@ def row_of(one: Verdict) -> tuple[Any, ...]:
         one.equal,
         one.differences,
         one.foreign,
-        None if first is None else (first.what, first.source_offset, first.target_offset, first.text),
-        [(left.side, left.start, left.end, left.reason) for left in one.left],
+        None if one.first is None else astuple(one.first),
+        [astuple(left) for left in one.left],
         one.problem,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from twinlog.model.types import TopicPartition
@@ -172,7 +172,6 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """The row as a JSON object; ranges end behind their last offset."""
-        first = self.first
         return {
             "flow": self.flow,
             "topic": self.topic,
@@ -189,17 +188,8 @@ class Verdict:
             "equal": self.equal,
             "differences": self.differences,
             "foreign": self.foreign,
-            "first_difference": None
-            if first is None
-            else {
-                "what": first.what,
-                "source_offset": first.source_offset,
-                "target_offset": first.target_offset,
-                "text": first.text,
-            },
-            "not_compared": [
-                {"side": one.side, "start": one.start, "end": one.end, "reason": one.reason} for one in self.left
-            ],
+            "first_difference": None if self.first is None else asdict(self.first),
+            "not_compared": [asdict(one) for one in self.left],
             "problem": self.problem,
         }
 
