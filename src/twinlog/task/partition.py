@@ -27,14 +27,12 @@ from twinlog.task.oversized import naming, skipped
 from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
 from twinlog.task.read_ahead import ReadAhead
 from twinlog.task.source_position import SourcePosition
-from twinlog.task.unit import Unit
-from twinlog.write.appends import Append, CopyRules, FailedRecord, Prepare
+from twinlog.task.transformed import Transformed
+from twinlog.task.unit import OpenUnit
+from twinlog.write.appends import Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare
 from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity, Sent
 from twinlog.write.split import split_append
-
-NAMED = 3
-"""Records that one event about failures of a transform names."""
 
 
 class PartitionCopy:
@@ -91,10 +89,8 @@ class PartitionCopy:
         self._read_ahead = ReadAhead()
         self._unstored = False
         self._prepare = prepare
-        self._sends_all = False
-        self._told_of_failure = False
-        self._unit: Unit | None = None
-        """What waits for routed records to arrive; nothing is read meanwhile."""
+        self._transformed = Transformed(self.source, hooks.event, hooks.tally)
+        self._open = OpenUnit(self, self.queue, transactional=self.transactional, route=hooks.route, moved=hooks.moved)
 
     # Where it is.
 
@@ -131,7 +127,7 @@ class PartitionCopy:
     @property
     def arrived(self) -> bool:
         """Every append that was sent is acknowledged, at the offset where it belongs."""
-        return self.queue.idle and self.misplaced is None and self._unit is None
+        return self.queue.idle and self.misplaced is None and self._open.unit is None
 
     @property
     def rules(self) -> CopyRules:
@@ -171,11 +167,12 @@ class PartitionCopy:
         """
         self.left = True
         self.paused = True
-        if not self._sends_all:
+        unit = self._open.unit
+        if not self._open.sends_all:
             self.queue.drop_pending()
-        elif self._unit is not None and not self._unit.sent:
-            self.read.back(self._unit.begin)
-            self._unit = None
+        elif unit is not None and not unit.sent:
+            self.read.back(unit.begin)
+            self._open.unit = None
 
     def close(self) -> None:
         """Send nothing more."""
@@ -185,7 +182,7 @@ class PartitionCopy:
         """Stop this partition for good and report why."""
         self.paused = True
         self.failed = True
-        self._unit = None
+        self._open.unit = None
         self.queue.end()
         self.trouble = str(error)
         self._hooks.failed(self.source, error)
@@ -232,12 +229,12 @@ class PartitionCopy:
         self.read.seek(position)
         self._read_ahead.reset()
         self.trouble = None
-        self._unit = None
+        self._open.unit = None
 
     # Read.
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        if self.paused or self._unit is not None:
+        if self.paused or self._open.unit is not None:
             self._read_ahead.release()
             return None
         if self._read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
@@ -247,7 +244,9 @@ class PartitionCopy:
     def deliver(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take one answer of the source."""
         read, rules = self.read, self.limit.rules
-        if self.paused or self._unit is not None or asked.offset != read.offset or asked.topic_id != read.topic_id:
+        if self.paused or self._open.unit is not None:
+            return
+        if asked.offset != read.offset or asked.topic_id != read.topic_id:
             return
         if fetched.error or fetched.diverging_epoch >= 0:
             self._not_fetched(fetched)
@@ -275,78 +274,31 @@ class PartitionCopy:
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
         for record in prepared.oversized:
             self._hooks.event("oversized", skipped(self.source, record.source_offset, record.size))
-        if prepared.failed and (prepared.log_failed or not self._told_of_failure):
-            self._report_failed(prepared.failed, all_of_them=prepared.log_failed)
-        if prepared.dropped or prepared.failed or prepared.routed:
-            routed = sum(routed.rows.num_rows for routed in prepared.routed)
-            self._hooks.tally.transformed(prepared.dropped, len(prepared.failed), routed)
-        self._sends_all = self._sends_all or prepared.spread or bool(prepared.routed)
-        if prepared.routed or (prepared.spread and self.transactional):
-            self._unit = Unit(self, begin, prepared.appends, prepared.routed)
-            self._hooks.route(self._unit)
-        elif prepared.appends:
-            self._put(prepared.appends)
+        self._transformed.take(prepared)
+        if not self._open.begin(begin, prepared):
+            self.append(prepared.appends)
+
+    def append(self, own: list[Append]) -> None:
+        """Append what was read, perhaps nothing."""
+        if own:
+            self._hooks.keep(own)
+            self.queue.put(own)
+            self._hooks.offer(self.queue)
         else:
             self._catch_up()
 
-    def _put(self, appends: list[Append]) -> None:
-        self._hooks.keep(appends)
-        self.queue.put(appends)
-        self._hooks.offer(self.queue)
+    def go_on(self) -> None:
+        """Read again: it waits for no routed records any more."""
+        self._hooks.more(self.source)
 
-    # What a transform routed.
-
-    def waits_for(self, unit: Unit) -> bool:
-        """Whether this unit is to be appended still."""
-        return self._unit is unit
-
-    def send_own(self, unit: Unit) -> None:
-        """The routed appends of a transactional unit are sent: its own ones go with them."""
-        if unit.own:
-            self._put(unit.own)
-
-    def routed(self, unit: Unit, append: Append) -> None:
+    def routed(self, append: Append) -> None:
         """The target acknowledged an append of this partition that was routed to another one."""
-        if self._unit is not unit:
-            return
         self.trouble = None
         self.copied.routed(append)
-        if unit.arrived:
-            if self.transactional:
-                self._end_unit()
-            else:
-                self._unit = None
-                if unit.own:
-                    self._put(unit.own)
-                else:
-                    self._catch_up()
-                self._hooks.more(self.source)
-        self._hooks.moved()
-
-    def _end_unit(self) -> None:
-        """Within a transaction a unit is over once all of it is acknowledged."""
-        if self._unit is not None and self._unit.arrived and self.queue.idle:
-            self._unit = None
-            self._catch_up()
-            self._hooks.more(self.source)
-
-    def _report_failed(self, failed: list[FailedRecord], *, all_of_them: bool) -> None:
-        self._told_of_failure = True
-        named = [
-            f"the record at offset {one.source_offset}: {one.reason}{f' ({one.shown})' if one.shown else ''}"
-            for one in (failed if all_of_them else failed[:NAMED])
-        ]
-        if not all_of_them:
-            more = f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
-            named = [
-                f"{'; '.join(named)}{more}; further ones are skipped without a word, unless errors.log.enable is true"
-            ]
-        for text in named:
-            self._hooks.event("transform", f"{self.source}: the transform failed on {text}")
 
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
-        routed = self._unit is not None or any(append.route is not None for append in self.queue.pending)
+        routed = self._open.unit is not None or any(append.route is not None for append in self.queue.pending)
         if self.queue.pending and not self.left and not routed and not self.queue.pending[0].continues:
             self.read.back(self.queue.pending[0].first_source_offset)
             self.queue.drop_pending()
@@ -398,7 +350,7 @@ class PartitionCopy:
             self._hooks.foreign(self.remote, expected, base_offset)
         self.trouble = None
         self.copied.add(append, base_offset, self.read.epoch)
-        self._end_unit()
+        self._open.end_if_arrived()
         self._catch_up()
         self._hooks.moved()
         if self._read_ahead.acknowledged(self.queue.queued_bytes):
@@ -409,7 +361,7 @@ class PartitionCopy:
         assert append.route is not None
         self.copied.passed_by(append.count, base_offset)
         append.route.acknowledged(append)
-        self._end_unit()
+        self._open.end_if_arrived()
         self._catch_up()
         self._hooks.moved()
 
@@ -430,8 +382,8 @@ class PartitionCopy:
         """Where nothing is in flight the position moves over what was skipped since the last append."""
         if (
             self.queue.idle
-            and (not self.left or self._sends_all)
-            and self._unit is None
+            and (not self.left or self._open.sends_all)
+            and self._open.unit is None
             and self.copied.pass_over(self.read.offset, self.read.epoch)
         ):
             self._hooks.moved()
@@ -462,7 +414,7 @@ class PartitionCopy:
                 self.queue.replace_first([])
                 if sent.append.route is not None:
                     sent.append.route.acknowledged(sent.append)
-                self._end_unit()
+                self._open.end_if_arrived()
                 self._catch_up()
             case Fail(error):
                 self.fail(error)
@@ -490,7 +442,7 @@ class PartitionCopy:
 
     def abort(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""
-        rested = self.queue.idle and self._unit is None and self.acknowledged == self.committed
+        rested = self.queue.idle and self._open.unit is None and self.acknowledged == self.committed
         self.queue.clear(identity)
         self.copied.abort()
         if self.misplaced is not None:

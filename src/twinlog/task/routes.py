@@ -171,8 +171,9 @@ class Routes:
             self._keep(appends)
             queue.put(appends)
             self._offer(queue)
-        if self._abort is not None:
-            unit.owner.send_own(unit)
+        if self._abort is not None and unit.own:
+            # In a transaction its own appends go with them.
+            unit.owner.append(unit.own)
 
     def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
         """The routed appends of a unit. Raises TransformError."""

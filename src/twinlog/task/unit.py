@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from twinlog.errors import TwinlogError
 from twinlog.model.types import SourceOffset, TopicPartition
-from twinlog.write.appends import Append, CopyRules, RoutedRows
+from twinlog.write.appends import Append, CopyRules, Prepared, RoutedRows
+from twinlog.write.queue import AppendQueue
 
 
 class Owner(Protocol):
@@ -22,14 +23,14 @@ class Owner(Protocol):
     @property
     def rules(self) -> CopyRules: ...
 
-    def waits_for(self, unit: Unit) -> bool:
-        """Whether this unit is to be appended still."""
+    def append(self, own: list[Append]) -> None:
+        """Append what stays in this partition, perhaps nothing."""
 
-    def send_own(self, unit: Unit) -> None:
-        """The routed appends of a transactional unit are sent: its own ones go with them."""
+    def routed(self, append: Append) -> None:
+        """The target acknowledged an append of this partition that was routed to another one."""
 
-    def routed(self, unit: Unit, append: Append) -> None:
-        """The target acknowledged a routed append, and perhaps with it all of them."""
+    def go_on(self) -> None:
+        """Read again: no routed append is waited for any more."""
 
     def hinder(self, trouble: str) -> None:
         """Report what keeps the unit from being appended."""
@@ -42,20 +43,23 @@ class Unit:
     """`own` appends and routed `rows` of one fetch from source offset `begin` on. The routed ones are `sent` once they
     are queued, and `left` of them are not acknowledged."""
 
-    __slots__ = ("begin", "left", "own", "owner", "rows", "sent")
+    __slots__ = ("_open", "begin", "left", "own", "owner", "rows", "sent")
 
-    def __init__(self, owner: Owner, begin: SourceOffset, own: Sequence[Append], rows: Sequence[RoutedRows]) -> None:
+    def __init__(
+        self, owner: Owner, opened: OpenUnit, begin: SourceOffset, own: Sequence[Append], rows: Sequence[RoutedRows]
+    ) -> None:
         self.begin = begin
         self.owner = owner
         self.own = list(own)
         self.rows = rows
         self.sent = False
         self.left = 0
+        self._open = opened
 
     @property
     def wanted(self) -> bool:
         """Whether its partition waits for it."""
-        return self.owner.waits_for(self)
+        return self._open.unit is self
 
     @property
     def arrived(self) -> bool:
@@ -65,8 +69,64 @@ class Unit:
     def acknowledged(self, append: Append) -> None:
         """The target acknowledged one of its routed appends, or will not get it."""
         self.left -= 1
-        self.owner.routed(self, append)
+        if self.wanted:
+            self._open.routed(append)
 
     def split(self, more: int) -> None:
         """One of its routed appends became so many more."""
         self.left += more
+
+
+class OpenUnit:
+    """The `unit` that a partition waits for, if any: it reads nothing until that is over.
+
+    `queue` has the partition's own appends. `route(unit)` appends what is routed; `moved()` is called when something of
+    that was acknowledged.
+    """
+
+    __slots__ = ("_moved", "_owner", "_queue", "_route", "_transactional", "sends_all", "unit")
+
+    def __init__(
+        self,
+        owner: Owner,
+        queue: AppendQueue,
+        *,
+        transactional: bool,
+        route: Callable[[Unit], None],
+        moved: Callable[[], None],
+    ) -> None:
+        self.unit: Unit | None = None
+        self.sends_all = False
+        """Some of what was read was routed, or is a part of what became of a record: the rest has to follow it."""
+        self._owner = owner
+        self._queue = queue
+        self._transactional = transactional
+        self._route = route
+        self._moved = moved
+
+    def begin(self, begin: SourceOffset, prepared: Prepared) -> bool:
+        """Wait for what comes of a fetch from source offset `begin` on; False where it needs no unit."""
+        self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
+        if not prepared.routed and not (prepared.spread and self._transactional):
+            return False
+        self.unit = Unit(self._owner, self, begin, prepared.appends, prepared.routed)
+        self._route(self.unit)
+        return True
+
+    def routed(self, append: Append) -> None:
+        """The target acknowledged a routed append of the unit, and perhaps with it all of them."""
+        self._owner.routed(append)
+        if self._transactional:
+            self.end_if_arrived()
+        elif self.unit is not None and self.unit.arrived:
+            own, self.unit = self.unit.own, None
+            self._owner.append(own)
+            self._owner.go_on()
+        self._moved()
+
+    def end_if_arrived(self) -> None:
+        """Within a transaction a unit is over once all of it is acknowledged, what stays in the partition too."""
+        if self.unit is not None and self.unit.arrived and self._queue.idle:
+            self.unit = None
+            self._owner.append([])
+            self._owner.go_on()
