@@ -5,7 +5,7 @@ A partition is asked of its leader, or of a replica in our rack that the leader 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from twinlog.errors import RefusedError, TwinlogError
@@ -93,7 +93,7 @@ class SourceReader:
         loop: Loop,
         client: ClusterClient,
         settings: ConsumerSettings,
-        cursors: dict[TopicPartition, Cursor],
+        cursors: Mapping[TopicPartition, Cursor],
         memory: Memory,
         deliver: Callable[[FetchPosition, Fetched], None],
         lost: Callable[[TwinlogError], None],

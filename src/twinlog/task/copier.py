@@ -23,7 +23,7 @@ from twinlog.lease.messages import LentId
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.read.reader import Cursor, SourceReader
+from twinlog.read.reader import SourceReader
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import Beginning
 from twinlog.task.foreign_records import ForeignOffsets
@@ -103,7 +103,6 @@ class Copier:
         self.tally = Tally()
         self._listener = listener
         self._producer_ids = ProducerIds(lambda: self.retry(self.target.init_producer))
-        self._cursors: dict[TopicPartition, Cursor] = {}
         self._moved = loop.signal()
         loop.crashed = self._crashed
         producer = settings.producer
@@ -115,7 +114,7 @@ class Copier:
             loop,
             self.source,
             settings.consumer,
-            self._cursors,
+            self.partitions,
             self.memory,
             self._deliver,
             self._lost,
@@ -376,7 +375,6 @@ class Copier:
             copy.expect_late_appends(position)
         self.partitions[grant.source] = copy
         self._by_remote[grant.remote] = copy
-        self._cursors[grant.source] = copy
 
     async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Stop copying partitions, wait for what is in flight, store their positions and return them.
@@ -408,7 +406,6 @@ class Copier:
             self.partitions.pop(part.source, None)
             if self._by_remote.get(part.remote) is part:
                 del self._by_remote[part.remote]
-            self._cursors.pop(part.source, None)
             if self.transactions is None:
                 self._producer_ids.leave(part.remote, part.queue.identity)
             else:
