@@ -11,6 +11,7 @@ from enum import Enum
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.driver.fencing import TransactionalIds
+from twinlog.driver.flow_grants import FlowGrants
 from twinlog.driver.flow_jobs import (
     begin_bounding,
     begin_following_groups,
@@ -32,12 +33,10 @@ from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import TwinlogError, is_ours
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
-from twinlog.lease.grant import Grant
 from twinlog.lease.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.map_store import MapStore
-from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.sharing import Demand
@@ -122,9 +121,14 @@ class FlowRunner:
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._retry)
+        self._topics = TopicRefresh(
+            settings, flows or (settings,), self._source, self._target, self._positions, connect
+        )
+        self._remote: dict[TopicPartition, TopicPartition] = {}
+        grants = FlowGrants(self._ids, self._retry, self._positions, self._maps, self._topics, lambda: self._remote)
         self.leases = Leases(
             settings.name,
-            self._grants,
+            grants.of,
             self._copier_failed,
             self._copier_event,
             ids=self._ids if settings.exactly_once == "enabled" else None,
@@ -135,13 +139,9 @@ class FlowRunner:
             clock=clock,
         )
         self._tasks = Tasks(settings, self.flow_status, self.leases, slots=slots, tasks=tasks, clock=clock)
-        self._topics = TopicRefresh(
-            settings, flows or (settings,), self._source, self._target, self._positions, connect
-        )
         self.translator = Translator(settings, self._source, self._target, self._maps)
         back = (settings.target, settings.source)
         self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
-        self._remote: dict[TopicPartition, TopicPartition] = {}
         self.groups_writer: CheckpointWriter | None = None
         """Who writes checkpoints, once the flow runs."""
         self._keeps_settings: PeriodicJob | None = None
@@ -366,30 +366,6 @@ class FlowRunner:
         self._catching_up = True
 
     # Called by leases, on their threads.
-
-    def _grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
-        """The grants that a copier needs to begin; waits until the positions are read from the target."""
-        # Only once a lost copier is fenced it is decided which of its positions count.
-        if self._ids is not None and not self._retry(self._ids.fence_lost, "fence a lost copier"):
-            return []
-        positions: dict[TopicPartition, Position] = {}
-        if not self._retry(lambda: positions.update(self._positions.read(partitions)), "read positions"):
-            return []
-        if not self._retry(self._maps.read, "read where records were copied to"):
-            return []
-        tips = self._maps.tips(partitions)
-        return [
-            Grant(
-                source=part,
-                remote=self._remote[part],
-                topic_id=self._topics.topic_id(part.topic),
-                max_batch_bytes=self._topics.limit(self._remote[part].topic),
-                position=self._topics.position(part, self._remote[part].topic, positions.get(part)),
-                tip=tips.get(part),
-            )
-            for part in partitions
-            if part in self._remote
-        ]
 
     def _copier_failed(self, kind: str, text: str) -> None:
         # Our own errors are sentences; of any other the kind says the most.
