@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 Codec = Literal["none", "lz4", "zstd"]
 
@@ -138,8 +138,8 @@ class ConnectItem:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsItem:
-    """A topic that twinlog copies `rounds` times with a scraper and as often without; bounds are for the ratios."""
+class RepeatedItem:
+    """A topic that twinlog copies `rounds` times; bounds are for ratios of its own figures."""
 
     name: str
     title: str
@@ -147,22 +147,16 @@ class MetricsItem:
     rounds: int
     wanted: Mapping[str, Wanted]
 
-    def scaled(self, scale: float) -> MetricsItem:
+    def scaled(self, scale: float) -> Self:
         return replace(self, copy=self.copy.scaled(scale))
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyItem:
-    """A topic that twinlog copies and then compares with its copy, `rounds` times; bounds are for the ratio of both."""
+class MetricsItem(RepeatedItem):
+    """With a scraper and as often without."""
 
-    name: str
-    title: str
-    copy: CopyItem
-    rounds: int
-    wanted: Mapping[str, Wanted]
 
-    def scaled(self, scale: float) -> VerifyItem:
-        return replace(self, copy=self.copy.scaled(scale))
+class VerifyItem(RepeatedItem):
+    """Each time it is compared with its copy."""
 
 
 @dataclass(frozen=True, slots=True)

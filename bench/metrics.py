@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.copying import CopyFigures, measure_copy
-from bench.items import MetricsItem
+from bench.items import RepeatedItem
 from bench.systems import Setup
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
@@ -75,7 +75,7 @@ class MetricsFigures:
 
 
 def measure_metrics(
-    item: MetricsItem,
+    item: RepeatedItem,
     source: KafkaCluster,
     target: KafkaCluster,
     work: Path,

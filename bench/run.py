@@ -103,9 +103,9 @@ def run(items: list[Item], options: Options) -> Document:
         document["items"] += [_scale(item, work / item.name) for item in items if isinstance(item, ScaleItem)]
         document["items"] += [_driver(item, work / item.name) for item in items if isinstance(item, DriverItem)]
         document["items"] += [_connect(item, work / item.name) for item in items if isinstance(item, ConnectItem)]
-        document["items"] += [_metrics(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
+        document["items"] += [_repeated(item, work / item.name) for item in items if isinstance(item, MetricsItem)]
         document["items"] += [_frames(item, work / item.name) for item in items if isinstance(item, FramesItem)]
-        document["items"] += [_verify(item, work / item.name) for item in items if isinstance(item, VerifyItem)]
+        document["items"] += [_repeated(item, work / item.name) for item in items if isinstance(item, VerifyItem)]
         document["items"] += [_executors(item, work / item.name) for item in items if isinstance(item, ExecutorItem)]
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     return document
@@ -340,22 +340,13 @@ def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
     }
 
 
-def _metrics(item: MetricsItem, work: Path) -> dict[str, object]:
+def _repeated(item: MetricsItem | VerifyItem, work: Path) -> dict[str, object]:
+    measure = measure_metrics if isinstance(item, MetricsItem) else measure_verify
     with _clusters(work) as (source, target):
         say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
         fill(source, item.copy.name, item.copy, work)
         _warm(item.copy, source, target, work)
-        figures, runs = measure_metrics(item, source, target, work, lambda way: _talk(f"{item.name}, {way}"))
-    lines = alone(asdict(figures), item.wanted)
-    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
-
-
-def _verify(item: VerifyItem, work: Path) -> dict[str, object]:
-    with _clusters(work) as (source, target):
-        say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
-        fill(source, item.copy.name, item.copy, work)
-        _warm(item.copy, source, target, work)
-        figures, runs = measure_verify(item, source, target, work, lambda what: _talk(f"{item.name}, {what}"))
+        figures, runs = measure(item, source, target, work, lambda what: _talk(f"{item.name}, {what}"))
     lines = alone(asdict(figures), item.wanted)
     return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
 

@@ -14,7 +14,7 @@ from statistics import median
 import psutil
 
 from bench.copying import CopyFigures, measure_copy
-from bench.items import VerifyItem
+from bench.items import RepeatedItem
 from bench.meter import wait_calm
 from bench.systems import COMMAND, Setup
 from harness.cluster import KafkaCluster
@@ -45,7 +45,7 @@ class VerifyFigures:
 
 
 def measure_verify(
-    item: VerifyItem,
+    item: RepeatedItem,
     source: KafkaCluster,
     target: KafkaCluster,
     work: Path,
@@ -82,7 +82,7 @@ def figures_of(copied: list[CopyFigures], compared: list[Compared]) -> VerifyFig
     )
 
 
-def _verify(file: Path, item: VerifyItem) -> Compared:
+def _verify(file: Path, item: RepeatedItem) -> Compared:
     """Run the command; what it compares must be the whole topic, and equal. Raises HarnessError."""
     before, began = psutil.Process().cpu_times(), time.monotonic()
     done = subprocess.run(
