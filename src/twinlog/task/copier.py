@@ -20,6 +20,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
+from twinlog.model.call import Call
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
@@ -255,6 +256,11 @@ class Copier:
         if self._transforming is None or name == HEARTBEATS or name.endswith(f".{HEARTBEATS}"):
             return None
         return self._transforming.road(grant.source, grant.remote)
+
+    @property
+    def call(self) -> Call | None:
+        """What the flow's transform works on; may be read from any thread."""
+        return None if self._transforming is None else self._transforming.call
 
     def _placing(self) -> Transforming:
         assert self._transforming is not None

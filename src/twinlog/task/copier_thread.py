@@ -44,6 +44,7 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier import Copier, Listener
 from twinlog.task.reporter import Reporter
+from twinlog.task.stand_in import StandIn
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class CopierThread:
             raise
         self._lease = 0
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
         self._over = threading.Event()
         self._claimed_until = self._now() + GRACE_S
         self._in_lease = False
@@ -93,6 +95,11 @@ class CopierThread:
         self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.flow}", daemon=True)
         self._thread.start()
+        if settings.transform is not None:
+            stand_in = StandIn(lambda: self._copier.call, self._send, self._now)
+            threading.Thread(
+                target=stand_in.run, args=(self.ended,), name=f"stand-in {ticket.flow}", daemon=True
+            ).start()
 
     # Called by the task's thread.
 
@@ -149,7 +156,8 @@ class CopierThread:
             self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
         finally:
             self._copier.stop()
-            self._line.close()
+            with self._sending:
+                self._line.close()
             with self._lock:
                 self.ended.set()
                 self._over.set()
@@ -271,7 +279,8 @@ class CopierThread:
 
     def _send(self, message: FromCopier) -> None:
         try:
-            self._line.send(message)
+            with self._sending:
+                self._line.send(message)
         except (OSError, EOFError):
             # The reading side notices and ends everything.
             self._valid_until = 0.0

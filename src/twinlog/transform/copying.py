@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twinlog.errors import TransformError
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.call import Call
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform.build import build
+from twinlog.transform.contract import offsets_of
+from twinlog.transform.function import Transform
 from twinlog.transform.road import TransformedRoad
 from twinlog.transform.routing import check_topic, place
 from twinlog.write.appends import Append, CopyRules, Prepare, RoutedRows
@@ -32,6 +36,8 @@ class Transforming:
         self._name = flow.name
         self._settings = settings
         self._partitions = partitions
+        self.call: Call | None = None
+        """What the transform works on; others may read it from their threads."""
         try:
             self._function = build(settings)
         except TransformError as error:
@@ -40,8 +46,20 @@ class Transforming:
     def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
         """What prepares the fetches of a partition."""
         return TransformedRoad(
-            self._function, self._settings, self._name, source, remote, self._partitions, self._now
+            self._noting(source), self._settings, self._name, source, remote, self._partitions, self._now
         ).prepare
+
+    def _noting(self, source: TopicPartition) -> Transform:
+        """The transform, which notes what it works on."""
+
+        def noting(rows: Any) -> Any:
+            self.call = Call(self._now(), source, SourceOffset(int(offsets_of(rows)[0])), rows.num_rows)
+            try:
+                return self._function(rows)
+            finally:
+                self.call = None
+
+        return noting
 
     def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to their topic."""

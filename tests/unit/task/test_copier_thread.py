@@ -15,6 +15,8 @@ import pytest
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualSocket
 from harness.virtual.requests import PRODUCE
+from harness.wait import wait_for
+from tests import transforms
 from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
 from twinlog import __version__
 from twinlog.errors import DriverLostError
@@ -28,6 +30,7 @@ from twinlog.lease.messages import (
     CopierHello,
     Drop,
     End,
+    Event,
     Failed,
     Grants,
     Release,
@@ -38,6 +41,7 @@ from twinlog.lease.messages import (
     encode,
 )
 from twinlog.lease.ticket import LeaseTicket
+from twinlog.settings.transform import TransformSettings
 from twinlog.task.copier_thread import GRACE_S, CopierThread
 
 VALUES = [b"%d" % number for number in range(12)]
@@ -242,6 +246,40 @@ def test_nothing_is_appended_once_its_driver_is_silent(scene: Scene) -> None:
 
     scene.play(script)
     assert scene.here.copied() == VALUES + LATER
+
+
+def test_a_transform_that_takes_longer_than_silence_may_last_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver would give the partitions to another copier, which the same record would keep as long."""
+    with world(transform=TransformSettings("tests.transforms:slow")) as here:
+        scene = Scene(here)
+
+        lasted: list[float] = []
+
+        def told() -> list[Event]:
+            return [message for _, message in scene.driver.heard if isinstance(message, Event)]
+
+        def slow(batch: Any) -> Any:
+            begun = here.clock.now
+            while len(told()) < 2:
+                here.clock.now += 5.0
+                wait_for(lambda: scene.driver.times(Beat)[-1] == here.clock.now, 60, "a beat comes in the middle")
+            lasted.append(here.clock.now - begun)
+            return batch
+
+        monkeypatch.setattr(transforms, "slow", slow, raising=False)
+
+        async def script() -> None:
+            scene.join()
+            await scene.until(lambda: len(here.copied()) > 0)
+            scene.driver.send(Stop())
+
+        scene.play(script)
+        where = "on the record at offset 0; this task copies nothing meanwhile"
+        assert told() == [
+            Event("transform", f"shop-0: the transform has worked for {seconds} s {where}") for seconds in (10, 20)
+        ]
+        assert lasted[0] == 20.0
+        assert scene.copier.error is None
 
 
 def test_a_line_that_breaks_ends_the_copier_at_once(scene: Scene) -> None:

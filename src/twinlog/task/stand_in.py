@@ -1,0 +1,55 @@
+"""Answers the driver for a copier that a transform keeps busy, from a thread of its own, and says so where that lasts.
+
+The driver takes a copier that is silent for seconds for dead, and gives its partitions to another one, which the same
+record would silence.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from twinlog.lease.channel import BEAT_S
+from twinlog.lease.messages import Beat, Event, FromCopier
+from twinlog.model.call import Call
+
+TOLD_S = 10.0
+"""A call that lasts so long is told of, and again whenever it has lasted twice as long."""
+
+
+class StandIn:
+    """`call()` is the call that goes on, if any, and `send` reaches the driver; both may be used from any thread."""
+
+    def __init__(
+        self, call: Callable[[], Call | None], send: Callable[[FromCopier], None], now: Callable[[], float]
+    ) -> None:
+        self._call = call
+        self._send = send
+        self._now = now
+        self._told_of: Call | None = None
+        self._tell_at_s = TOLD_S
+
+    def run(self, over: threading.Event) -> None:
+        """Until it is `over`."""
+        while not over.wait(BEAT_S):
+            self.look()
+
+    def look(self) -> None:
+        """Beat where the copier does not."""
+        call, now = self._call(), self._now()
+        if call is None or now - call.since < BEAT_S:
+            return
+        self._send(Beat(now))
+        if call is not self._told_of:
+            self._told_of, self._tell_at_s = call, TOLD_S
+        lasted = now - call.since
+        if lasted >= self._tell_at_s:
+            self._tell_at_s = 2 * lasted
+            records = "the record" if call.rows == 1 else f"{call.rows} records from that"
+            self._send(
+                Event(
+                    "transform",
+                    f"{call.source}: the transform has worked for {lasted:.0f} s on {records} at offset {call.offset}"
+                    f"{'' if call.rows == 1 else ' on'}; this task copies nothing meanwhile",
+                )
+            )
