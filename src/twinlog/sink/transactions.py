@@ -16,6 +16,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import chunked
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.patience import patiently
+from twinlog.model.types import TopicPartition
 from twinlog.sink.decision import Decision, Decisions
 from twinlog.sink.task import MicroBatch, Part
 
@@ -109,20 +110,36 @@ class BatchTransactions:
         counting = set(decision.holders) if decision is not None and decision.number == number else set()
         await self.drop(part for part in written if part.holder not in counting)
 
-    async def drop(self, parts: Iterable[Part], patience_s: float | None = None) -> None:
-        """Abort the transactions of parts; one that has ended already is left alone."""
+    async def drop(
+        self, parts: Iterable[Part], patience_s: float | None = None, late: Sequence[TopicPartition] = ()
+    ) -> None:
+        """Abort the transactions of parts; one that has ended already is left alone.
+
+        Appends to `late` partitions may still arrive.
+        """
         if patience_s is not None:
             self._patience_s = patience_s
 
         async def end(part: Part) -> None:
             # Not by `init`: with an open transaction brokers compare the producer id alone, so that would abort what a
             # later run has begun.
+            coordinator = self.coordinator(part.part)
             try:
-                await self._retry(lambda: self.coordinator(part.part).end(part.holder, commit=False))
+                if await self._retry(lambda: coordinator.end(part.holder, commit=False)) and late:
+                    await self._shut_out(coordinator, part.holder, late)
             except FencedError:
                 log.info("transaction of part %d of %s: it was aborted before", part.part, self._name)
 
         await self._each(end, parts)
+
+    async def _shut_out(
+        self, coordinator: TransactionCoordinator, holder: ProducerEpoch, late: Sequence[TopicPartition]
+    ) -> None:
+        """Keep what arrives behind an abort out: brokers before Kafka 3.6 begin a transaction with it, which nobody
+        would end (KIP-890). Another abort has partitions know a newer epoch, and ends what has arrived by then."""
+        newer = await self._retry(lambda: coordinator.init(holder))
+        if not await self._retry(lambda: coordinator.add(newer, late)):
+            await self._retry(lambda: coordinator.end(newer, commit=False))
 
     async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
         """The last run decided, and its tasks were as many others: what it left is committed here."""

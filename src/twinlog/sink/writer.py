@@ -79,18 +79,19 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
         producer = link.thread.call(
             patiently, link.client, task.producer.delivery_timeout_ms / 1000, link.client.init_producer
         )
-        return Part(_write(task, link, ProducerEpoch(*producer), None, rows, first)[0])
+        return Part(_write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0])
     transactions = transactions_of(task, link, batch.query)
     told, holder = link.thread.call(transactions.begin, batch)
     if holder is None:
         return told
-    coordinator = transactions.coordinator(batch.part)
+    appender = _appender(task, link, holder, transactions.coordinator(batch.part))
     try:
-        records, somewhere = _write(task, link, holder, coordinator, rows, first)
+        records, somewhere = _write(task, link, appender, rows, first)
     except BaseException:
         # Nobody who reads committed records is to wait for the end of a transaction that nobody goes on with.
         with contextlib.suppress(TwinlogError):
-            link.thread.call(transactions.drop, [replace(told, holder=holder)], DROP_S)
+            late = link.thread.call(appender.settled, DROP_S)
+            link.thread.call(transactions.drop, [replace(told, holder=holder)], DROP_S, late)
         raise
     if somewhere is None:
         return told
@@ -123,18 +124,18 @@ def transactions_of(task: WriteTask, link: Link, query: str) -> BatchTransaction
     )
 
 
-def _write(
-    task: WriteTask,
-    link: Link,
-    holder: ProducerEpoch,
-    coordinator: TransactionCoordinator | None,
-    rows: Iterable[Any],
-    first: int,
-) -> tuple[int, TopicPartition | None]:
-    """Append all rows as one producer; returns how many, and one of the partitions they went to."""
-    producer = task.producer
+def _appender(
+    task: WriteTask, link: Link, holder: ProducerEpoch, coordinator: TransactionCoordinator | None
+) -> RecordAppender:
     identity = ProducerIdentity(*holder, transactional=coordinator is not None)
-    appender = RecordAppender(link.thread, link.client, producer, identity, coordinator)
+    return RecordAppender(link.thread, link.client, task.producer, identity, coordinator)
+
+
+def _write(
+    task: WriteTask, link: Link, appender: RecordAppender, rows: Iterable[Any], first: int
+) -> tuple[int, TopicPartition | None]:
+    """Append all rows, and close the appender; returns how many, and one of the partitions they went to."""
+    producer = task.producer
     batch_bytes = max(1, min(producer.merge_batch_bytes, producer.max_request_size))
     codec = CODECS[producer.compression_type] if producer.compression_type else NONE
     level = producer.compression_level

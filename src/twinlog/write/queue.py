@@ -219,6 +219,11 @@ class AppendQueue:
         return not self._window
 
     @property
+    def unanswered(self) -> bool:
+        """Whether something was sent that may still arrive, as nobody has said what became of it."""
+        return any(sent.state is SendState.IN_FLIGHT or sent.code == NO_ANSWER for sent in self._window)
+
+    @property
     def next_sequence(self) -> int:
         """Sequence number of the next append."""
         return self._next_sequence

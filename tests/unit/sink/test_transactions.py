@@ -17,7 +17,11 @@ from harness.virtual.loop import virtual_loop
 from twinlog.errors import CopyError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ClientSettings
 from twinlog.sink.decision import Decision
 from twinlog.sink.task import MicroBatch, Part
@@ -62,6 +66,9 @@ class Query:
 
     def abort(self, *parts: Part) -> None:
         self._run(self.transactions.abort, 7, parts)
+
+    def drop(self, part: Part, *late: TopicPartition) -> None:
+        self._run(self.transactions.drop, [part], 10.0, late)
 
     def time_out(self, part: Part) -> None:
         """As the coordinator does: it aborts the transaction, and its producer can do nothing more."""
@@ -183,3 +190,33 @@ def test_what_is_noted_of_one_decision_does_not_count_for_another(query: Query) 
     query.decide(anew)
     query.time_out(anew)
     assert query.write(0, 0).holder != NOBODY
+
+
+def test_what_arrives_behind_an_abort_begins_no_transaction(query: Query) -> None:
+    """Before Kafka 3.6 brokers asked no coordinator whether there is one; nobody would end it."""
+    part = query.write(0, 0)
+    assert part.somewhere is not None
+    log = query.cluster.log(TOPIC)
+
+    def arrive(value: bytes, sequence: int) -> int:
+        batch = encode_batch([(0, record_body(None, value))])
+        stamp(batch, *part.holder, sequence, transactional=True)
+        return log.append(bytes(batch))[0]
+
+    assert arrive(b"in time", 0) == 0
+    query.drop(part, part.somewhere)
+    assert arrive(b"late", 1) == Code.INVALID_PRODUCER_EPOCH
+    assert (log.open, log.values(committed=True)) == ({}, [])
+    # The next attempt of the task writes.
+    again = query.write(0, 0)
+    query.commit(again)
+    assert query.write(0, 0).committed
+
+
+def test_a_dropped_part_leaves_what_a_later_attempt_has_begun(query: Query) -> None:
+    part = query.write(0, 0)
+    assert part.somewhere is not None
+    later = query.write(0, 0)
+    query.drop(part, part.somewhere)
+    assert query.is_open(later)
+    query.commit(later)

@@ -1,0 +1,80 @@
+"""What a task knows of its appends when it has failed: which of them may still arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
+
+import pytest
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.faults import Fault
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import PRODUCE
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop_thread import LoopThread
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.settings.flow import ClientSettings, ProducerSettings
+from twinlog.sink.record_appender import RecordAppender
+from twinlog.write.queue import ProducerIdentity
+
+PARTS = [TopicPartition(TopicName("rows"), number) for number in range(2)]
+
+
+class SameThread:
+    """A loop that runs while something of it is waited for."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+
+    def post(self, function: Callable[[], None]) -> None:
+        function()
+
+    def call(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+        return self.loop.run(coroutine, *args)
+
+
+@pytest.fixture
+def cluster() -> Iterator[VirtualCluster]:
+    with virtual_loop(1) as loop:
+        made = VirtualCluster(loop, "west")
+        made.create("rows", 2)
+        yield made
+
+
+@pytest.fixture
+def appender(cluster: VirtualCluster) -> Iterator[RecordAppender]:
+    client = ClusterClient(cluster.loop, "west", ClientSettings(cluster.bootstrap, request_timeout_ms=3_000))
+    cluster.loop.run(client.connect)
+    thread = cast(LoopThread, SameThread(cluster.loop))
+    made = RecordAppender(thread, client, ProducerSettings(client.settings), ProducerIdentity(7, 0), None)
+    made.partitions(TopicName("rows"))
+    yield made
+    client.close()
+
+
+def append(appender: RecordAppender, partition: TopicPartition) -> None:
+    appender.append(partition, encode_batch([(0, record_body(None, b"value"))]), 1)
+
+
+def test_answers_are_waited_for(cluster: VirtualCluster, appender: RecordAppender) -> None:
+    cluster.fault(PRODUCE, Fault(delay_s=1.0, done=True))
+    for part in PARTS:
+        append(appender, part)
+    cluster.loop.run(cluster.loop.sleep, 0.1)
+    appender.close()
+    began = cluster.now()
+    assert cluster.loop.run(appender.settled, 10.0) == []
+    assert 0.5 < cluster.now() - began < 2
+
+
+def test_what_nobody_answered_may_still_arrive(cluster: VirtualCluster, appender: RecordAppender) -> None:
+    append(appender, PARTS[0])
+    cluster.loop.run(cluster.loop.sleep, 0.1)
+    cluster.fault(PRODUCE, Fault(lost=True), times=5)
+    append(appender, PARTS[1])
+    cluster.loop.run(cluster.loop.sleep, 0.1)
+    appender.close()
+    assert cluster.loop.run(appender.settled, 10.0) == [PARTS[1]]
