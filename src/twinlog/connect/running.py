@@ -14,6 +14,7 @@ from twinlog.connect.running_connector import Running
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.flow_place import Builder
+from twinlog.driver.flow_tasks import first_tasks
 from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
 from twinlog.driver.read_ahead import StoredOffsets
@@ -366,7 +367,7 @@ class RunningConnectors:
             return FlowRunner(
                 settings,
                 slots=settings.tasks_max,
-                tasks=1 if self._options.local else None,
+                tasks=first_tasks(settings, local=self._options.local),
                 until_caught_up=False,
                 wake=self.wake.set,
                 flows=[flows[name] for name in sorted(flows)],

@@ -18,6 +18,9 @@ from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
 
+FIRST, FIRST_TRANSFORMING = 1, 2
+"""With how many tasks a flow begins locally. A task is one thread: a transform keeps it from moving bytes meanwhile."""
+
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
 VACANT_S = 0.2
@@ -28,6 +31,13 @@ SETTLE_S = 3.0
 
 DRAIN_S = 8.0
 """How long an executor that is about to go is given for its copiers to release what they hold."""
+
+
+def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
+    """With how many tasks a flow begins, `tasks` of `Tasks`."""
+    if not local:
+        return None
+    return FIRST if settings.transform is None else FIRST_TRANSFORMING
 
 
 class Tasks:

@@ -12,6 +12,7 @@ from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.election.spreading import spread
 from twinlog.driver.flow import FlowRunner
+from twinlog.driver.flow_tasks import first_tasks
 from twinlog.driver.idle_flow import ElectedIdleFlow
 from twinlog.driver.outcome import Outcome, outcome_of
 from twinlog.driver.read_ahead import StoredOffsets
@@ -145,7 +146,7 @@ class Runner:
             return FlowRunner(
                 settings,
                 slots=settings.tasks_max,
-                tasks=1 if self._options.spark.local else None,
+                tasks=first_tasks(settings, local=self._options.spark.local),
                 until_caught_up=self._options.until_caught_up,
                 wake=self._wake.set,
                 flows=self._all_enabled,
