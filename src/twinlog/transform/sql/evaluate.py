@@ -1,0 +1,115 @@
+"""Has the JVM evaluate a query on batches: Arrow goes there and back in memory that both processes see."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from twinlog.errors import TransformError
+from twinlog.transform.sql.jvm import SqlJvm, module, reason
+from twinlog.transform.sql.query import analyse
+
+MOST_BYTES = 8 << 20
+"""So much goes to the JVM at a time; its heap holds a few times that."""
+
+
+class Evaluation:
+    """A transform. `close` comes last. Raises TransformError for a query that is none."""
+
+    def __init__(self, jvm: SqlJvm, text: str) -> None:
+        self._jvm = jvm
+        self._query = analyse(jvm, text)
+        java = jvm.java
+        self._there, self._back = _Shared("there"), _Shared("back")
+        self._converters = module(java, "org.apache.spark.sql.execution.arrow.ArrowConverters")
+        self._read = java.org.apache.spark.sql.api.python.PythonSQLUtils.readArrowStreamFromFile
+        self._out = java.java.io.RandomAccessFile(self._back.path, "rw")
+        # py4j would send an array of bytes as text, so that none of it may come here: the JVM writes what it made.
+        handles, kinds = java.java.lang.invoke.MethodHandles, java.java.lang.invoke.MethodType
+        bytes_class = java.java.lang.Class.forName("[B")
+        write = handles.publicLookup().findVirtual(
+            self._out.getClass(), "write", kinds.methodType(java.java.lang.Void.TYPE, bytes_class)
+        )
+        function = java.java.lang.Class.forName("scala.Function1")
+        self._write = java.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(function, write.bindTo(self._out))
+
+    def __call__(self, rows: Any) -> Any:
+        parts = [self._evaluate(part) for part in _cut(rows)]
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    def _evaluate(self, rows: Any) -> Any:
+        if not rows.num_rows:
+            return rows
+        try:
+            made = self._made(rows)
+        except Py4JJavaError as error:
+            raise TransformError(reason(error)) from None
+        except (Py4JError, OSError) as error:
+            raise TransformError(reason(error)) from error
+        if made.null_count:
+            stay = made.is_valid()
+            rows, made = rows.filter(stay), made.filter(stay)
+        for at, name in enumerate(self._query.computed):
+            rows = rows.set_column(rows.schema.get_field_index(name), name, made.field(at))
+        return rows
+
+    def _made(self, rows: Any) -> Any:
+        query = self._query
+        self._there.write(rows.select(list(query.needs)))
+        given = self._converters.fromBatchIterator(self._read(self._there.path), query.given, "UTC", False, False, None)
+        made = self._converters.toBatchWithSchemaIterator(
+            given.map(query.projection), query.made, 0, 0, "UTC", True, False
+        )
+        try:
+            self._out.seek(0)
+            made.foreach(self._write)
+        finally:
+            made.close()
+            # What is left of it would be kept.
+            given.length()
+        (batch,) = pa.ipc.open_stream(self._back.read(self._out.getFilePointer()))
+        return batch.column(0)
+
+    def close(self) -> None:
+        """Ends it, and leaves the JVM to others."""
+        with contextlib.suppress(Py4JError, OSError):
+            self._out.close()
+        self._there.close()
+        self._back.close()
+
+
+class _Shared:
+    """Memory with a path that the JVM can open; of nobody once this process has ended."""
+
+    def __init__(self, name: str) -> None:
+        if hasattr(os, "memfd_create"):
+            self._file: Any = os.fdopen(os.memfd_create(f"twinlog-sql-{name}"), "w+b", buffering=0)
+            self.path = f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+        else:
+            self._file = tempfile.NamedTemporaryFile(buffering=0)  # noqa: SIM115
+            self.path = self._file.name
+
+    def write(self, rows: Any) -> None:
+        self._file.seek(0)
+        self._file.truncate()
+        with pa.ipc.new_stream(pa.PythonFile(self._file, "w"), rows.schema) as stream:
+            stream.write_batch(rows)
+
+    def read(self, size: int) -> bytes:
+        return os.pread(self._file.fileno(), size, 0)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _cut(rows: Any) -> Iterator[Any]:
+    count = max(1, -(-rows.nbytes // MOST_BYTES))
+    size = max(1, -(-rows.num_rows // count))
+    for first in range(0, max(1, rows.num_rows), size):
+        yield rows.slice(first, size)

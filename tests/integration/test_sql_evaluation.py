@@ -1,0 +1,150 @@
+"""Spark SQL on the columns of a fetch: what comes out, what is refused, and what an error or a lost process leaves."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from harness.wait import wait_for
+from twinlog.errors import TransformError
+from twinlog.rows.arrow import schema
+from twinlog.transform.apply import Failure, apply
+from twinlog.transform.contract import checked
+from twinlog.transform.sql.evaluate import Evaluation
+from twinlog.transform.sql.jvm import SqlJvm
+
+STARTS_ONE = "import time; from twinlog.transform.sql.jvm import SqlJvm; print(SqlJvm().process.pid, flush=True)"
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[SqlJvm]:
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    jvm = SqlJvm()
+    yield jvm
+    jvm.close()
+
+
+def rows(*values: bytes | None) -> Any:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "key": b"k%d" % number,
+                "value": value,
+                "topic": "east.orders",
+                "partition": 3,
+                "offset": 10 + 2 * number,
+                "timestamp": number * 1000,
+                "timestampType": 0,
+                "headers": [{"key": "h", "value": b"%d" % number}] if number % 2 else None,
+            }
+            for number, value in enumerate(values)
+        ],
+        schema=schema(headers=True),
+    )
+
+
+def made(jvm: SqlJvm, text: str, given: Any) -> list[dict[str, Any]]:
+    evaluation = Evaluation(jvm, text)
+    try:
+        found: list[dict[str, Any]] = checked(given, evaluation(given)).to_pylist()
+        return found
+    finally:
+        evaluation.close()
+
+
+def test_records_are_filtered_cast_and_keyed_anew(jvm: SqlJvm) -> None:
+    text = """SELECT cast(get_json_object(cast(value AS STRING), '$.a') AS INT) % 7 || '' AS key, NULL AS partition
+        FROM records WHERE offset % 4 = 2 -- every other one"""
+    given = rows(*(b'{"a":%d}' % number for number in range(20)))
+    before = given.to_pylist()
+    wanted = [{**before[at], "key": b"%d" % (at % 7), "partition": None} for at in range(0, 20, 2)]
+    assert made(jvm, text, given) == wanted
+
+
+def test_columns_that_are_not_selected_stay(jvm: SqlJvm) -> None:
+    given = rows(b"a", None, b"c")
+    before = given.to_pylist()
+    assert made(jvm, "SELECT * FROM records", given) == before
+    assert made(jvm, "SELECT value FROM records WHERE value IS NOT NULL", given) == [before[0], before[2]]
+    assert [one["value"] for one in made(jvm, "SELECT key AS value FROM records", given)] == [b"k0", b"k1", b"k2"]
+    no_headers = made(jvm, "SELECT filter(headers, h -> h.key <> 'h') AS headers FROM records r", given)
+    assert [one["headers"] for one in no_headers] == [None, [], None]
+
+
+def test_a_column_of_a_record_that_is_left_out_is_not_evaluated(jvm: SqlJvm) -> None:
+    text = "SELECT cast(cast(cast(value AS STRING) AS INT) * 2 AS STRING) AS value FROM records WHERE key <> 'k1'"
+    assert [one["value"] for one in made(jvm, text, rows(b"1", b"x", b"3"))] == [b"2", b"6"]
+
+
+def test_much_at_once_comes_in_order(jvm: SqlJvm) -> None:
+    given = rows(*(b"%07d" % number + b"x" * 1000 for number in range(30_000)))
+    found = made(jvm, "SELECT substring(value, 1, 7) AS value FROM records WHERE offset % 3 = 0", given)
+    assert [(one["offset"], one["value"]) for one in found] == [
+        (10 + 2 * number, b"%07d" % number) for number in range(30_000) if (10 + 2 * number) % 3 == 0
+    ]
+
+
+def test_an_error_names_its_record_and_leaves_nothing_behind(jvm: SqlJvm) -> None:
+    evaluation = Evaluation(jvm, "SELECT cast(cast(cast(value AS STRING) AS INT) AS STRING) AS value FROM records")
+    given = rows(*(b"x" if number == 37 else b"%d" % number for number in range(100)))
+    for _ in range(3):
+        failures: list[Failure] = []
+        found = [row for part in apply(evaluation, given, failures.append) for row in part.column("value").to_pylist()]
+        assert found == [b"%d" % number for number in range(100) if number != 37]
+        (failure,) = failures
+        assert failure.offset == 84
+        assert failure.reason.startswith("[CAST_INVALID_INPUT] The value 'x'")
+    evaluation.close()
+    assert jvm.java.org.apache.spark.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("SELECT nokey FROM records", r"\[UNRESOLVED_COLUMN.*`nokey`"),
+        ("SELEC value FROM records", r"\[PARSE_SYNTAX_ERROR\] Syntax error at or near 'SELEC'"),
+        ("SELECT value FROM others", "it reads others; the only table is records"),
+        ("SELECT count(*) AS value FROM records", "it has Aggregate"),
+        ("SELECT value FROM records ORDER BY offset", "it has Sort"),
+        ("SELECT DISTINCT value FROM records", "it has Distinct"),
+        ("SELECT value FROM records LIMIT 3", "it has GlobalLimit"),
+        ("SELECT explode(split(cast(value AS STRING), ',')) AS value FROM records", "it has Generate"),
+        ("SELECT a.value FROM records a JOIN records b", "it has Join"),
+        ("SELECT row_number() OVER (ORDER BY offset) AS key FROM records", "it has Window"),
+        ("DROP TABLE records", "it has DropTable"),
+        ("CREATE TABLE x AS SELECT * FROM records", "it has CreateTableAsSelect"),
+        ("SELECT (SELECT max(key) FROM records) AS key FROM records", "scalarsubquery is not the same"),
+        ("SELECT value FROM records WHERE key IN (SELECT key FROM records)", "listquery is not the same"),
+        ("SELECT uuid() AS key FROM records", "does not give the same each time"),
+        ("SELECT java_method('java.lang.System', 'lineSeparator') AS key FROM records", "does not give the same"),
+        ("SELECT cast(current_timestamp() AS STRING) AS key FROM records", "current_timestamp is not the same"),
+        ("SELECT offset + 1 AS offset FROM records", "it changes the column offset"),
+        ("SELECT 1 AS key FROM records", "its column key is int, and has to be binary; write a CAST"),
+        ("SELECT value AS foo FROM records", "it selects the column foo; there are key, value"),
+        ("SELECT value, key AS value FROM records", "it selects two columns of the name value"),
+        ("SELECT value FROM records WHERE false", "no record can meet its condition"),
+    ],
+)
+def test_what_cannot_be_done_record_by_record_is_refused(jvm: SqlJvm, text: str, complaint: str) -> None:
+    with pytest.raises(TransformError, match=complaint):
+        Evaluation(jvm, text)
+
+
+def test_the_jvm_ends_with_the_process_that_started_it() -> None:
+    starting = subprocess.Popen([sys.executable, "-c", STARTS_ONE + "; time.sleep(600)"], stdout=subprocess.PIPE)
+    assert starting.stdout is not None
+    started = Path("/proc") / starting.stdout.readline().decode().strip()
+    assert started.is_dir()
+    os.kill(starting.pid, signal.SIGKILL)
+    starting.wait()
+    starting.stdout.close()
+    wait_for(lambda: not started.is_dir(), 60, "the JVM ends")
