@@ -16,12 +16,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from twinlog.config import MirrorConfig, load
+from twinlog.config.queries import check_queries
 from twinlog.driver.flow_status import Summary
 from twinlog.driver.outcome import Outcome
 from twinlog.driver.runner import Runner, RunOptions
@@ -160,7 +161,11 @@ def start(
     Raises ConfigError when the file is wrong, and EngineError when the session is one of Spark Connect, or is stopped:
     no cluster has been contacted then.
     """
-    read = config if isinstance(config, MirrorConfig) else load(config, clusters)
+    if isinstance(config, MirrorConfig):
+        read = config
+    else:
+        read = load(config, clusters)
+        read = replace(read, warnings=(*read.warnings, *check_queries(read.flows, config)))
     mirroring = Mirroring(session, read, until_caught_up=until_caught_up, slots=slots)
     mirroring.begin()
     return mirroring

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -27,7 +26,6 @@ STARTS_ONE = "import time; from twinlog.transform.sql.jvm import SqlJvm; print(S
 
 @pytest.fixture(scope="module")
 def jvm() -> Iterator[SqlJvm]:
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     jvm = SqlJvm()
     yield jvm
     jvm.close()

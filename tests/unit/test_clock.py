@@ -14,6 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
 BY_THEMSELVES = {
     "clock.py": "is the clock",
     "kafka/auth/": "asks token servers over the system's own sockets, for all clients of the process at once",
+    "transform/sql/": "waits for a JVM, which is a process of this machine",
     "spark/": "waits for a JVM and for workers, which are processes of this machine",
 }
 """Who may ask the system, and why."""
@@ -26,6 +27,7 @@ OUTERMOST = {
     "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
     "mirroring.py": "is called by programs of others",
+    "transform/sql/shared.py": "is the one JVM of a process, whose start takes its own time",
     "cli/": "is a program's beginning",
     "rows/task.py": "makes the loop of a task that reads rows",
     "verify/task.py": "makes the loop of a task that compares",

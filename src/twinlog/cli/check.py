@@ -16,6 +16,7 @@ from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
 from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.queries import check_queries
 
 
 def check(
@@ -46,6 +47,8 @@ def check(
 ) -> None:
     """Read a configuration, print every problem and warning, and what each flow would do. Contacts no cluster.
 
+    Where a flow has transform.sql, Spark analyses the query, which takes some seconds.
+
     Ends with code 1 if something is wrong.
 
     Example: twinlog check mm2.properties --explain topics.exclude
@@ -73,7 +76,8 @@ def check(
                 typer.echo(str(line))
             return
         config = load(path, wanted)
-    print_warnings(config.warnings)
+        unchecked = check_queries(config.flows, path)
+    print_warnings((*config.warnings, *unchecked))
     for flow in config.flows:
         if flow.enabled:
             typer.echo("\n".join(summary(flow)))

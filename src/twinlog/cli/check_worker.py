@@ -9,6 +9,7 @@ from twinlog.cli.summary import connector_summary
 from twinlog.config.connector import build_connector
 from twinlog.config.file_kind import OFFSET_FILE
 from twinlog.config.properties import parse_properties
+from twinlog.config.queries import check_queries
 from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import load_worker, worker_of
 from twinlog.errors import ConfigError
@@ -40,10 +41,12 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
     except ConfigError as error:
         raise ConfigError(error.problems, _of_this_cluster(error.warnings)) from None
     lines = [] if worker is None else _worker(config.settings)
-    for one in found:
-        flow = build_connector(one.name, one.config, config)
+    flows = [build_connector(one.name, one.config, config) for one in found]
+    for flow in flows:
         lines += connector_summary(flow.settings, idle=flow.idle)
-    return lines, _of_this_cluster((*config.warnings, *warnings))
+    files = [path for path in (worker, *connectors) if path is not None]
+    unchecked = check_queries([flow.settings for flow in flows], files[0], files[1:])
+    return lines, [*_of_this_cluster((*config.warnings, *warnings)), *unchecked]
 
 
 def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
@@ -59,7 +62,7 @@ def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[st
         lines += connector_summary(flow.settings, idle=flow.idle)
         if planned.state != "RUNNING":
             lines.append(f"  state      {planned.state.lower()}")
-    return lines, list(config.warnings)
+    return lines, [*config.warnings, *check_queries([flow.settings for flow in config.flows], path)]
 
 
 def _worker(worker: WorkerSettings) -> list[str]:

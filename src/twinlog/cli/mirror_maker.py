@@ -18,6 +18,7 @@ from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_fl
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
 from twinlog.config import load
 from twinlog.config.file_kind import is_resource
+from twinlog.config.queries import check_queries
 from twinlog.errors import ConfigError
 
 PROGRAM = "connect-mirror-maker"
@@ -80,6 +81,7 @@ def main() -> None:
     arguments = parse(sys.argv[1:], os.environ)
     try:
         config = load(arguments.file, arguments.clusters, unknown_keys="warn")
+        unchecked = check_queries(config.flows, arguments.file)
     except ConfigError as error:
         print_refusal(error)
         raise SystemExit(EXIT_ERROR) from None
@@ -89,4 +91,4 @@ def main() -> None:
             words += ["--clusters", *arguments.clusters]
         run_as_daemon(PROGRAM, "twinlog.connect_mirror_maker", words, arguments.log_name, os.environ)
         return
-    end_process(run_flows(config, EXITS, warnings=java_warnings(os.environ)))
+    end_process(run_flows(config, EXITS, warnings=(*java_warnings(os.environ), *unchecked)))

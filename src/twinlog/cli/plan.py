@@ -11,10 +11,11 @@ import typer
 from twinlog.cli.command_log import log_checks
 from twinlog.cli.flow_choice import between, chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.cli.foreground import print_problems
+from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.rate import rate_of
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.config.queries import check_queries
 from twinlog.errors import ConfigError, TwinlogError
 
 UNREACHABLE, WRONG, WOULD_FAIL = 1, 2, 3
@@ -55,6 +56,7 @@ def plan(
     speed = rate_of(rate)
     with ends_if_wrong(WRONG):
         known = read_flows(file, connectors or [], secrets)
+        print_warnings(check_queries(known, file, connectors or []))
     flows = chosen(known, flow, idle=True)
     log_checks()
 

@@ -15,6 +15,7 @@ from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config import load
 from twinlog.config.file_kind import is_resource
+from twinlog.config.queries import check_queries
 from twinlog.config.strimzi.load import DEFAULT_LISTENER
 from twinlog.errors import ConfigError
 
@@ -107,6 +108,7 @@ def run(
         run_resource(file, secrets, listen, master, settings, metrics_listener, offsets, users)
     try:
         config = load(file, all_clusters(context, clusters))
+        config = replace(config, warnings=(*config.warnings, *check_queries(config.flows, file)))
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None

@@ -14,6 +14,7 @@ from twinlog.cli.connect import WorkerExits, run_worker
 from twinlog.cli.foreground import EXIT_CONFIG, end_process, print_refusal
 from twinlog.cli.metrics import with_listeners
 from twinlog.clock import SYSTEM, wall_ms
+from twinlog.config.queries import check_queries
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.connect.resource.follower import ResourceFollower
 from twinlog.connect.users import users_in
@@ -43,6 +44,7 @@ def run_resource(
     load = partial(load_resource, file, secrets, listen)
     try:
         config = load()
+        unchecked = check_queries([flow.settings for flow in config.flows], file)
         known = None if users is None else users_in(users)
     except ConfigError as error:
         print_refusal(error)
@@ -57,7 +59,7 @@ def run_resource(
         return ResourceFollower(file, load, config, worker.herder, set_level, SYSTEM, offsets)
 
     # The worker's own warnings are among those of the resource.
-    warnings = [warning for warning in config.warnings if warning not in config.worker.warnings]
+    warnings = [warning for warning in config.warnings if warning not in config.worker.warnings] + unchecked
     exits = WorkerExits(listening=EXIT_LISTENING, connector=EXIT_CONFIG)
     if (doubt := memory_doubt(config)) is not None and "spark.driver.memory" not in conf:
         warnings.append(f"{file}: {doubt}")

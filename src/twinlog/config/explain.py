@@ -64,6 +64,14 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     ]
 
 
+def entry_of(path: str | Path, key: str) -> Entry | None:
+    """What the file at `path` has for a key of one flow, `A->B.topics`; None where it leaves the default."""
+    found = parse_file(read_properties(Path(path)), str(path))
+    placed = KeyScopes(found.aliases).place(Entry(key, "", str(path), 0, ""))
+    assert placed.flow is not None
+    return resolve_flow(found, *placed.flow).connector.get(placed.name)
+
+
 def _flows_of(found: ParsedFile, places: KeyScopes, placed: KeyScope) -> list[SourceAndTarget]:
     if placed.flow is not None:
         return [placed.flow]

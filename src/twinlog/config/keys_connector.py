@@ -232,6 +232,12 @@ TWINLOG_KEYS = (
         form=Form.FUNCTION,
     ),
     _flow(
+        "transform.sql",
+        STRING,
+        None,
+        "Query of Spark SQL that [changes records](transforms.md#sql) on their way: `SELECT ... FROM records ...`.",
+    ),
+    _flow(
         "twinlog.gap.policy",
         ENUM,
         "stop",

@@ -17,7 +17,7 @@ def transform_settings(
     """The settings of what transforms a flow, None for nothing; a function is imported, and tried on an empty batch."""
     smts = _connects_own(connector, layers, file, warnings)
     settings = TransformSettings(**plain_fields(TransformSettings, connector), smts=smts)
-    if not settings.function and smts is None:
+    if not settings.function and not settings.sql and smts is None:
         return None
     _try(connector, settings)
     dead = connector.written("errors.deadletterqueue.topic.name")

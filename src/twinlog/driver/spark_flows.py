@@ -329,7 +329,9 @@ class SparkFlows:
     def _build_engine(self) -> Engine:
         wanted = max(1, self._wanted, self._expected)
         budgets = [place.settings.copier_memory_bytes for place in self.places]
-        need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES))
+        transforms = [place.settings.transform for place in self.places]
+        sql = any(transform is not None and transform.sql for transform in transforms)
+        need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES), sql)
         if self._options.given is not None:
             self._warn_of(self._options.given.master, need, self._options.given.settings)
             return GivenEngine(self._options.given)

@@ -17,7 +17,7 @@ from twinlog.lease.grant import Grant, Share
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 
-VERSION = 12
+VERSION = 13
 """Raised with each change of a message, of a value in one, or of what travels to tasks in Spark's plan (`settings`).
 
 `tests/unit/lease/contract.txt` has all of that; its test fails where one changed and this did not.

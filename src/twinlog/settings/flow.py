@@ -249,13 +249,14 @@ class FlowSettings:
 
     def key(self, field: str) -> str:
         """The key of one of these settings, as it is written for this flow alone."""
-        return self._written(key_of(FlowSettings, field))
+        return self.written_as(key_of(FlowSettings, field))
 
     def switch(self, field: str) -> str:
         """The key that turns off what one of these settings is for, as it is written for this flow alone."""
-        return self._written(switch_of(FlowSettings, field))
+        return self.written_as(switch_of(FlowSettings, field))
 
-    def _written(self, key: str) -> str:
+    def written_as(self, key: str) -> str:
+        """A key as it is written for this flow alone."""
         return f"{self.name}.{key}" if self.kind is None else key
 
     def transactional_id(self, index: int) -> str:

@@ -14,7 +14,7 @@ Tolerance = Literal["none", "all"]
 @dataclass(frozen=True, slots=True)
 class TransformSettings:
     """`function` is `package.module:function`; only that name travels, and each task imports it. `smts` are Connect's
-    transforms, which come before it.
+    transforms, which come before it, and `sql` is a query of Spark SQL, which comes behind it.
 
     A record that it fails on stops the flow, or with the tolerance `all` is skipped; with a `dead_letter_topic` it is
     written there as it was, and with `dead_letter_headers` it says there where it came from and why.
@@ -30,15 +30,19 @@ class TransformSettings:
     log_errors: Annotated[bool, WrittenAs("errors.log.enable")] = False
     log_messages: Annotated[bool, WrittenAs("errors.log.include.messages")] = False
     smts: Annotated[SmtChain | None, out_of("transforms")] = None
+    sql: Annotated[str, WrittenAs("transform.sql")] = ""
 
     @property
     def shown(self) -> str:
-        """What changes the records, for people: names of Connect's transforms, and the function."""
-        names = () if self.smts is None else tuple(stage.shown for stage in self.smts.stages)
-        return ", ".join((*names, self.function) if self.function else names)
+        """What changes the records, for people: names of Connect's transforms, the function, and that there is SQL."""
+        smts = () if self.smts is None else (stage.shown for stage in self.smts.stages)
+        return ", ".join((*smts, *self._own("SQL")))
 
     @property
     def steps(self) -> str:
-        """All that happens to a record, in its order and with the conditions."""
-        steps = () if self.smts is None else tuple(stage.with_condition for stage in self.smts.stages)
-        return ", then ".join((*steps, self.function) if self.function else steps)
+        """All that happens to a record, in its order, with the conditions and the query."""
+        smts = () if self.smts is None else (stage.with_condition for stage in self.smts.stages)
+        return ", then ".join((*smts, *self._own(" ".join(self.sql.split()))))
+
+    def _own(self, sql: str) -> tuple[str, ...]:
+        return tuple(name for name in (self.function, sql if self.sql else "") if name)

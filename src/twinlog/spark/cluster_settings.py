@@ -22,6 +22,9 @@ JVM_MB = 448
 COPIER_MB = 128
 """What a copier's Python takes beside the records that it holds."""
 
+SQL_MB = 768
+"""What the JVM beside a copier takes that evaluates `transform.sql`."""
+
 REQUESTS = 1.25
 """A copier's budget with the requests on their way, which come on top of it (`task/memory.py`)."""
 
@@ -74,14 +77,16 @@ def manager_of(master: str) -> Manager:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The tasks that all flows may have together, and the largest budget of one copier, in bytes."""
+    """The tasks that all flows may have together, the largest budget of a copier in bytes, and whether one has SQL."""
 
     tasks: int
     copier_bytes: int = COPIER_MEMORY_BYTES
+    sql: bool = False
 
     def overhead_mb(self, copiers: int) -> int:
         """Megabytes beside the heap of an executor that runs so many copiers."""
-        least = JVM_MB + copiers * (COPIER_MB + REQUESTS * self.copier_bytes / (1 << 20))
+        sql = SQL_MB if self.sql else 0
+        least = JVM_MB + copiers * (COPIER_MB + sql + REQUESTS * self.copier_bytes / (1 << 20))
         return -int(-least // STEP_MB) * STEP_MB
 
 
@@ -173,10 +178,11 @@ def _little_memory(need: Need, settings: Mapping[str, str], copiers: int) -> str
     if overhead is None or overhead + own >= least:
         return None
     budget = need.copier_bytes / (1 << 20)
+    beside = ", and a JVM for transform.sql beside each," if need.sql else ""
     return (
         f"spark.executor.memoryOverhead is {overhead} MB, where {_copiers(copiers)} of {budget:.0f} MB "
-        f"(twinlog.copier.memory.bytes) may take {least} MB: the executor would be ended for it; set {OVERHEAD} = "
-        f"{least}m, or fewer {CORES}"
+        f"(twinlog.copier.memory.bytes){beside} may take {least} MB: the executor would be ended for it; set "
+        f"{OVERHEAD} = {least}m, or fewer {CORES}"
     )
 
 

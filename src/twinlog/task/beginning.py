@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
@@ -118,7 +118,7 @@ class Beginning:
         """Begin with those that are resolved now; whether there are any."""
         resolved = await self._start_positions.resolve(grants, refreshed=refreshed)
         for source, error in resolved.errors.items():
-            if isinstance(error, ClusterError) and not isinstance(error, RefusedError):
+            if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)
             else:
                 self._failed(source, error)
@@ -131,7 +131,7 @@ class Beginning:
         self._begun(begun)
         return bool(begun)
 
-    def _hold_back(self, source: TopicPartition, error: ClusterError) -> None:
+    def _hold_back(self, source: TopicPartition, error: ClusterError | EngineLostError) -> None:
         if source in self.waiting:
             since, _ = self._held.get(source, (self._loop.clock.monotonic(), ""))
             self._held[source] = since, str(error)

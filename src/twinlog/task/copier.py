@@ -12,21 +12,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import TransactionCoordinator
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.net.run_in_thread import run_in_thread
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import Call
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.read.reader import SourceReader
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.beginning import Beginning
+from twinlog.task.beginning import PATIENCE_S, Beginning
 from twinlog.task.foreign_records import ForeignOffsets
 from twinlog.task.gap_check import GapCheck
 from twinlog.task.hooks import Hooks
@@ -221,11 +223,13 @@ class Copier:
             target_lacks=self.target.lacks,
             tally=self.tally,
             route=self._routes.route,
+            unready=lambda part: loop.start(self._await_transform, part),
         )
+        self._logged = LogOnce(loop.clock)
 
     async def start(self) -> None:
-        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good, and
-        TransformError where the flow's transform is not found here."""
+        """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good,
+        TransformError where the flow's transform is not found here, and EngineError where SQL finds no Spark."""
         if self.settings.transform is not None:
             from twinlog.transform.copying import Transforming  # noqa: PLC0415 - who copies unchanged needs no numpy
 
@@ -234,8 +238,10 @@ class Copier:
             )
         # At the same time: the far cluster does not wait for the other.
         target = self.loop.spawn(self._reach_target)
+        transforming = self.loop.spawn(self._start_transform)
         await self.retry(self.source.connect)
         await target
+        await transforming
         self._reader.start()
         self._appender.start(self._wanted)
         if self.settings.producer.delivery_timeout_ms < NO_LIMIT_MS:
@@ -249,6 +255,29 @@ class Copier:
             await self._producer_ids.renew()
         else:
             await self.retry(self.transactions.start)
+
+    async def _start_transform(self) -> None:
+        transforming = self._transforming
+        while transforming is not None and transforming.trouble is not None:
+            try:
+                await run_in_thread(self.loop.net, transforming.start)
+            except EngineLostError as error:
+                if self.stopped:
+                    return
+                if self._logged.lasts("transform", PATIENCE_S):
+                    self._listener.event("waiting", f"nothing is copied yet, and it is tried again: {error}")
+                await self.loop.sleep(RETRY_S)
+
+    async def _await_transform(self, part: PartitionCopy) -> None:
+        """What evaluates the transform was lost: go on with the same records once there is another one."""
+        transforming = self._placing()
+        if self._logged.is_new(f"transform: {part.trouble}", AGAIN_S):
+            self._listener.event("transform", f"{part.source}: {part.trouble}; no record is skipped for it")
+        while not self.stopped and not part.left and (trouble := transforming.trouble) is not None:
+            # Appends that are still answered would clear it.
+            part.hinder(f"transform: {trouble}")
+            await self.loop.sleep(RETRY_S)
+        part.resume()
 
     def _prepare_for(self, grant: Grant) -> Prepare | None:
         # Heartbeats are no records of the user's.
@@ -452,6 +481,8 @@ class Copier:
         self._reader.stop()
         self._appender.stop()
         self._routes.stop()
+        if self._transforming is not None:
+            self._transforming.close()
         self._committer.stop()
         if self.transactions is not None:
             self.transactions.stop()

@@ -29,7 +29,8 @@ class Hooks(Generic[P]):
     `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the flow stops on it.
     `foreign(remote, first, end)`: target offsets that are not ours. `event(kind, text)`: an operator should see it.
     `source_lacks` and `target_lacks` make the error for a missing permission: operation, what on, what for.
-    `tally` counts for all of them. `route(unit)`: append what a transform routed.
+    `tally` counts for all of them. `route(unit)`: append what a transform routed. `unready(partition)`: go on once
+    records can be changed again.
     """
 
     keep: Callable[[Sequence[Append]], None]
@@ -50,3 +51,4 @@ class Hooks(Generic[P]):
     target_lacks: Callable[[str, str, str], RefusedError]
     tally: Tally = field(default_factory=Tally)
     route: Callable[[Unit], None] = lambda unit: None
+    unready: Callable[[P], None] = lambda part: None

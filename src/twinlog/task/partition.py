@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock
-from twinlog.errors import RecordTooLargeError, TwinlogError
+from twinlog.errors import EngineLostError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
@@ -262,6 +262,11 @@ class PartitionCopy:
             rules = rules.merging_all()
         try:
             prepared = self._prepare(fetched.records, read.offset, rules, fetched.aborted)
+        except EngineLostError as error:
+            self.paused = True
+            self.hinder(f"transform: {error}")
+            self._hooks.unready(self)
+            return
         except TwinlogError as error:
             if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
                 self.fail(naming(error, self.source, self.remote))

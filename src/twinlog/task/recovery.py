@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import ClusterError, EngineLostError, TwinlogError
 from twinlog.kafka.net.backoff import Backoff, pause_s
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.model.types import SourceOffset
@@ -113,7 +113,7 @@ class Recovery:
                 moved = moved or await self._resolve(part)
                 if moved:
                     await self._store(part)
-            except ClusterError as error:
+            except (ClusterError, EngineLostError) as error:
                 part.hinder(str(error))
             except TwinlogError as error:
                 part.fail(error)
@@ -136,7 +136,7 @@ class Recovery:
             grant = replace(part.grant, position=before, drained=False)
             try:
                 found = await self._start_positions.behind_what_is_left(grant, part.misplaced.end, before.next_source)
-            except ClusterError as error:
+            except (ClusterError, EngineLostError) as error:
                 part.hinder(str(error))
                 await self._loop.sleep(backoff.failed())
             except TwinlogError as error:

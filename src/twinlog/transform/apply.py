@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.errors import TransformError
+from twinlog.errors import EngineError, TransformError
 from twinlog.model.types import SourceOffset
 from twinlog.transform.contract import checked
 from twinlog.transform.function import Transform
@@ -33,12 +33,13 @@ def apply(
 
     Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise, and then all
     that comes before the record was returned. So may `begin`, which is called with the first source offset of any rows
-    that the transform is about to be given.
+    that the transform is about to be given. Raises EngineError where what evaluates the transform is at fault, and no
+    record is.
     """
     begin(SourceOffset(rows.column("offset")[0].as_py()))
     try:
         made = checked(rows, function(rows))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EngineError):
         raise
     except BaseException as error:
         # Also SystemExit, and the panics of libraries in Rust, which are no Exception.

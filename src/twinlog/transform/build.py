@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform.function import Transform, chain, load
 from twinlog.transform.smt.chain import smt_transform
 
+if TYPE_CHECKING:
+    from twinlog.transform.sql.transform import SqlTransform
 
-def build(settings: TransformSettings) -> Transform:
-    """The transform of a flow, in the process that asks. Raises TransformError where it cannot be found."""
+
+def build(settings: TransformSettings, sql: SqlTransform | None = None) -> Transform:
+    """The transform of a flow, in the process that asks: Connect's transforms, then the function, then `sql`.
+
+    Raises TransformError where one cannot be found.
+    """
     functions: list[Transform] = []
     if settings.smts is not None:
         functions.append(smt_transform(settings.smts))
     if settings.function:
         functions.append(load(settings.function))
+    if sql is not None:
+        functions.append(sql)
     return chain(functions)
+
+
+def sql_transform(settings: TransformSettings) -> SqlTransform | None:
+    """The query of a flow, which is not started yet; None without one."""
+    if not settings.sql:
+        return None
+    # Who has none loads nothing of pyspark.
+    from twinlog.transform.sql.transform import SqlTransform  # noqa: PLC0415
+
+    return SqlTransform(settings.sql)

@@ -10,7 +10,8 @@ from twinlog.model.call import Call
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
-from twinlog.transform.build import build
+from twinlog.settings.written import key_of
+from twinlog.transform.build import build, sql_transform
 from twinlog.transform.contract import offsets_of
 from twinlog.transform.function import Transform
 from twinlog.transform.road import TransformedRoad
@@ -38,10 +39,35 @@ class Transforming:
         self._partitions = partitions
         self.call: Call | None = None
         """What the transform works on; others may read it from their threads."""
+        self._sql = sql_transform(settings)
+        self._query_key = flow.written_as(key_of(TransformSettings, "sql"))
         try:
-            self._function = build(settings)
+            self._function = build(settings, self._sql)
         except TransformError as error:
             raise TransformError(f"{flow.key('transform')} cannot be used in this task: {error}") from error
+
+    @property
+    def trouble(self) -> str | None:
+        """Why records cannot be changed, as where SQL has no JVM; None when they can."""
+        return None if self._sql is None else self._sql.trouble
+
+    def start(self) -> None:
+        """Start what SQL needs, which takes some seconds: on a thread that may wait.
+
+        Raises TransformError for a query that is none, EngineError where there is no Spark, and EngineLostError where
+        the next try may succeed.
+        """
+        if self._sql is None or self._sql.trouble is None:
+            return
+        try:
+            self._sql.start()
+        except TransformError as error:
+            raise TransformError(f"{self._query_key} cannot be used: {error}") from error
+
+    def close(self) -> None:
+        """Change no more records."""
+        if self._sql is not None:
+            self._sql.close()
 
     def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
         """What prepares the fetches of a partition."""

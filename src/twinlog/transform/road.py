@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.errors import RecordTooLargeError, TransformError
+from twinlog.errors import EngineError, RecordTooLargeError, TransformError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.record.compression import CODECS, NONE
 from twinlog.rows.decode import RowRules, decode
@@ -38,7 +38,7 @@ LEAST_BATCH_BYTES = 16_384
 class _StopError(Exception):
     """Nothing from a source offset on may be copied, because of `error`; without one, because there is no time now."""
 
-    def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError | None) -> None:
+    def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError | EngineError | None) -> None:
         super().__init__(str(error))
         self.offset = offset
         self.error = error
@@ -88,7 +88,8 @@ class TransformedRoad:
     ) -> Prepared:
         """As `write.prepare.prepare`, of what the transform makes of the records.
 
-        Raises TransformError, too, for a record that the transform fails on and that nothing comes before.
+        Raises TransformError, too, for a record that the transform fails on and that nothing comes before, and
+        EngineError where what evaluates it is lost.
         """
         read = RowRules(
             headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True, bounded=True
@@ -131,6 +132,10 @@ class TransformedRoad:
             try:
                 work.take(some)
             except _StopError as stop:
+                if isinstance(stop.error, EngineError):
+                    # They may be what it has ended of.
+                    self._most_rows = max(1, some.num_rows // 4)
+                    raise
                 self._learn(_rows_before(some, stop.offset), self.now() - before)
                 raise
             at += some.num_rows
@@ -155,6 +160,8 @@ class _Preparation:
         self.made: list[Any] = []
         """What the transform made of rows that were taken, for `keep`."""
         self.first: SourceOffset | None = None
+        self.at = SourceOffset(0)
+        """What was given to the transform last begins there."""
         self.until = road.now() + LONG_S
 
     def take(self, batch: Any) -> None:
@@ -166,6 +173,9 @@ class _Preparation:
                 if made.num_rows:
                     self.made.append(made)
                     left -= len(np.unique(offsets_of(made)))
+        except EngineError as error:
+            self._drop(left - (batch.num_rows - _rows_before(batch, self.at)), before)
+            raise _StopError(self.at, error) from None
         except _StopError as stop:
             if stop.error is not None:
                 raise
@@ -178,6 +188,7 @@ class _Preparation:
 
     def _begin(self, offset: SourceOffset) -> None:
         """Raise _StopError where there is no time left for the records from an offset on."""
+        self.at = offset
         if self.first is None:
             self.first = offset
         elif offset > self.first and self.road.now() > self.until:

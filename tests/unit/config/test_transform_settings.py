@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.config.own_code import BASE, Writer, modules, read
-from twinlog.config.explain import explain
+from twinlog.config.explain import entry_of, explain
 from twinlog.errors import ConfigError
 from twinlog.settings.transform import TransformSettings
 
@@ -32,6 +32,23 @@ def test_a_flow_has_a_transform_by_name_and_rules_for_what_it_fails_on(tmp_path:
     assert back.transform is None
     assert config.warnings == ()
     assert [one.value for one in explain(tmp_path / "mm2.properties", "transform")] == [f"{name}:same", "(none)"]
+
+
+def test_a_query_is_read_as_it_is_written_and_starts_nothing(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        "transform.sql = SELECT key FROM records \\\n    WHERE value IS NOT NULL\nb->a.enabled = true\n"
+        "b->a.transform.sql = SELECT * FROM records\n",
+    )
+    there, back = (flow.transform for flow in config.flows)
+    assert there == TransformSettings(sql="SELECT key FROM records WHERE value IS NOT NULL")
+    assert there.shown == "SQL"
+    assert there.steps == "SELECT key FROM records WHERE value IS NOT NULL"
+    assert back == TransformSettings(sql="SELECT * FROM records")
+    assert config.flows[0].written_as("transform.sql") == "a->b.transform.sql"
+    entry = entry_of(tmp_path / "mm2.properties", "b->a.transform.sql")
+    assert entry is not None
+    assert (entry.line, entry.key) == (8, "b->a.transform.sql")
 
 
 @pytest.mark.parametrize(

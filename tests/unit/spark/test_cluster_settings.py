@@ -91,6 +91,7 @@ def test_copiers_have_their_budget_beside_the_heap() -> None:
     # A quarter of the budget may be on its way besides, and a Python takes 100 MB itself.
     assert one is not None
     assert one >= 128 * 1.25 + 100 + 384
+    assert megabytes(derived(K8S, Need(1, sql=True), {})["spark.executor.memoryOverhead"]) == (one or 0) + 768
     four = Need(4, 512 << 20)
     given = {"spark.executor.instances": "1"}
     overhead = megabytes(derived(YARN, four, given)["spark.executor.memoryOverhead"])

@@ -3,73 +3,117 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import struct
 import subprocess
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.find_spark_home import _find_spark_home
 
-from twinlog.errors import TransformError
+from twinlog.errors import EngineError, EngineLostError
+from twinlog.scratch import Scratch, sweep
+from twinlog.transform.sql.places import find_jars, find_java
 
-ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-START_S = 120.0
+HEAP_MB = 512
+START_S = 300.0
 LOOK_S = 0.02
-HEAP = "512m"
-_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"
-_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+WATCH_S = 0.5
+NOTICE_S = 1.0
+
+_ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_PROGRAM = "org.apache.spark.api.python.PythonGatewayServer"
+# As Spark's own scripts open them (Spark class JavaModuleOptions).
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+_OPTIONS = (
+    f"-Xmx{HEAP_MB}m",
+    # A JVM without heap keeps some of its threads and does no work.
+    "-XX:+ExitOnOutOfMemoryError",
+    *("-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20", "-XX:+IgnoreUnrecognizedVMOptions"),
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
+    *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
+)
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+_SHORT_OF_MEMORY = "insufficient memory"
 
 
 class SqlJvm:
-    """Starts it; takes some seconds. Raises TransformError."""
+    """Starts it; takes some seconds. Raises EngineError, or EngineLostError where the next try may succeed."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="twinlog-sql-")
+        # Calls that a lost JVM leaves unanswered raise; py4j logs each with a stack trace, to the root logger, too.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_by_py4j)
+        sweep([Path(tempfile.gettempdir())])
+        self._folder = Scratch()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the JVM runs
+        self.process: subprocess.Popen[bytes] | None = None
+        self.gateway: JavaGateway | None = None
+        self.analysing = threading.Lock()
+        self.hung = False
+        """It was killed, because it did not answer in time."""
+        self.condemned = False
+        """It failed by a fault of its own, and is to be followed by another one."""
+        self._overdue_at: dict[int, float] = {}
         try:
-            self._start(Path(self._folder.name))
+            self._launch(self._folder.path)
+            self._connect(self._folder.path / "gateway")
+        except (Py4JError, OSError) as error:
+            text = f"Spark's JVM for transform.sql does not start: {reason(error)}"
+            self.close()
+            raise EngineLostError(text) from None
         except BaseException:
             self.close()
             raise
 
-    def _start(self, folder: Path) -> None:
-        home, address = Path(_find_spark_home()), folder / "gateway"
-        # The user's defaults are for flows: event logs, listeners, a master.
-        (folder / "none.conf").touch()
-        self._log = (folder / "log").open("w+b")
-        command = [str(home / "bin" / "spark-submit"), "--properties-file", str(folder / "none.conf")]
-        command += ["--conf", f"spark.driver.memory={HEAP}", "--conf", f"spark.driver.extraJavaOptions={_JAVA_OPTIONS}"]
-        own = {
-            ADDRESS_FILE_VARIABLE: str(address),
-            "SPARK_HOME": str(home),
-            "SPARK_CONNECT_MODE": "0",
-            "SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS,
-        }
+    def _launch(self, folder: Path) -> None:
+        command = [find_java(), *_OPTIONS, f"-Djava.io.tmpdir={folder}", f"-Dspark.local.dir={folder}"]
+        command += ["-cp", str(find_jars() / "*"), _PROGRAM]
         # It ends when its standard input does; Ctrl-C is for others.
-        self.process = subprocess.Popen(
-            [*command, "pyspark-shell"],
+        self.process = process = subprocess.Popen(
+            command,
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=self._log,
             stderr=self._log,
-            env={**os.environ, **own},
+            env={**os.environ, _ADDRESS_FILE_VARIABLE: str(folder / "gateway")},
             start_new_session=True,
         )
         deadline = time.monotonic() + START_S
-        while not address.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise TransformError(f"Spark's JVM for transform.sql does not start: {self._last_line()}")
+        while not (folder / "gateway").exists():
+            code = process.poll()
+            if code is not None:
+                raise self._not_started(code)
+            if time.monotonic() > deadline:
+                raise EngineLostError(f"Spark's JVM for transform.sql does not listen after {START_S:.0f} s")
             time.sleep(LOOK_S)
-        found = address.read_bytes()
+
+    def _not_started(self, code: int) -> EngineError:
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip()]
+        telling = (line for line in lines if "Error" in line or "Exception" in line)
+        said = next(telling, lines[-1] if lines else "it says nothing")
+        text = f"Spark's JVM for transform.sql does not start, and ends with code {code}: {said}"
+        if code < 0 or any(_SHORT_OF_MEMORY in line for line in lines):
+            return EngineLostError(text)
+        return EngineError(f"{text}; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH")
+
+    def _connect(self, address_file: Path) -> None:
+        found = address_file.read_bytes()
         (port,), secret = struct.unpack("!i", found[:4]), found[8:].decode()
         self.gateway = JavaGateway(
             gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True)
@@ -80,32 +124,80 @@ class SqlJvm:
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
         self.session.sparkContext().setLogLevel("ERROR")
+        threading.Thread(target=self._watch, name="watches SQL's JVM", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs still."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended; None while it runs. A connection breaks a moment before the end is visible."""
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(NOTICE_S)
+        return None if self.process is None else self.process.poll()
+
+    def refused(self, error: Py4JJavaError) -> bool:
+        """Whether Spark raised an error for what it was asked; False for one of the JVM itself, as of its memory."""
+        assert self.gateway is not None
+        thrown = error.java_exception
+
+        def is_a(*names: str) -> bool:
+            return any(is_instance_of(self.gateway, thrown, name) for name in names)
+
+        if is_a("java.io.UncheckedIOException", "org.apache.arrow.memory.OutOfMemoryException"):
+            return False
+        return is_a("java.lang.RuntimeException", "org.apache.spark.SparkThrowable", "java.lang.StackOverflowError")
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Kill it where what it is asked takes longer; the call raises then."""
+        me = threading.get_ident()
+        self._overdue_at[me] = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._overdue_at.pop(me, None)
+
+    def _watch(self) -> None:
+        assert self.process is not None
+        while self.process.poll() is None:
+            now = time.monotonic()
+            if any(now > at for at in list(self._overdue_at.values())):
+                self.hung = True
+                self.process.kill()
+            time.sleep(WATCH_S)
 
     def close(self) -> None:
         """End it; what it was asked for is lost."""
-        with contextlib.suppress(AttributeError):
-            self.gateway.close()
-        with contextlib.suppress(AttributeError):
+        if self.process is not None:
             assert self.process.stdin is not None
-            self.process.stdin.close()
             self.process.kill()
             self.process.wait()
-        with contextlib.suppress(AttributeError):
-            self._log.close()
-        self._folder.cleanup()
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        if self.gateway is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                self.gateway.close()
+        self._log.close()
+        self._folder.remove()
 
-    def _last_line(self) -> str:
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").splitlines()
-        return lines[-1] if lines else "it says nothing"
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def reason(error: Py4JError | OSError) -> str:
     """What Spark says of an error, in one line."""
     if isinstance(error, Py4JJavaError):
-        said = error.java_exception.getMessage() or error.java_exception.toString()
+        try:
+            said = error.java_exception.getMessage() or error.java_exception.toString()
+        except (Py4JError, OSError):
+            return "it has ended"
         return str(said).strip().splitlines()[0]
-    return "Spark's JVM for transform.sql has ended"
+    return str(error).strip().splitlines()[0] if str(error).strip() else "it has ended"
 
 
 def module(java: Any, name: str) -> Any:

@@ -59,8 +59,12 @@ class Query:
 def analyse(jvm: SqlJvm, text: str) -> Query:
     """Raises TransformError with what Spark says, or with what the query has that cannot be done record by record."""
     try:
-        return _analyse(jvm, text)
+        # All queries see their columns under one name.
+        with jvm.analysing:
+            return _analyse(jvm, text)
     except Py4JJavaError as error:
+        if not jvm.refused(error):
+            raise
         raise TransformError(reason(error)) from None
 
 
