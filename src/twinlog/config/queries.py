@@ -19,8 +19,9 @@ _EXPECTED = "SELECT ... FROM records WHERE ..., which changes each record by its
 def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequence[Path] = ()) -> list[str]:
     """Have Spark analyse the queries of flows that the file at `path`, or one of `more`, asks for.
 
-    Takes some seconds where there is one, for a JVM that ends with it, and no time otherwise. Returns warnings where
-    that JVM does not start here, and raises ConfigError with what Spark says of queries that cannot be used.
+    Takes some seconds where there is one, for a JVM that ends with it unless this process has one, and no time
+    otherwise. Returns warnings where that JVM does not start here. Raises ConfigError with what Spark says of queries
+    that cannot be used.
     """
     written = [(flow, flow.transform.sql) for flow in flows if flow.copies and flow.transform and flow.transform.sql]
     if not written:
@@ -30,6 +31,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     from twinlog.transform.sql.transform import SqlTransform  # noqa: PLC0415
 
     problems: list[ConfigProblem] = []
+    there = SHARED.alive
     try:
         for flow, text in written:
             query = SqlTransform(text)
@@ -42,7 +44,8 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     except EngineError as error:
         return [f"{path}: the queries of transform.sql were not checked: {error}"]
     finally:
-        SHARED.end()
+        if not there:
+            SHARED.end()
     if problems:
         raise ConfigError(problems)
     return []

@@ -9,9 +9,9 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.transform.sql.jvm import SqlJvm
 
-ANSWER_S, MOST_ANSWER_S = 4.0, 60.0
-"""A copier stands still while it waits, and its line to the driver has five seconds. On a machine that is so busy that
-the JVM was killed for it, the next one gets twice as long."""
+ANSWER_S, MOST_ANSWER_S = 30.0, 300.0
+"""A JVM that does not answer a copier for so long hangs, and is killed. As the machine may have been too busy, the next
+one gets twice as long."""
 
 LASTS_S = 60.0
 """A JVM that ran for so long has not ended because of what it was asked first."""
@@ -29,6 +29,11 @@ class SharedJvm:
         self._lock = threading.Lock()
         self._began_at = 0.0
         self._failures = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is one."""
+        return self._jvm is not None and self._jvm.alive
 
     def running(self) -> SqlJvm:
         """The JVM; may take some seconds, and up to a minute where it ends again and again.
