@@ -105,6 +105,9 @@ def test_what_cannot_be_written_is_said(spark: SparkSession, target: KafkaCluste
     create_topic(target, topic_name, config={"max.message.bytes": 10_000})
     with pytest.raises(PySparkException, match=f"{topic_name}-0: a record needs a batch of 200.. bytes"):
         write(rows.selectExpr("repeat(value, 20000) AS value"), topic=topic_name)
+    sent = r"-0: a row needs a batch of up to 300\d\d bytes, and kafka.max.request.size is 20000; raise it"
+    with pytest.raises(PySparkException, match=topic_name + sent):
+        write(rows.selectExpr("repeat(value, 30000) AS value"), topic=topic_name, **{"kafka.max.request.size": 20_000})
     # Smaller ones together are not too large.
     write(spark.range(100).selectExpr("repeat('x', 1000) AS value"), topic=topic_name)
     assert len(consume(target, topic_name)) == 100

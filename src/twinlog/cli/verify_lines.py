@@ -57,13 +57,26 @@ def verdict_lines(
     problems = [f"{names[id(one)]} was not compared: {one.problem}" for one in found if one.problem]
     lines += _some(problems, everything, "partitions that were not compared")
     lines += [f"flow {name} was not compared: {problem}" for name, problem in failed.items()]
+    return [*lines, _sum(found, seconds, len(failed))]
+
+
+def _sum(found: Sequence[Verdict], seconds: float, failed: int) -> str:
+    """The last line. Many read no other one, so what is wrong comes first."""
     records, size = sum(one.records for one in found), sum(one.bytes for one in found)
     rate = size / seconds / 1e6 if seconds > 0 else 0.0
-    lines.append(
-        f"{records} records, {size} bytes are equal in {len(found)} partitions; "
-        f"{shown_duration(seconds)}, {rate:.0f} MB/s"
-    )
-    return lines
+    different = [one for one in found if one.equal is False]
+    unknown = sum(one.equal is None or bool(one.equal and one.problem) for one in found)
+    parts = [f"{records} records, {size} bytes are equal", f"{shown_duration(seconds)}, {rate:.0f} MB/s"]
+    if unknown:
+        parts.insert(0, f"not compared: {unknown} of {len(found)} partitions")
+    if failed:
+        parts.insert(0, f"flows not compared: {failed}")
+    if different:
+        differences = sum(one.differences for one in different)
+        parts.insert(0, f"differences: {differences}, in {len(different)} of {len(found)} partitions")
+    if len(parts) == 2:
+        parts[0] += f" in {len(found)} partitions"
+    return "; ".join(parts)
 
 
 def word_of(parts: Sequence[Verdict]) -> str:

@@ -252,7 +252,13 @@ class _Options:
         word = offsets.strip().lower()
         if word in {"latest", "earliest"}:
             return Everywhere(LATEST if word == "latest" else EARLIEST)
-        return AtOffsets(read_offsets(offsets.strip()))
+        found = read_offsets(offsets.strip())
+        for partition, offset in sorted(found.items()):
+            if offset < EARLIEST:
+                raise OptionError(
+                    f"{side}Offsets: {partition} has {offset}; an offset is 0 or more, -1 the latest, -2 the earliest"
+                )
+        return AtOffsets(found)
 
 
 def _check_batch_limits(starting: Limit, ending: Limit) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.frames.shares import deal
@@ -29,7 +30,10 @@ KEPT = {
 }
 """What is replayed stays until somebody deletes it, however old its records are."""
 
-_LIMIT = "max.message.bytes"
+_LIMIT, _RETENTION = "max.message.bytes", "retention.ms"
+
+Config = dict[str, str | None]
+"""A topic's settings by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,9 @@ class ReplayPlanner:
         chosen = self._chosen(topology, topics)
         into = self._named(topology, topics, chosen)
         there = self._target.topics()
-        limits = self._limits(chosen, into, there)
+        configs = self._target.configs([name for name in into.values() if name in there])
+        kept = {name: _values(entries) for name, entries in configs.items()}
+        limits = self._limits(chosen, into, there, kept)
         parts = [
             TopicPartition(topic.name, number)
             for topic in chosen
@@ -138,9 +144,11 @@ class ReplayPlanner:
             for part in parts
         ]
         existing = [one.into for one in found if one.into.topic in there]
+        ranges = tuple(one for one in found if one.offsets)
+        self._require_kept(ranges, kept)
         return ReplayPlan(
             ReplayRules(settings),
-            tuple(one for one in found if one.offsets),
+            ranges,
             tuple(
                 NewTopic(
                     into[topic.name],
@@ -202,15 +210,18 @@ class ReplayPlanner:
         return written
 
     def _limits(
-        self, chosen: Sequence[Topic], into: Mapping[TopicName, TopicName], there: Mapping[TopicName, Topic]
+        self,
+        chosen: Sequence[Topic],
+        into: Mapping[TopicName, TopicName],
+        there: Mapping[TopicName, Topic],
+        configs: Mapping[TopicName, Config],
     ) -> dict[TopicName, int]:
         """The largest batch of each topic that is replayed into. Raises OptionError for one that does not fit."""
-        configs = self._target.configs([name for name in into.values() if name in there])
         sources = self._source.configs([topic.name for topic in chosen if into[topic.name] not in there])
         found = {}
         for topic in chosen:
             name = into[topic.name]
-            own = _values(configs.get(name, ()) if name in there else sources.get(topic.name, ()))
+            own = configs.get(name, {}) if name in there else _values(sources.get(topic.name, ()))
             found[name] = int(own.get(_LIMIT) or 1_048_588)
             if name not in there:
                 continue
@@ -225,6 +236,23 @@ class ReplayPlanner:
                     "is replayed; choose another name (--into)"
                 )
         return found
+
+    def _require_kept(self, ranges: Sequence[PartitionToReplay], configs: Mapping[TopicName, Config]) -> None:
+        """Raise OptionError for a topic whose retention would delete what is replayed as soon as it is there."""
+        now_ms = wall_ms(self._target.client.loop.clock)
+        for name, own in sorted(configs.items()):
+            retention_ms = int(own.get(_RETENTION) or -1)
+            mine = {one.source: one.start for one in ranges if one.into.topic == name}
+            if retention_ms < 0 or not mine:
+                continue
+            found = self._first_since(mine, max(0, now_ms - retention_ms))
+            for part, start in sorted(mine.items()):
+                if not 0 <= found.get(part, -1) <= start:
+                    raise OptionError(
+                        f"{name} deletes records by their age ({_RETENTION} = {retention_ms}), and {part} is older "
+                        f"than that from offset {start} on: the copies would be gone at once; set {_RETENTION} = -1 on "
+                        "it, or choose another name (--into)"
+                    )
 
     def _offsets(self, bound: Bound, logs: Mapping[TopicPartition, Log], option: str) -> dict[TopicPartition, int]:
         if bound.kind == "earliest":
@@ -241,11 +269,16 @@ class ReplayPlanner:
                     )
             return {part: min(bound.value, one.end) for part, one in logs.items()}
 
-        async def ask() -> Mapping[TopicPartition, int]:
-            return await self._source.client.list_offsets(logs, bound.value)
-
-        found = self._source.call(ask)
+        found = self._first_since(logs, bound.value)
         return {part: one.end if found.get(part, -1) < 0 else max(found[part], one.start) for part, one in logs.items()}
+
+    def _first_since(self, parts: Iterable[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
+        """The first source offset with this timestamp in ms or a later one; -1 where there is none."""
+
+        async def ask() -> Mapping[TopicPartition, int]:
+            return await self._source.client.list_offsets(parts, timestamp)
+
+        return self._source.call(ask)
 
 
 def _is_internal(topology: Topology, name: TopicName) -> bool:
@@ -261,5 +294,5 @@ def _writes(flow: FlowSettings, settings: FlowSettings, name: TopicName) -> bool
     return upstream is not None and flow.policy != "identity" and topology.mirrors(upstream)
 
 
-def _values(entries: Sequence[ConfigEntry]) -> dict[str, str | None]:
+def _values(entries: Sequence[ConfigEntry]) -> Config:
     return {one.name: one.value for one in entries}

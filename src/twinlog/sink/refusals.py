@@ -44,6 +44,16 @@ def reason(sent: Sent) -> str:
     return "; ".join([words, *filter(None, own)])
 
 
+def too_large(error: RecordTooLargeError, where: TopicPartition) -> RecordTooLargeError:
+    """What is said of a row that this side does not send."""
+    return RecordTooLargeError(
+        f"{where}: a row needs a batch of up to {error.size} bytes, and kafka.max.request.size is {error.limit}; raise "
+        "it, and the topic's max.message.bytes if that is smaller, or write a smaller value",
+        size=error.size,
+        limit=error.limit,
+    )
+
+
 def refusal(sent: Sent, where: TopicPartition, client: ClusterClient, *, transactional: bool) -> TwinlogError:
     """The error that ends the writing."""
     code, cluster = sent.code, f"cluster {client.alias}"

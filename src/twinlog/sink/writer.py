@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from twinlog.clock import wall_ms
-from twinlog.errors import TwinlogError
+from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.loop import Loop
@@ -23,6 +23,7 @@ from twinlog.rows.outgoing import Dealer
 from twinlog.rows.range_reader import ALIAS
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.sink.record_appender import RecordAppender
+from twinlog.sink.refusals import too_large
 from twinlog.sink.task import MicroBatch, Part, WriteTask
 from twinlog.sink.transactions import BatchTransactions
 from twinlog.sink.waiting import WaitingRows
@@ -137,15 +138,12 @@ def _write(
     """Append all rows, and close the appender; returns how many, and one of the partitions they went to."""
     producer = task.producer
     batch_bytes = max(1, min(producer.merge_batch_bytes, producer.max_request_size))
-    codec = CODECS[producer.compression_type] if producer.compression_type else NONE
-    level = producer.compression_level
     dealer = Dealer(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
     waiting = WaitingRows(batch_bytes)
     records, somewhere = 0, None
 
     def send(partition: TopicPartition) -> None:
-        some = waiting.take(partition)
-        for data in encode(some, most_bytes=batch_bytes, codec=codec, level=level, largest=producer.max_request_size):
+        for data in _encoded(partition, waiting.take(partition), producer, batch_bytes):
             appender.append(partition, data, HEADER.unpack_from(data, 0)[-1])
 
     try:
@@ -163,3 +161,12 @@ def _write(
     finally:
         appender.close()
     return records, somewhere
+
+
+def _encoded(partition: TopicPartition, rows: Any, producer: ProducerSettings, most_bytes: int) -> Iterator[bytearray]:
+    codec = CODECS[producer.compression_type] if producer.compression_type else NONE
+    level, largest = producer.compression_level, producer.max_request_size
+    try:
+        yield from encode(rows, most_bytes=most_bytes, codec=codec, level=level, largest=largest)
+    except RecordTooLargeError as error:
+        raise too_large(error, partition) from None

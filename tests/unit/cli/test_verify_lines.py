@@ -26,7 +26,14 @@ def test_topics_differences_and_ranges_that_were_left_out() -> None:
     assert "t-1: 2 different; the first is order, at source offset 7, target offset 9: crossed" in lines
     assert "v-0: not compared: target offsets 0 to 4: gone" in lines
     assert "u-0 was not compared: cluster b: u-0 has no leader" in lines
-    assert lines[-1] == "40 records, 3600 bytes are equal in 4 partitions; 2 s, 0 MB/s"
+    assert lines[-1] == (
+        "differences: 2, in 1 of 4 partitions; not compared: 1 of 4 partitions; "
+        "40 records, 3600 bytes are equal; 2 s, 0 MB/s"
+    )
+    fine = verdict_lines([verdict(0), partly], 2.0, everything=False)
+    assert fine[-1] == "20 records, 1800 bytes are equal in 2 partitions; 2 s, 0 MB/s"
+    alone = verdict_lines([verdict(0)], 2.0, {"c->b": "no broker answers"}, everything=False)
+    assert alone[-1] == "flows not compared: 1; 10 records, 900 bytes are equal; 2 s, 0 MB/s"
     many = [verdict(number) for number in range(20)]
     for one in many:
         one.left = [Left("source", 0, 5, "gone")]

@@ -97,6 +97,10 @@ def test_a_timestamp_counts_before_timestamps_by_partition_and_those_before_offs
         ({"subscribe": "t", "minPartitions": "x"}, 'For input string: "x"'),
         ({"subscribe": "t", "includeHeaders": "yes"}, 'For input string: "yes"'),
         ({"subscribe": "t", "startingOffsets": '{"t":0}'}, 'Expected e.g. {"topicA":{"0":23,"1":-1}'),
+        (
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'},
+            "startingOffsets: t-0 has -3; an offset is 0 or more, -1 the latest, -2 the earliest",
+        ),
         ({"subscribe": "t", "startingTimestamp": "now"}, "Expected a single long value, got now"),
         ({"subscribe": "t", "startingOffsetsByTimestamp": "5"}, 'Expected e.g. {"topicA": {"0": 123456789'),
         ({"subscribe": "t", "startingOffsetsByTimestampStrategy": "x"}, "No value found for 'X'"),

@@ -13,6 +13,7 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FETCH, INIT_PRODUCER_ID, PRODUCE
+from twinlog.clock import wall_ms
 from twinlog.errors import OptionError
 from twinlog.frames.replaying import Bound, ReplayOptions, ReplayPlanner
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -272,6 +273,24 @@ def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Cl
         pytest.raises(OptionError, match=r"--from 5: u-0 begins at offset 20 by now"),
     ):
         planner.plan()
+
+
+def test_a_topic_that_would_delete_the_copies_at_once_is_refused(clusters: Clusters) -> None:
+    source, target = clusters
+    put(source, "t", 50, 10)
+    put(source, "t", 10, 10, first=100_000)
+    source.loop.clock.sleep(3_600)
+    age = wall_ms(source.loop.clock) - NOW
+    target.create("short", **{"retention.ms": str(age - 20_000)})
+    target.create("long", **{"retention.ms": str(age + 60_000)})
+    with (
+        planner_of(clusters, options_of(into="short")) as planner,
+        pytest.raises(OptionError, match=r"short deletes records by their age .* t-0 is older than that from offset 0"),
+    ):
+        planner.plan()
+    for options in (options_of(into="long"), options_of(into="short", start=Bound("offset", 50))):
+        with planner_of(clusters, options) as planner:
+            assert [one.end for one in planner.plan().parts] == [60]
 
 
 @pytest.mark.parametrize(
