@@ -24,7 +24,7 @@ from twinlog.record.compression import CODECS
 from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
-from twinlog.verify import alignment, comparison
+from twinlog.verify import alignment, by_content
 from twinlog.verify.model import MOST_LEFT, Left, PartitionToVerify, Section, Verdict, VerifyRules
 from twinlog.verify.sections import (
     COMPACTED_SOURCE,
@@ -367,7 +367,7 @@ def test_somebody_else_who_writes_all_the_time_hides_nothing(
     clusters: tuple[VirtualCluster, VirtualCluster], mapped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More places without a copy than are searched for, and behind all of them a record that is there twice."""
-    monkeypatch.setattr(comparison, "MOST_PLACES", 50)
+    monkeypatch.setattr(by_content, "MOST_PLACES", 50)
     source, target = clusters
     records = some(500)
     copies: list[Stored] = []
@@ -397,7 +397,7 @@ def test_where_too_much_differs_the_rest_is_named(
     put(source, "t", some(500))
     put(target, "s.t", copies)
     assert verify(clusters).left == []
-    monkeypatch.setattr(comparison, "MOST_PLACES", 2)
+    monkeypatch.setattr(by_content, "MOST_PLACES", 2)
     found = verify(clusters)
     assert (found.equal, found.records, found.foreign) == (False, 300, 160)
     assert [(one.side, one.start, one.end) for one in found.left] == [("source", 300, 500), ("target", 460, 900)]
