@@ -49,7 +49,7 @@ class Query:
         return transactions_of(self.task, link_to(self.task.producer), QUERY)
 
     def on_loop(self, step: Callable[..., Any], *args: Any) -> Any:
-        return link_to(self.task.producer).thread.call(step, *args)
+        return link_to(self.task.producer).loop.run(step, *args)
 
     def decide(self, number: int, *parts: Part) -> None:
         """As far as a driver comes that ends right behind its decision."""

@@ -9,7 +9,6 @@ from twinlog.errors import ClusterError, TopicGoneError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.backoff import Backoff, pause_s
-from twinlog.kafka.net.loop_thread import LoopThread
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -38,18 +37,17 @@ class RecordAppender:
 
     def __init__(
         self,
-        thread: LoopThread,
         client: ClusterClient,
         settings: ProducerSettings,
         identity: ProducerIdentity,
         coordinator: TransactionCoordinator | None,
     ) -> None:
-        self._thread = thread
+        self._loop = client.loop
         self._client = client
         self._settings = settings
         self._identity = identity
         self._coordinator = coordinator
-        self._now = thread.loop.clock.monotonic
+        self._now = self._loop.clock.monotonic
         self._partitions: dict[TopicName, int] = {}
         self._queues: dict[TopicPartition, AppendQueue] = {}
         self._troubles: dict[TopicPartition, str] = {}
@@ -60,7 +58,7 @@ class RecordAppender:
         self._closed = False
         self._put: dict[TopicPartition, int] = {}
         self._appender = TargetAppender(
-            thread.loop,
+            self._loop,
             client,
             max_in_flight=settings.max_in_flight,
             max_request_bytes=max(settings.max_request_size, settings.merge_batch_bytes),
@@ -71,13 +69,13 @@ class RecordAppender:
         )
         if coordinator is not None:
             self._appender.transactional_id = coordinator.transactional_id
-        thread.post(self._start)
+        self._loop.call_threadsafe(self._start)
 
     def partitions(self, topic: TopicName) -> int:
         """How many partitions a topic has. Raises TopicGoneError where there is no such topic."""
         known = self._partitions.get(topic)
         if known is None:
-            known = self._partitions[topic] = self._thread.call(self._look_up, topic)
+            known = self._partitions[topic] = self._loop.run(self._look_up, topic)
         return known
 
     def append(self, partition: TopicPartition, batch: bytearray, records: int) -> None:
@@ -94,7 +92,7 @@ class RecordAppender:
         )
         with self._changed:
             self._waiting_bytes += append.bytes
-        self._thread.post(lambda: self._take(partition, append))
+        self._loop.call_threadsafe(lambda: self._take(partition, append))
         self._wait(MOST_BYTES)
 
     def flush(self) -> None:
@@ -103,13 +101,13 @@ class RecordAppender:
 
     def close(self) -> None:
         """Send nothing more, and forget what was not acknowledged."""
-        self._thread.post(self._stop)
+        self._loop.call_threadsafe(self._stop)
 
     async def settled(self, patience_s: float) -> list[TopicPartition]:
         """Once it is closed, on the loop: wait for answers to what was sent; partitions for which none came."""
         give_up_at = self._now() + patience_s
         while any(queue.in_flight for queue in self._queues.values()) and self._now() < give_up_at:
-            await self._thread.loop.sleep(SETTLE_S)
+            await self._loop.sleep(SETTLE_S)
         return [partition for partition, queue in self._queues.items() if queue.unanswered]
 
     def _wait(self, most_bytes: int) -> None:
@@ -122,7 +120,7 @@ class RecordAppender:
 
     def _start(self) -> None:
         self._appender.start(lambda: {partition.topic for partition in self._queues})
-        self._thread.loop.start(self._watch)
+        self._loop.start(self._watch)
 
     def _stop(self) -> None:
         self._closed = True
@@ -146,7 +144,7 @@ class RecordAppender:
             if self._coordinator is not None:
                 self._fresh.append(partition)
                 if len(self._fresh) == 1:
-                    self._thread.loop.start(self._admit)
+                    self._loop.start(self._admit)
         queue.put([append])
         if queue.gate is Gate.OPEN:
             self._appender.offer(queue)
@@ -166,7 +164,7 @@ class RecordAppender:
                     self._fail(error)
                     return
                 self._troubles.update(dict.fromkeys(fresh, str(error)))
-                await self._thread.loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.failed())
                 continue
             for partition, code in refused.items():
                 if error_codes.refused(code):
@@ -174,7 +172,7 @@ class RecordAppender:
                     return
                 self._troubles[partition] = error_codes.explain(code)
             if refused:
-                await self._thread.loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.failed())
                 continue
             del self._fresh[: len(fresh)]
             for partition in fresh:
@@ -219,7 +217,7 @@ class RecordAppender:
                             f"kafka.delivery.timeout.ms = {limit_ms}: {why}"
                         )
                     )
-            await self._thread.loop.sleep(_WATCH_S)
+            await self._loop.sleep(_WATCH_S)
 
     def _fail(self, error: TwinlogError) -> None:
         with self._changed:
@@ -228,7 +226,7 @@ class RecordAppender:
         self._stop()
 
     async def _look_up(self, topic: TopicName) -> int:
-        client, clock = self._client, self._thread.loop.clock
+        client, clock = self._client, self._loop.clock
         backoff = Backoff(client.settings.retry_backoff_ms, client.settings.retry_backoff_max_ms)
         began_at = clock.monotonic()
         while True:
@@ -243,7 +241,7 @@ class RecordAppender:
                 raise TopicGoneError(
                     f"cluster {client.alias}: topic {topic} does not exist; create it first, as writing creates none"
                 )
-            await self._thread.loop.sleep(backoff.failed())
+            await self._loop.sleep(backoff.failed())
 
 
 _INVALID_TOPIC = 17

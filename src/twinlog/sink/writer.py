@@ -13,7 +13,6 @@ from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.loop_thread import LoopThread
 from twinlog.kafka.patience import patiently
 from twinlog.model.types import TopicPartition
 from twinlog.record.batch import HEADER
@@ -40,17 +39,19 @@ class Link:
     """Connections to one cluster, on a thread of their own."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self.thread = LoopThread(Loop())
-        self.client = ClusterClient(self.thread.loop, ALIAS, settings)
+        self.loop = Loop()
+        self.client = ClusterClient(self.loop, ALIAS, settings)
+        self.loop.net.start()
 
     def open(self, patience_s: float) -> None:
         """Connect, if it is not connected. Raises ClusterError."""
         if not self.client.connected:
-            self.thread.call(patiently, self.client, patience_s, self.client.connect)
+            self.loop.run(patiently, self.client, patience_s, self.client.connect)
 
     def close(self) -> None:
-        self.thread.post(self.client.close)
-        self.thread.end()
+        self.loop.call_threadsafe(self.client.close)
+        self.loop.net.stop()
+        self.loop.close()
 
 
 _links: dict[ClientSettings, Link] = {}
@@ -77,12 +78,12 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     """
     link = link_to(task.producer)
     if batch is None:
-        producer = link.thread.call(
+        producer = link.loop.run(
             patiently, link.client, task.producer.delivery_timeout_ms / 1000, link.client.init_producer
         )
         return Part(_write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0])
     transactions = transactions_of(task, link, batch.query)
-    told, holder = link.thread.call(transactions.begin, batch)
+    told, holder = link.loop.run(transactions.begin, batch)
     if holder is None:
         return told
     appender = _appender(task, link, holder, transactions.coordinator(batch.part))
@@ -91,8 +92,8 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     except BaseException:
         # Nobody who reads committed records is to wait for the end of a transaction that nobody goes on with.
         with contextlib.suppress(TwinlogError):
-            late = link.thread.call(appender.settled, DROP_S)
-            link.thread.call(transactions.drop, [replace(told, holder=holder)], DROP_S, late)
+            late = link.loop.run(appender.settled, DROP_S)
+            link.loop.run(transactions.drop, [replace(told, holder=holder)], DROP_S, late)
         raise
     if somewhere is None:
         return told
@@ -103,14 +104,14 @@ def commit_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
     """Have a micro-batch count, whose parts are written. Runs where Spark commits, as `abort_parts` does."""
     if any(part.holder != NOBODY or part.committed for part in parts):
         link = link_to(task.producer)
-        link.thread.call(transactions_of(task, link, parts[0].query).commit, number, parts)
+        link.loop.run(transactions_of(task, link, parts[0].query).commit, number, parts)
 
 
 def abort_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
     """Have what was written of a micro-batch that failed not count, unless it was decided that it does."""
     if any(part.holder != NOBODY for part in parts):
         link = link_to(task.producer)
-        link.thread.call(transactions_of(task, link, parts[0].query).abort, number, parts)
+        link.loop.run(transactions_of(task, link, parts[0].query).abort, number, parts)
 
 
 def transactions_of(task: WriteTask, link: Link, query: str) -> BatchTransactions:
@@ -129,7 +130,7 @@ def _appender(
     task: WriteTask, link: Link, holder: ProducerEpoch, coordinator: TransactionCoordinator | None
 ) -> RecordAppender:
     identity = ProducerIdentity(*holder, transactional=coordinator is not None)
-    return RecordAppender(link.thread, link.client, task.producer, identity, coordinator)
+    return RecordAppender(link.client, task.producer, identity, coordinator)
 
 
 def _write(
@@ -148,7 +149,7 @@ def _write(
 
     try:
         for batch in rows:
-            for partition, some in dealer.deal(batch, wall_ms(link.thread.loop.clock)):
+            for partition, some in dealer.deal(batch, wall_ms(link.loop.clock)):
                 waiting.put(partition, some)
                 records += some.num_rows
                 somewhere = somewhere or partition

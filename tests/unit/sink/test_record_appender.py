@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
 
 import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
-from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.loop import virtual_loop
 from harness.virtual.requests import PRODUCE
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop_thread import LoopThread
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.builder import encode_batch
 from twinlog.record.own_records import record_body
@@ -21,19 +19,6 @@ from twinlog.sink.record_appender import RecordAppender
 from twinlog.write.queue import ProducerIdentity
 
 PARTS = [TopicPartition(TopicName("rows"), number) for number in range(2)]
-
-
-class SameThread:
-    """A loop that runs while something of it is waited for."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self.loop = loop
-
-    def post(self, function: Callable[[], None]) -> None:
-        function()
-
-    def call(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
-        return self.loop.run(coroutine, *args)
 
 
 @pytest.fixture
@@ -48,8 +33,7 @@ def cluster() -> Iterator[VirtualCluster]:
 def appender(cluster: VirtualCluster) -> Iterator[RecordAppender]:
     client = ClusterClient(cluster.loop, "west", ClientSettings(cluster.bootstrap, request_timeout_ms=3_000))
     cluster.loop.run(client.connect)
-    thread = cast(LoopThread, SameThread(cluster.loop))
-    made = RecordAppender(thread, client, ProducerSettings(client.settings), ProducerIdentity(7, 0), None)
+    made = RecordAppender(client, ProducerSettings(client.settings), ProducerIdentity(7, 0), None)
     made.partitions(TopicName("rows"))
     yield made
     client.close()
