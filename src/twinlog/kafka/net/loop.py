@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 
 class Loop:
-    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread.
+    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread. Once
+    `net.start` was called they run on a thread of the loop's own, and any other may call `run` and waits there.
 
     Whatever runs on it waits, times out and dates records by its `clock`, and reaches brokers by its `wire`. `selector`
     waits for what the wire opens.
