@@ -149,6 +149,10 @@ class TransformError(CopyError):
     """A transform cannot be found, raises, or returns something else than rows."""
 
 
+class NoPartitionError(TransformError):
+    """A transform routes a record to a partition that its topic does not have, and may get."""
+
+
 class FencedError(TwinlogError):
     """Another producer writes under the same transactional id now; this process must not write any more."""
 

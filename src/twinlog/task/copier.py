@@ -496,6 +496,7 @@ class Copier:
             now = self.loop.clock.monotonic()
             for part in list(self.partitions.values()):
                 part.check_overdue(now)
+            self._routes.check_overdue(now)
 
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)

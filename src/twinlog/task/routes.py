@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from twinlog.errors import ClusterError, CopyError, RefusedError, TransformError, TwinlogError
+from twinlog.errors import ClusterError, CopyError, NoPartitionError, RefusedError, TransformError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
@@ -29,6 +30,8 @@ from twinlog.write.queue import AppendQueue, ProducerIdentity, Sent
 from twinlog.write.split import split_append
 
 LATER_S = 0.05
+PARTITION_S = 2.0
+"""How often it is looked for a partition that records are routed to and that is not there."""
 
 
 class Placing(Protocol):
@@ -40,7 +43,7 @@ class Placing(Protocol):
     def place(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
     ) -> dict[int, list[Append]]:
-        """The appends of routed rows by the partition of their topic. Raises TransformError."""
+        """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""
 
 
 class Owned(Protocol):
@@ -121,6 +124,18 @@ class Routes:
             del self._units[unit]
         return list(self._units)
 
+    def check_overdue(self, now: float) -> None:
+        """Fail the owners of appends that wait for longer than `delivery.timeout.ms`; `now` is in monotonic seconds."""
+        limit_s = self._settings.producer.delivery_timeout_ms / 1000
+        for where, queue in self._queues.items():
+            if queue.ended or not queue.overdue(now, limit_s):
+                continue
+            unit = queue.first.route
+            assert isinstance(unit, Unit)
+            queue.end()
+            appending = Appending(unit.owner.source, where, self._abort is not None, None, True)
+            unit.owner.fail(produce_errors.overdue(queue.first, appending, self._rules, unit.owner.trouble).error)
+
     def hold(self) -> None:
         """Send no further unit: the transaction is about to end."""
         if self._held is None:
@@ -156,6 +171,9 @@ class Routes:
             return
         try:
             placed = self._place(unit)
+        except NoPartitionError as error:
+            self._loop.start(self._wait_for_partition, unit, error)
+            return
         except TwinlogError as error:
             unit.owner.fail(error)
             return
@@ -176,7 +194,7 @@ class Routes:
             unit.owner.append(unit.own)
 
     def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
-        """The routed appends of a unit. Raises TransformError."""
+        """The routed appends of a unit. Raises TransformError, NoPartitionError."""
         found: dict[TopicPartition, list[Append]] = {}
         source, name = unit.owner.source, self._settings.transform.shown if self._settings.transform else ""
         for routed in unit.rows:
@@ -188,7 +206,7 @@ class Routes:
                     routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
                 )
             except TransformError as error:
-                raise TransformError(f"{source}: the transform {name}: {error}") from None
+                raise type(error)(f"{source}: the transform {name}: {error}") from None
             for number, appends in placed.items():
                 for append in appends:
                     append.route = unit
@@ -245,6 +263,17 @@ class Routes:
             else:
                 self.route(unit)
                 return
+
+    async def _wait_for_partition(self, unit: Unit, error: NoPartitionError) -> None:
+        """Somebody has to add it, as its source topic may have got one, too."""
+        unit.owner.hinder(f"target: {error}")
+        if not unit.told:
+            unit.told = True
+            self._event("routed", f"{error}; this is waited for")
+        await self._loop.sleep(PARTITION_S)
+        with suppress(ClusterError):
+            await self._target.refresh([routed.topic for routed in unit.rows])
+        self.route(unit)
 
     async def _try_later(self, unit: Unit) -> None:
         await self._loop.sleep(LATER_S)

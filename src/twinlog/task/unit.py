@@ -32,6 +32,10 @@ class Owner(Protocol):
     def go_on(self) -> None:
         """Read again: no routed append is waited for any more."""
 
+    @property
+    def trouble(self) -> str | None:
+        """What hinders it."""
+
     def hinder(self, trouble: str) -> None:
         """Report what keeps the unit from being appended."""
 
@@ -43,7 +47,7 @@ class Unit:
     """`own` appends and routed `rows` of one fetch from source offset `begin` on. The routed ones are `sent` once they
     are queued, and `left` of them are not acknowledged."""
 
-    __slots__ = ("_open", "begin", "left", "own", "owner", "rows", "sent")
+    __slots__ = ("_open", "begin", "left", "own", "owner", "rows", "sent", "told")
 
     def __init__(
         self, owner: Owner, opened: OpenUnit, begin: SourceOffset, own: Sequence[Append], rows: Sequence[RoutedRows]
@@ -53,6 +57,8 @@ class Unit:
         self.own = list(own)
         self.rows = rows
         self.sent = False
+        self.told = False
+        """Whether operators were told that it waits for a partition."""
         self.left = 0
         self._open = opened
 

@@ -95,5 +95,5 @@ class Transforming:
     def place(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
     ) -> dict[int, list[Append]]:
-        """The appends of routed rows by the partition of their topic. Raises TransformError."""
+        """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""
         return place(routed, source, partitions, rules)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.errors import TransformError
+from twinlog.errors import NoPartitionError, TransformError
 from twinlog.model.types import TopicPartition
 from twinlog.transform.contract import offsets_of
 from twinlog.transform.partitions import partitions_by_key
@@ -23,7 +23,7 @@ def check_topic(name: str, source: str, *, same_cluster: bool) -> None:
 
 
 def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules) -> dict[int, list[Append]]:
-    """The appends of routed rows by the partition of their topic, which has so many. Raises TransformError.
+    """The appends of routed rows by the partition of their topic, which has so many. Raises NoPartitionError.
 
     Rows without partition and key go to that of the source's number, and so stay in order.
     """
@@ -36,7 +36,7 @@ def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: Co
         there[by_key] = partitions_by_key(keys, partitions, source.partition)
     if there.max(initial=0) >= partitions:
         at = int(np.argmax(there))
-        raise TransformError(
+        raise NoPartitionError(
             f"it routes the record at offset {offsets_of(rows)[at]} of {source} to partition {there[at]} of "
             f"{routed.topic}, which has {partitions}; add partitions, or have it leave the partition null"
         )

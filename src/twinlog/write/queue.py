@@ -210,6 +210,11 @@ class AppendQueue:
         yield from self.pending
 
     @property
+    def ended(self) -> bool:
+        """It sends nothing more."""
+        return self._ended
+
+    @property
     def in_flight(self) -> int:
         return self._in_flight
 

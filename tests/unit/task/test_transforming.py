@@ -489,6 +489,36 @@ def test_each_failure_is_told_where_that_is_asked_for() -> None:
         ]
 
 
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_records_wait_for_a_partition_that_their_topic_gets(mode: str) -> None:
+    """As when somebody adds partitions to a source topic, and then to the one that its records are routed to."""
+    with world(transform=by("away"), exactly_once=mode, partitions=2) as here:
+        here.target.create("everything", 1)
+        here.begin(here.grant(0), here.grant(1))
+        here.feed(VALUES, number=1)
+        here.feed(VALUES, number=0)
+        here.until(lambda: seen(here, "everything") == VALUES)
+        here.pass_by(30)
+        (told,) = [text for kind, text in here.events if kind == "routed"]
+        assert "it routes the record at offset 0 of shop-1 to partition 1 of everything, which has 1" in told
+        assert here.failures == []
+        here.target.topics.grow("everything", 2)
+        here.until(lambda: seen(here, "everything", 1) == VALUES)
+        here.until(lambda: at(here, 1) == len(VALUES))
+        assert len([text for kind, text in here.events if kind == "routed"]) == 1
+
+
+def test_routed_records_that_do_not_arrive_in_time_stop_the_flow() -> None:
+    with world(transform=by("away"), producer={"delivery_timeout_ms": 30_000}) as here:
+        here.target.create("everything", 1)
+        here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=100_000, topic="everything")
+        here.feed(VALUES)
+        assert 29 < here.until(lambda: bool(here.failures)) < 35
+        assert "within delivery.timeout.ms = 30000 (" in str(here.failures[0][1])
+
+
 def test_a_topic_that_cannot_be_made_stops_the_flow_and_says_why() -> None:
     with world(transform=by("sorting")) as here:
         here.target.topics.refusals["even"] = (Code.POLICY_VIOLATION, "no such names here")
