@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Queue
 
 _HEAD = struct.Struct(">ihhih")
 PRODUCE, FETCH = 0, 1
@@ -98,18 +99,24 @@ class RoundTrips:
             back.join()
 
     def _pass(self, source: socket.socket, target: socket.socket, note: Callable[[bytes], None]) -> None:
-        """Frame by frame; what was asked side by side goes side by side."""
+        """Frame by frame, in their order; what was asked side by side goes side by side."""
+        on_the_way: Queue[tuple[float, bytes]] = Queue()
+        arriving = threading.Thread(target=_hand_over, args=(on_the_way, target), daemon=True)
+        arriving.start()
         with suppress(OSError), source.makefile("rb") as frames:
             while len(head := frames.read(4)) == 4:
                 frame = head + frames.read(*struct.unpack(">i", head))
                 note(frame)
-                timer = threading.Timer(self.delay_s, _hand_over, (target, frame))
-                timer.daemon = True
-                timer.start()
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_WR)
+                on_the_way.put((time.monotonic() + self.delay_s, frame))
+        on_the_way.put((0.0, b""))
+        arriving.join()
 
 
-def _hand_over(target: socket.socket, frame: bytes) -> None:
+def _hand_over(on_the_way: Queue[tuple[float, bytes]], target: socket.socket) -> None:
+    """Each at its time, until nothing follows."""
     with suppress(OSError):
-        target.sendall(frame)
+        while (arrival := on_the_way.get())[1]:
+            due, frame = arrival
+            time.sleep(max(0.0, due - time.monotonic()))
+            target.sendall(frame)
+        target.shutdown(socket.SHUT_WR)
