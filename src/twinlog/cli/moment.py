@@ -12,10 +12,10 @@ LAST = (1 << 63) - 1
 HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone it is UTC."
 
 
-def moment_ms(text: str | None, option: str) -> int | None:
+def moment_ms(text: str | None, option: str, forms: str = HELP) -> int | None:
     """Milliseconds since 1970; None of nothing. Raises typer.BadParameter.
 
-    An @ may stand before them, as `twinlog replay` needs it to tell them from offsets.
+    An @ may stand before them, as `twinlog replay` needs it to tell them from offsets. `forms` is what may be written.
     """
     if text is None:
         return None
@@ -26,9 +26,9 @@ def moment_ms(text: str | None, option: str) -> int | None:
         try:
             found = datetime.fromisoformat(text.strip())
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is no moment; write {HELP}", param_hint=option) from None
+            raise typer.BadParameter(f"{text!r} is no moment; write {forms}", param_hint=option) from None
         moment = (found.replace(tzinfo=found.tzinfo or UTC) - EPOCH) // timedelta(milliseconds=1)
     # Brokers take negative numbers for something else, and have 8 bytes for them.
     if not 0 <= moment <= LAST:
-        raise typer.BadParameter(f"{text!r} is before 1970, or too far away; write {HELP}", param_hint=option)
+        raise typer.BadParameter(f"{text!r} is before 1970, or too far away; write {forms}", param_hint=option)
     return moment

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from twinlog.replay.model import Replayed
     from twinlog.settings.flow import FlowSettings
 
+_FORMS = (
+    "an offset, earliest, latest, ISO 8601 such as 2026-11-20T08:00:00Z (UTC without a zone), or @ and ms since 1970."
+)
 _HEAD = ("TOPIC", "PARTITION", "FROM", "TO", "", "TOPIC", "")
 _BOUND = "an offset, a time (2026-11-20T08:00:00Z, or @ and ms since 1970), earliest, or latest"
 
@@ -153,7 +156,7 @@ def _bound(text: str, option: str) -> Bound:
         return Bound("latest")
     if text.isdecimal():
         return Bound("offset", int(text))
-    found = moment.moment_ms(text, option)
+    found = moment.moment_ms(text, option, _FORMS)
     assert found is not None
     return Bound("timestamp", found)
 

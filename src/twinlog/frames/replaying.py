@@ -32,6 +32,9 @@ KEPT = {
 
 _LIMIT, _RETENTION = "max.message.bytes", "retention.ms"
 
+_A_TIME = 10**11
+"""Such numbers are ms since 1970 rather than offsets: 1973."""
+
 Config = dict[str, str | None]
 """A topic's settings by name."""
 
@@ -267,6 +270,12 @@ class ReplayPlanner:
                         "(earliest), into another topic (--into) if an earlier replay has copied older records, or "
                         "choose partitions (--partition)"
                     )
+            beyond = all(bound.value > one.end for one in logs.values())
+            if beyond and (option == "--from" or bound.value >= _A_TIME):
+                raise OptionError(
+                    f"{option} {bound.value}: no partition has so many offsets; a time in ms since 1970 is written "
+                    f"with an @ before it (@{bound.value})"
+                )
             return {part: min(bound.value, one.end) for part, one in logs.items()}
 
         found = self._first_since(logs, bound.value)

@@ -79,6 +79,8 @@ def test_moments() -> None:
     assert moment_ms("2023-11-14T23:13:20.5+01:00", "--until") == 1_700_000_000_500
     with pytest.raises(typer.BadParameter, match="is no moment"):
         moment_ms("yesterday", "--until")
+    with pytest.raises(typer.BadParameter, match="is no moment; write @ and ms"):
+        moment_ms("yesterday", "--from", "@ and ms")
     # Brokers take -1 and -2 for the ends of a log.
     for text in ("1969-12-31T23:59:59.999Z", "9" * 20):
         with pytest.raises(typer.BadParameter, match="is before 1970, or too far away"):

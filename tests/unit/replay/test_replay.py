@@ -275,6 +275,19 @@ def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Cl
         planner.plan()
 
 
+def test_a_time_that_is_written_as_an_offset_is_no_empty_range(clusters: Clusters) -> None:
+    put(clusters[0], "t", 50, 10)
+    for option, wrong in (("--from", {"start": Bound("offset", NOW)}), ("--to", {"end": Bound("offset", NOW)})):
+        with (
+            planner_of(clusters, options_of(**wrong)) as planner,
+            pytest.raises(OptionError, match=rf"{option} {NOW}: no partition has so many offsets; .* \(@{NOW}\)"),
+        ):
+            planner.plan()
+    # What comes next is not there yet.
+    with planner_of(clusters, options_of(start=Bound("offset", 50), end=Bound("offset", 99))) as planner:
+        assert planner.plan().parts == ()
+
+
 def test_a_topic_that_would_delete_the_copies_at_once_is_refused(clusters: Clusters) -> None:
     source, target = clusters
     put(source, "t", 50, 10)
