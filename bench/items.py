@@ -36,7 +36,8 @@ class CopyItem:
     `record_bytes` is the size of a value; there are no keys. `batch_bytes` is the `batch.size` of the producer that
     fills the topic; 1 makes batches of one record. `wanted` is keyed by figure, see `bench.results`. `far` is the
     cluster that is 80 ms away, there and back, with 4 MB on their way at most. With `transform` both systems pass each
-    record through one that changes nothing, and twinlog copies the topic once more without.
+    record through one that changes nothing, and twinlog copies the topic once more without. With `sql`
+    twinlog has a query in its place, and copies it no more.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CopyItem:
     batch_bytes: int = 65_536
     far: Side | None = None
     transform: bool = False
+    sql: bool = False
 
     def scaled(self, scale: float) -> CopyItem:
         return replace(self, records=max(1_000, round(self.records * scale)))
@@ -261,6 +263,16 @@ TRANSFORMS = tuple(
     )
     for number, name in enumerate(("transform-1k", "transform-100"))
 )
+QUERIES = tuple(
+    replace(
+        TRANSFORMS[number],
+        name=name,
+        title=f"{COPIES[number].title}, through a query of Spark SQL that gives each value as it is",
+        wanted={},
+        sql=True,
+    )
+    for number, name in enumerate(("sql-1k", "sql-100"))
+)
 RAW_SHARE = Wanted(at_least=0.5)
 """Of the records a second that twinlog copies without the transform."""
 
@@ -353,7 +365,7 @@ FRAMES = FramesItem(
 
 NAMES = (
     START.name,
-    *(item.name for item in (*COPIES, *TRANSFORMS, *DISTANCE)),
+    *(item.name for item in (*COPIES, *TRANSFORMS, *QUERIES, *DISTANCE)),
     LATENCY.name,
     SCALE.name,
     DRIVER.name,
@@ -367,7 +379,7 @@ NAMES = (
 
 def chosen(names: list[str], scale: float, latency_s: int) -> list[Item]:
     """The items named, or all of them, in their order; record counts times `scale`."""
-    copies = (item.scaled(scale) for item in (*COPIES, *TRANSFORMS, *DISTANCE))
+    copies = (item.scaled(scale) for item in (*COPIES, *TRANSFORMS, *QUERIES, *DISTANCE))
     items: list[Item] = [START, *copies, replace(LATENCY, seconds=latency_s)]
     items += [SCALE.scaled(scale), DRIVER.scaled(scale), CONNECT.scaled(scale), METRICS.scaled(scale)]
     items += [VERIFY.scaled(scale), EXECUTORS, FRAMES.scaled(scale)]

@@ -46,7 +46,8 @@ drops it, the other appends the same bytes (small batches merged) to the target.
 
 With a transform (`transform-1k`, `transform-100`) MirrorMaker 2 has `RegexRouter` with an expression that no topic \
 matches, and twinlog a function that returns the batch; each record is decoded and encoded by both. twinlog copies the \
-same topic once more without, which stands in the column of MirrorMaker 2.
+same topic once more without, which stands in the column of MirrorMaker 2. With a query (`sql-1k`, `sql-100`) twinlog \
+has `transform.sql` in the place of the function, which gives each value as it is.
 
 With many topics and groups (`scale`) each system has a source and a target of its own, writes offset syncs (for \
 every record, `offset.lag.max=0`) and checkpoints, and syncs group offsets and topic configs; topics, groups, \

@@ -42,7 +42,18 @@ from bench.notes import notes
 from bench.report import Document
 from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
-from bench.systems import COMMON, MM2_EAGER, MM2_HEAP, MM2_TUNING, TITLES, TRANSFORM, Setup, SystemName, prepare_twinlog
+from bench.systems import (
+    COMMON,
+    MM2_EAGER,
+    MM2_HEAP,
+    MM2_TUNING,
+    QUERY,
+    TITLES,
+    TRANSFORM,
+    Setup,
+    SystemName,
+    prepare_twinlog,
+)
 from bench.verify import measure_verify
 from harness.cluster import KafkaCluster
 from harness.relay import Distance
@@ -214,7 +225,8 @@ def _copy(
         f"{item.name}: {shape.log_bytes / 1e6:,.0f} MB in the log, {shape.batch_records:,.1f} records and "
         f"{shape.batch_bytes:,.0f} bytes in a batch"
     )
-    runs: dict[str, list[CopyFigures]] = {"mm2": [], "twinlog": [], **({"raw": []} if item.transform else {})}
+    beside_raw = item.transform and not item.sql
+    runs: dict[str, list[CopyFigures]] = {"mm2": [], "twinlog": [], **({"raw": []} if beside_raw else {})}
     limits: list[LimitFigures] = []
     first: list[SystemName] = []
     _warm(item, source, target, work)
@@ -224,9 +236,10 @@ def _copy(
         first.append(order[0])
         for system in order:
             talk = _talk(f"{item.name}: {TITLES[system]}")
-            setup = Setup(system, item.name, TRANSFORM[system] if item.transform else {}, far=item.far)
+            changes = QUERY if item.sql and system == "twinlog" else TRANSFORM[system] if item.transform else {}
+            setup = Setup(system, item.name, changes, far=item.far)
             runs[system].append(measure_copy(item, setup, source, target, work, talk))
-        if item.transform:
+        if beside_raw:
             talk = _talk(f"{item.name}: twinlog without the transform")
             runs["raw"].append(measure_copy(item, Setup("twinlog", item.name), source, target, work, talk))
         os.sync()
@@ -235,7 +248,7 @@ def _copy(
     delete_topic(source, item.name)
     limit = medians(limits)
     lines = compare(medians(runs["mm2"]), medians(runs["twinlog"]), item.wanted, limit)
-    if item.transform:
+    if beside_raw:
         raw, changed = (medians(runs[name])["records_per_s"] for name in ("raw", "twinlog"))
         share = changed / raw
         lines.insert(1, Line("raw_records_per_s", raw, changed, share, str(RAW_SHARE), RAW_SHARE.met(share)))

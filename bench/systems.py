@@ -77,6 +77,11 @@ TRANSFORM: Mapping[SystemName, Mapping[str, str]] = {
     },
     "twinlog": {"{source}->{target}.transform": "bench.unchanged:unchanged"},
 }
+QUERY = {
+    "{source}->{target}.transform.sql": "SELECT cast(concat(cast(value AS STRING), '') AS BINARY) AS value FROM records"
+}
+"""Each value goes to the JVM and comes back."""
+
 ROOT = Path(__file__).parents[1]
 
 MM2_EAGER = {"{target}.producer.linger.ms": "0"}

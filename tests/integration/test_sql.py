@@ -13,9 +13,11 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
-from harness.topics import topics
+from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
+from tests.integration.mirror_process import flow_properties
+from tests.integration.running import RunTwinlog
 from twinlog.config import load
 from twinlog.config.queries import check_queries
 from twinlog.errors import ConfigError
@@ -105,6 +107,25 @@ def test_a_copier_that_is_killed_with_its_jvm_leaves_each_record_once(flow: Copy
     flow.take_over()
     flow.copy(topic_name, **settings)
     assert values(flow.target, remote) == [b"%d!" % number for number in range(600) if number % 5]
+
+
+def test_spark_runs_a_flow_whose_copier_has_a_jvm_of_its_own(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    topic = new_name("t")
+    create_topic(source_cluster, topic)
+    produce(source_cluster, topic, numbered(50))
+    query = "SELECT value || '!' AS value FROM records WHERE offset >= 10"
+    wanted = {"topics": topic, "transform.sql": query}
+    process = run_twinlog(
+        "left, right",
+        flow_properties("left->right", source_cluster, target_cluster, wanted),
+        *("--until", "caught-up"),
+    )
+    assert process.wait(300) == 0, process.log
+    assert values(target_cluster, f"left.{topic}") == [b"%d!" % number for number in range(10, 50)]
+    assert "py4j" not in process.log
+    assert "Traceback" not in process.log
 
 
 def test_a_wrong_query_is_refused_by_its_line_before_anything_starts(tmp_path: Path) -> None:
