@@ -98,7 +98,8 @@ def find_begin(
     source, target = section.source, section.target
     tried: set[tuple[int, int]] = set()
     # As a rule offsets are in step around a sync, and where there is none as well.
-    for upstream, downstream in ((source, target), (0, 0), *sorted(syncs)):
+    # One in the middle of a compacted log is not where they begin.
+    for upstream, downstream in ((source, target), (0, 0), *(sorted(syncs) if alike == ALIKE else ())):
         back = min(upstream - source, downstream - target)
         for begin in ((upstream - back, downstream - back), (upstream, downstream)):
             inside = source <= begin[0] < section.source_end and target <= begin[1] < section.target_end
