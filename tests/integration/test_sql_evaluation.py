@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,3 +147,20 @@ def test_the_jvm_ends_with_the_process_that_started_it() -> None:
     starting.wait()
     starting.stdout.close()
     wait_for(lambda: not started.is_dir(), 60, "the JVM ends")
+
+
+def test_a_jvm_that_hangs_keeps_nobody_from_ending_a_flow() -> None:
+    jvm = SqlJvm()
+    try:
+        assert jvm.process is not None
+        evaluation = Evaluation(jvm, "SELECT value FROM records")
+        # Only what hangs is to be killed, so that the query had all the time it wanted.
+        evaluation._answer_s = 1.0
+        os.kill(jvm.process.pid, signal.SIGSTOP)
+        ending = threading.Thread(target=evaluation.close, daemon=True)
+        ending.start()
+        ending.join(60)
+        assert not ending.is_alive()
+        assert jvm.hung
+    finally:
+        jvm.close()

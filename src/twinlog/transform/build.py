@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlog.settings.transform import TransformSettings
+from twinlog.transform.contract import checking
 from twinlog.transform.function import Transform, chain, load
 from twinlog.transform.smt.chain import smt_transform
 
@@ -21,7 +22,9 @@ def build(settings: TransformSettings, sql: SqlTransform | None = None) -> Trans
     if settings.smts is not None:
         functions.append(smt_transform(settings.smts))
     if settings.function:
-        functions.append(load(settings.function))
+        function = load(settings.function)
+        # The JVM reads columns as if they were of the types of rows, whatever they are of.
+        functions.append(function if sql is None else checking(function))
     if sql is not None:
         functions.append(sql)
     return chain(functions)

@@ -40,6 +40,11 @@ def checked(given: Any, returned: Any) -> Any:
     return rows
 
 
+def checking(function: Transform) -> Transform:
+    """The same transform, with what it returns checked, and in the columns and types of rows."""
+    return lambda rows: checked(rows, function(rows))
+
+
 def _in_our_columns(returned: Any) -> Any:
     names = returned.schema.names
     missing = [name for name in _EXPECTED.names if names.count(name) != 1]

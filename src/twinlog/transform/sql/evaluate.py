@@ -76,11 +76,7 @@ class Evaluation:
             return rows
         try:
             with self.jvm.within(self._answer_s):
-                made = self._made(rows)
-        except Py4JJavaError as error:
-            if self.jvm.refused(error):
-                raise TransformError(reason(error)) from None
-            raise EngineLostError(f"Spark's JVM for transform.sql fails: {reason(error)}") from None
+                made = self._told(rows)
         except (Py4JError, OSError, pa.ArrowInvalid) as error:
             raise self._lost(error) from None
         if made.null_count:
@@ -89,6 +85,15 @@ class Evaluation:
         for at, name in enumerate(self._query.computed):
             rows = rows.set_column(rows.schema.get_field_index(name), name, made.field(at))
         return rows
+
+    def _told(self, rows: Any) -> Any:
+        """`_made`; what an error is the JVM is asked, too, which may be lost meanwhile: then no record is at fault."""
+        try:
+            return self._made(rows)
+        except Py4JJavaError as error:
+            if self.jvm.refused(error):
+                raise TransformError(reason(error)) from None
+            raise EngineLostError(f"Spark's JVM for transform.sql fails: {reason(error)}") from None
 
     def _made(self, rows: Any) -> Any:
         query = self._query
@@ -122,7 +127,8 @@ class Evaluation:
 
     def close(self) -> None:
         """Ends it, and leaves the JVM to others."""
-        with contextlib.suppress(Py4JError, OSError, AttributeError):
+        # A JVM that hangs is killed for it: who ends a flow would wait for ever.
+        with contextlib.suppress(Py4JError, OSError, AttributeError), self.jvm.within(self._answer_s):
             self._out.close()
         for shared in (self._there, self._back):
             if shared is not None:

@@ -22,7 +22,9 @@ from twinlog.scratch import Scratch, sweep
 from twinlog.transform.sql.places import find_jars, find_java
 
 HEAP_MB = 512
-START_S = 300.0
+START_S, CONNECT_S = 300.0, 300.0
+"""Until it listens, and from then on until it has a session."""
+
 LOOK_S = 0.02
 WATCH_S = 0.5
 NOTICE_S = 1.0
@@ -72,7 +74,8 @@ class SqlJvm:
         self._overdue_at: dict[int, float] = {}
         try:
             self._launch(self._folder.path)
-            self._connect(self._folder.path / "gateway")
+            with self.within(CONNECT_S):
+                self._connect(self._folder.path / "gateway")
         except (Py4JError, OSError) as error:
             text = f"Spark's JVM for transform.sql does not start: {reason(error)}"
             self.close()
@@ -93,6 +96,7 @@ class SqlJvm:
             env={**os.environ, _ADDRESS_FILE_VARIABLE: str(folder / "gateway")},
             start_new_session=True,
         )
+        threading.Thread(target=self._watch, name="watches SQL's JVM", daemon=True).start()
         deadline = time.monotonic() + START_S
         while not (folder / "gateway").exists():
             code = process.poll()
@@ -124,7 +128,6 @@ class SqlJvm:
             builder = builder.config(key, value)
         self.session = builder.getOrCreate()
         self.session.sparkContext().setLogLevel("ERROR")
-        threading.Thread(target=self._watch, name="watches SQL's JVM", daemon=True).start()
 
     @property
     def alive(self) -> bool:

@@ -1,0 +1,114 @@
+"""What a JVM that is lost or hangs at a bad moment leaves, without Spark: no record is at fault, and nobody waits."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+
+from twinlog.errors import EngineLostError
+from twinlog.rows.arrow import schema
+from twinlog.settings.transform import TransformSettings
+from twinlog.transform import build
+from twinlog.transform.apply import Failure, apply
+from twinlog.transform.sql import jvm as module
+from twinlog.transform.sql.evaluate import Evaluation
+from twinlog.transform.sql.jvm import SqlJvm
+
+HANGS = f"""#!{sys.executable}
+import os, socket, struct, time
+listening = socket.create_server(("127.0.0.1", 0))
+path = os.environ["_PYSPARK_DRIVER_CONN_INFO_PATH"]
+with open(path + ".new", "wb") as file:
+    file.write(struct.pack("!ii", listening.getsockname()[1], 6) + b"secret")
+os.rename(path + ".new", path)
+time.sleep(600)
+"""
+
+ROWS = pa.RecordBatch.from_pylist(
+    [
+        {
+            "key": b"k",
+            "value": b"v",
+            "topic": "east.orders",
+            "partition": 0,
+            "offset": 10,
+            "timestamp": 1_000_000,
+            "timestampType": 0,
+            "headers": None,
+        }
+    ],
+    schema=schema(headers=True),
+)
+
+
+class Ending:
+    """A JVM that has ended when it is asked what its last error was."""
+
+    hung, exit_code, asked_within = False, -9, 0
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        self.asked_within += 1
+        yield
+        self.asked_within -= 1
+
+    def refused(self, error: Py4JJavaError) -> bool:
+        assert self.asked_within
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+
+def raising(rows: Any) -> Any:
+    raise Py4JJavaError("An error occurred", SimpleNamespace(_target_id="o1"))
+
+
+def test_a_jvm_that_is_lost_before_it_says_what_was_wrong_leaves_no_record_at_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluation: Any = Evaluation.__new__(Evaluation)
+    evaluation.jvm, evaluation._answer_s = Ending(), 1.0
+    monkeypatch.setattr(evaluation, "_made", raising, raising=False)
+    failures: list[Failure] = []
+    with pytest.raises(EngineLostError, match="was killed by SIGKILL"):
+        list(apply(evaluation, ROWS, failures.append))
+    assert failures == []
+
+
+def test_a_jvm_that_hangs_while_its_session_starts_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(HANGS)
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "CONNECT_S", 0.5)
+    with pytest.raises(EngineLostError, match="does not start"):
+        SqlJvm()
+
+
+def test_sql_is_given_columns_of_the_types_of_rows_whatever_a_function_before_it_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The JVM would read milliseconds as microseconds, and offsets of 64 bits as two of 32."""
+
+    def of_other_types(rows: Any) -> Any:
+        for name, kind in (("timestamp", pa.timestamp("ms", tz="UTC")), ("value", pa.large_string())):
+            rows = rows.set_column(rows.schema.get_field_index(name), name, rows.column(name).cast(kind))
+        return rows.select(list(reversed(rows.schema.names)))
+
+    given: list[Any] = []
+
+    def sql(rows: Any) -> Any:
+        given.append(rows)
+        return rows
+
+    monkeypatch.setattr(build, "load", lambda _: of_other_types)
+    settings = TransformSettings(function="masking:mask", sql="SELECT value FROM records")
+    assert build.build(settings, sql)(ROWS).equals(ROWS)  # type: ignore[arg-type]
+    assert given[0].schema.equals(schema(headers=True))
