@@ -157,6 +157,8 @@ def test_a_jvm_that_hangs_keeps_nobody_from_ending_a_flow() -> None:
         # Only what hangs is to be killed, so that the query had all the time it wanted.
         evaluation._answer_s = 1.0
         os.kill(jvm.process.pid, signal.SIGSTOP)
+        # One thread takes the signal, and the others work until it does.
+        os.waitid(os.P_PID, jvm.process.pid, os.WSTOPPED)
         ending = threading.Thread(target=evaluation.close, daemon=True)
         ending.start()
         ending.join(60)
