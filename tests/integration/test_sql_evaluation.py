@@ -77,6 +77,9 @@ def test_columns_that_are_not_selected_stay(jvm: SqlJvm) -> None:
     assert [one["value"] for one in made(jvm, "SELECT key AS value FROM records", given)] == [b"k0", b"k1", b"k2"]
     no_headers = made(jvm, "SELECT filter(headers, h -> h.key <> 'h') AS headers FROM records r", given)
     assert [one["headers"] for one in no_headers] == [None, [], None]
+    one_more = "concat(coalesce(headers, array()), array(named_struct('key', 'x', 'value', key)))"
+    added = [one["headers"] for one in made(jvm, f"SELECT {one_more} AS headers FROM records", given)]
+    assert [[header["key"] for header in headers] for headers in added] == [["x"], ["h", "x"], ["x"]]
 
 
 def test_a_column_of_a_record_that_is_left_out_is_not_evaluated(jvm: SqlJvm) -> None:

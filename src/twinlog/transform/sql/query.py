@@ -37,7 +37,7 @@ _TAKEN = {
 }
 _PARSED = {"Project", "Filter", "UnresolvedRelation", "SubqueryAlias"}
 _ANALYSED = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD"}
-_LEAVES = {"Literal", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber"}
+_LEAVES = {"Literal", "CreateArray", "CreateMap", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber"}
 _CATALYST = "org.apache.spark.sql.catalyst"
 
 
