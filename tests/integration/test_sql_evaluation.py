@@ -26,10 +26,14 @@ STARTS_ONE = "import time; from twinlog.transform.sql.jvm import SqlJvm; print(S
 
 
 @pytest.fixture(scope="module")
-def jvm() -> Iterator[SqlJvm]:
-    jvm = SqlJvm()
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlJvm]:
+    of_the_executor = tmp_path_factory.mktemp("executor")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_LOCAL_DIRS", str(of_the_executor))
+        jvm = SqlJvm()
     yield jvm
     jvm.close()
+    assert not list(of_the_executor.iterdir()), "it was killed, and left something in the directory of an executor"
 
 
 def rows(*values: bytes | None) -> Any:

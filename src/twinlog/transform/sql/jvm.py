@@ -93,7 +93,12 @@ class SqlJvm:
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,
-            env={**os.environ, _ADDRESS_FILE_VARIABLE: str(folder / "gateway")},
+            # It is killed in the end, so that what it leaves in the directories of an executor would stay there.
+            env={
+                **os.environ,
+                "SPARK_LOCAL_DIRS": str(folder),
+                _ADDRESS_FILE_VARIABLE: str(folder / "gateway"),
+            },
             start_new_session=True,
         )
         threading.Thread(target=self._watch, name="watches SQL's JVM", daemon=True).start()
