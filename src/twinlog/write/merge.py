@@ -93,6 +93,10 @@ def take_row(
                 del parts[before + index - builder.count :]
                 break
         if offset - index != lag:
+            if offset - index < lag:
+                # It is not behind the batch before it.
+                del parts[before + index - builder.count :]
+                break
             lag = offset - index
             builder.runs.append((offset, index))
         if newest > max_timestamp:  # noqa: PLR1730 - a call to max takes three times as long

@@ -14,7 +14,7 @@ from twinlog.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check
 from twinlog.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
 from twinlog.record.compression import CODECS, NONE, compress
 from twinlog.record.legacy import legacy_records
-from twinlog.record.records import is_abort_marker, records_block
+from twinlog.record.records import corrupt, is_abort_marker, records_block
 from twinlog.write.appends import Append, CopyRules, OversizedRecord, Prepared, Road
 from twinlog.write.many import ManySmallBatches
 from twinlog.write.merge import take_records, take_row
@@ -41,7 +41,9 @@ def prepare(
     under `rules.check_crcs`, because it keeps its checksum.
 
     Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record: when others come
-    before the bad one, those are returned with the position of the rest, and the next call raises.
+    before the bad one, those are returned with the position of the rest, and the next call raises. Only a batch that is
+    not behind the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
+    nothing says which one is right.
     """
     work = _Preparation(records, position, rules)
     try:
@@ -57,7 +59,19 @@ class _Preparation:
     """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
     second one to be merged with; never both."""
 
-    __slots__ = ("builder", "codec", "lone", "many", "position", "prepared", "records", "road", "rules", "target")
+    __slots__ = (
+        "builder",
+        "codec",
+        "lone",
+        "many",
+        "past",
+        "position",
+        "prepared",
+        "records",
+        "road",
+        "rules",
+        "target",
+    )
 
     def __init__(self, records: memoryview, position: int, rules: CopyRules) -> None:
         self.records = records
@@ -65,6 +79,8 @@ class _Preparation:
         self.codec = None if rules.codec is None else CODECS[rules.codec]
         self.target = min(rules.merge_batch_bytes, rules.max_batch_bytes)
         self.position = position
+        self.past = 0
+        """The offset behind the last v2 batch that was looked at."""
         self.prepared = Prepared(SourceOffset(position))
         self.many = ManySmallBatches(records, rules, self.target)
         self.builder: BatchBuilder | None = None
@@ -92,6 +108,11 @@ class _Preparation:
         if rules.check_crcs:
             check_crc(self.records, batch)
         if batch.magic == 2:
+            if batch.base_offset < self.past:
+                prepared.appends.clear()
+                self.builder = self.lone = None
+                raise corrupt(batch, f"the batch before it ends at source offset {self.past - 1}")
+            self.past = past
             aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
             if aborted or batch.is_control or not batch.record_count:
                 if past > self.position:
@@ -120,7 +141,7 @@ class _Preparation:
         elif self._joins(batch):
             last = self._take_row(batch, transactional=hidden is None)
             if last is not None:
-                self.position = last.last_offset + 1
+                self.past = self.position = last.last_offset + 1
                 prepared.leader_epoch = last.leader_epoch
                 return last.end
             self._take(batch, batch.base_offset)
@@ -219,7 +240,7 @@ class _Preparation:
                 self.builder.source_bytes += block.source_bytes
                 self.builder.next_offset = block.next_offset
             at += block.source_bytes
-            self.position = block.next_offset
+            self.past = self.position = block.next_offset
         return at if blocks else 0
 
     def _flush(self) -> None:

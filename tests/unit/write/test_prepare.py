@@ -280,6 +280,21 @@ def test_what_comes_before_a_corrupt_batch_is_copied(rules: CopyRules) -> None:
         prepare(damage(log, 3), 3, rules)
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("rules", [CopyRules(), ONE_BY_ONE], ids=["merging", "one by one"])
+@pytest.mark.parametrize(("offset", "named"), [(1, "1 to 1 "), (1 << 56 | 2, "3 to 3 ")], ids=["back", "far ahead"])
+def test_nothing_is_copied_where_offsets_do_not_rise(rules: CopyRules, offset: int, named: str, *, large: bool) -> None:
+    """The checksum of a batch does not cover its offset, so that the one before it may be the wrong one as well."""
+    log = SourceLog()
+    for number in range(6):
+        log.batch([New(number, b"v" * (20_000 if large else 20))])
+    fetched = log.fetch()
+    at = scan(fetched)[2].start
+    fetched[at : at + 8] = offset.to_bytes(8, "big")
+    with pytest.raises(CorruptBatchError, match=f"source offsets {named}.*the batch before it ends at source offset"):
+        prepare(fetched, 0, rules)
+
+
 def opened(log: SourceLog, kind: str) -> None:
     if kind == "holes":
         log.batch([New(1, b"value")] * 2, deltas=[0, 5])
