@@ -303,9 +303,12 @@ class PartitionCopy:
 
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
-        routed = self._open.unit is not None or any(append.route is not None for append in self.queue.pending)
-        if self.queue.pending and not self.left and not routed and not self.queue.pending[0].continues:
-            self.read.back(self.queue.pending[0].first_source_offset)
+        pending = self.queue.pending
+        if not pending or self.left or self._open.unit is not None or pending[0].continues:
+            return
+        again = pending[0].first_source_offset
+        if again >= self._open.routed_to and all(append.route is None for append in pending):
+            self.read.back(again)
             self.queue.drop_pending()
             self._read_ahead.give_way(now)
             # The reader may wait at the end of the log and must learn of the new offset.

@@ -90,7 +90,7 @@ class OpenUnit:
     that was acknowledged.
     """
 
-    __slots__ = ("_moved", "_owner", "_queue", "_route", "_transactional", "sends_all", "unit")
+    __slots__ = ("_moved", "_owner", "_queue", "_route", "_transactional", "routed_to", "sends_all", "unit")
 
     def __init__(
         self,
@@ -104,6 +104,8 @@ class OpenUnit:
         self.unit: Unit | None = None
         self.sends_all = False
         """Some of what was read was routed, or is a part of what became of a record: the rest has to follow it."""
+        self.routed_to = SourceOffset(0)
+        """Before this source offset something was routed, which would be routed again if it were read again."""
         self._owner = owner
         self._queue = queue
         self._transactional = transactional
@@ -115,6 +117,8 @@ class OpenUnit:
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
         if not prepared.routed and not (prepared.spread and self._transactional):
             return False
+        if prepared.routed:
+            self.routed_to = prepared.position
         self.unit = Unit(self._owner, self, begin, prepared.appends, prepared.routed)
         self._route(self.unit)
         return True

@@ -406,6 +406,25 @@ def test_what_began_with_a_record_in_part_does_not_give_way() -> None:
         assert heads(here) == THIRDS
 
 
+def test_what_was_routed_is_not_routed_again_where_the_rest_of_its_fetch_gives_way() -> None:
+    with world(transform=by("sorting"), producer={"max_in_flight": 1}) as here:
+        here.target.create("even")
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10_000, topic=REMOTE)
+        here.write(b"1", b"2")
+        here.until(lambda: seen(here, "even") == [b"2"])
+        here.write(b"3", b"4")
+        here.until(lambda: seen(here, "even") == [b"2", b"4"])
+        for _ in range(10):
+            copier.partitions[part()].give_way(here.clock.now)
+            here.pass_by(0.5)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.until(lambda: here.copied() == [b"1", b"3"] and at(here) == 4)
+        assert seen(here, "even") == [b"2", b"4"]
+
+
 def test_a_record_that_became_several_batches_is_in_one_transaction() -> None:
     """It takes longer than a transaction as a rule."""
     with world(transform=by("thirds"), exactly_once="enabled", producer={"merge_batch_bytes": 16_384}) as here:
