@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from twinlog.errors import EngineError, EngineLostError, TransformError
+from twinlog.errors import EngineLostError, TwinlogError
 from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.shared import PAUSE_S, SHARED, SharedJvm
 
@@ -45,21 +45,23 @@ class SqlTransform:
         try:
             return evaluation(rows)
         except EngineLostError as error:
-            self._why = f"{error}; another one is started"
+            self._why = why = f"{error}; another one is started"
             self._evaluation = None
             # What it has is of no use to the other flows, either.
             evaluation.jvm.condemned = True
             evaluation.close()
             threading.Thread(target=self._start_again, name="starts SQL's JVM", daemon=True).start()
-            raise EngineLostError(self._why) from None
+            raise EngineLostError(why) from None
 
     def _start_again(self) -> None:
         while not self._closed and self._evaluation is None:
             try:
                 self.start()
-            except (EngineError, TransformError) as error:
-                # It has been analysed before, so it is no fault of the query.
-                self._why = str(error)
+            except Exception as error:
+                # It has been analysed before, so it is no fault of the query. Nor is it of twinlog, as where there is
+                # no room for a file: the copier waits for this thread.
+                known = isinstance(error, TwinlogError)
+                self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
                 self._shared.clock.sleep(PAUSE_S)
 
     def close(self) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +22,10 @@ from twinlog.settings.transform import TransformSettings
 from twinlog.transform import build
 from twinlog.transform.apply import Failure, apply
 from twinlog.transform.sql import jvm as module
+from twinlog.transform.sql import transform
 from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.jvm import SqlJvm
+from twinlog.transform.sql.transform import SqlTransform
 
 HANGS = f"""#!{sys.executable}
 import os, socket, struct, time
@@ -112,3 +117,47 @@ def test_sql_is_given_columns_of_the_types_of_rows_whatever_a_function_before_it
     settings = TransformSettings(function="masking:mask", sql="SELECT value FROM records")
     assert build.build(settings, sql)(ROWS).equals(ROWS)  # type: ignore[arg-type]
     assert given[0].schema.equals(schema(headers=True))
+
+
+class Ended:
+    """An evaluation whose JVM has ended."""
+
+    def __init__(self) -> None:
+        self.jvm = SimpleNamespace(condemned=False)
+
+    def __call__(self, rows: Any) -> Any:
+        raise EngineLostError("Spark's JVM for transform.sql was killed by SIGKILL")
+
+    def close(self) -> None:
+        pass
+
+
+class WithoutRoom:
+    """Has no room on its disk for what another JVM needs, for a while."""
+
+    answer_s, clock = 1.0, SimpleNamespace(sleep=lambda seconds: None)
+
+    def __init__(self, tries: int) -> None:
+        self.left = tries
+
+    def running(self) -> Any:
+        if self.left:
+            self.left -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return SimpleNamespace()
+
+
+def test_a_jvm_that_finds_no_room_is_started_again_once_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = threading.Event()
+
+    def evaluation(*_: Any) -> Any:
+        ready.set()
+        return Ended()
+
+    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    sql = SqlTransform("SELECT value FROM records", WithoutRoom(3))  # type: ignore[arg-type]
+    sql._evaluation = Ended()  # type: ignore[assignment]
+    with pytest.raises(EngineLostError, match="another one is started"):
+        sql(ROWS)
+    assert ready.wait(60)
+    sql.close()
