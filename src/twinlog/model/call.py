@@ -15,3 +15,21 @@ class Call:
     source: TopicPartition
     offset: SourceOffset
     rows: int
+
+    def told(self, lasted_s: float) -> str:
+        """For operators, where it lasts."""
+        records = "the record" if self.rows == 1 else f"{self.rows} records from that"
+        where = f"{records} at offset {self.offset}{'' if self.rows == 1 else ' on'}"
+        return f"{self.source}: the transform has worked for {lasted_s:.0f} s on {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """The import of the transform called `name`, since a monotonic time."""
+
+    since: float
+    name: str
+
+    def told(self, lasted_s: float) -> str:
+        """For operators, where it lasts."""
+        return f"the transform {self.name} has been imported for {lasted_s:.0f} s"

@@ -22,12 +22,13 @@ from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.model.call import Call
+from twinlog.model.call import Call, Loading
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.read.reader import SourceReader
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.transform import TransformSettings
 from twinlog.task.beginning import PATIENCE_S, Beginning
 from twinlog.task.foreign_records import ForeignOffsets
 from twinlog.task.gap_check import GapCheck
@@ -135,6 +136,7 @@ class Copier:
         )
         self._transforming: Transforming | None = None
         """Set when the flow changes records."""
+        self._loading: Loading | None = None
         self._start_positions = StartPositions(
             self.source, self.target, settings, self._rules, listener.event, self._prepare_for
         )
@@ -231,11 +233,7 @@ class Copier:
         """Reach both clusters, for as long as it takes, and begin. Raises RefusedError when one refuses for good,
         TransformError where the flow's transform is not found here, and EngineError where SQL finds no Spark."""
         if self.settings.transform is not None:
-            from twinlog.transform.copying import Transforming  # noqa: PLC0415 - who copies unchanged needs no numpy
-
-            self._transforming = Transforming(
-                self.settings, self.settings.transform, self._partitions_of, self.loop.clock.monotonic
-            )
+            self._transforming = self._load(self.settings.transform)
         # At the same time: the far cluster does not wait for the other.
         target = self.loop.spawn(self._reach_target)
         transforming = self.loop.spawn(self._start_transform)
@@ -248,6 +246,16 @@ class Copier:
             self.loop.start(self._keep_deadlines)
         self._committer.start(positions=self.transactions is None)
         self.loop.start(self._foreign.keep_counting, self.loop, lambda: self.stopped)
+
+    def _load(self, settings: TransformSettings) -> Transforming:
+        # The user's modules may take longer than silence may last.
+        self._loading = Loading(self.loop.clock.monotonic(), settings.shown)
+        try:
+            from twinlog.transform.copying import Transforming  # noqa: PLC0415 - who copies unchanged needs no numpy
+
+            return Transforming(self.settings, settings, self._partitions_of, self.loop.clock.monotonic)
+        finally:
+            self._loading = None
 
     async def _reach_target(self) -> None:
         await self.retry(self.target.connect)
@@ -287,9 +295,9 @@ class Copier:
         return self._transforming.road(grant.source, grant.remote)
 
     @property
-    def call(self) -> Call | None:
-        """What the flow's transform works on; may be read from any thread."""
-        return None if self._transforming is None else self._transforming.call
+    def call(self) -> Call | Loading | None:
+        """What the flow's transform works on, or its import; may be read from any thread."""
+        return self._loading if self._transforming is None else self._transforming.call
 
     def _placing(self) -> Transforming:
         assert self._transforming is not None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from twinlog.lease.channel import BEAT_S
 from twinlog.lease.messages import Beat, Event, FromCopier
-from twinlog.model.call import Call
+from twinlog.model.call import Call, Loading
 
 TOLD_S = 10.0
 """A call that lasts so long is told of, and again whenever it has lasted twice as long."""
@@ -21,12 +21,12 @@ class StandIn:
     """`call()` is the call that goes on, if any, and `send` reaches the driver; both may be used from any thread."""
 
     def __init__(
-        self, call: Callable[[], Call | None], send: Callable[[FromCopier], None], now: Callable[[], float]
+        self, call: Callable[[], Call | Loading | None], send: Callable[[FromCopier], None], now: Callable[[], float]
     ) -> None:
         self._call = call
         self._send = send
         self._now = now
-        self._told_of: Call | None = None
+        self._told_of: Call | Loading | None = None
         self._tell_at_s = TOLD_S
 
     def run(self, over: threading.Event) -> None:
@@ -45,11 +45,4 @@ class StandIn:
         lasted = now - call.since
         if lasted >= self._tell_at_s:
             self._tell_at_s = 2 * lasted
-            records = "the record" if call.rows == 1 else f"{call.rows} records from that"
-            self._send(
-                Event(
-                    "transform",
-                    f"{call.source}: the transform has worked for {lasted:.0f} s on {records} at offset {call.offset}"
-                    f"{'' if call.rows == 1 else ' on'}; this task copies nothing meanwhile",
-                )
-            )
+            self._send(Event("transform", f"{call.told(lasted)}; this task copies nothing meanwhile"))

@@ -282,6 +282,37 @@ def test_a_transform_that_takes_longer_than_silence_may_last_is_told_of(monkeypa
         assert scene.copier.error is None
 
 
+def test_a_transform_that_is_imported_for_longer_than_silence_may_last_is_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each copier would import it anew, and none would begin."""
+    with world(transform=TransformSettings("tests.transforms:identity")) as here:
+        scene = Scene(here)
+
+        def told() -> list[Event]:
+            return [message for _, message in scene.driver.heard if isinstance(message, Event)]
+
+        def load(_path: str) -> Any:
+            while len(told()) < 2:
+                here.clock.now += 5.0
+                wait_for(lambda: scene.driver.times(Beat)[-1] == here.clock.now, 60, "a beat comes in the middle")
+            return transforms.identity
+
+        monkeypatch.setattr("twinlog.transform.build.load", load)
+
+        async def script() -> None:
+            scene.join()
+            await scene.copied(*VALUES)
+            scene.driver.send(Stop())
+
+        scene.play(script)
+        what = "the transform tests.transforms:identity has been imported"
+        assert told() == [
+            Event("transform", f"{what} for {seconds} s; this task copies nothing meanwhile") for seconds in (10, 20)
+        ]
+        assert scene.copier.error is None
+
+
 def test_a_line_that_breaks_ends_the_copier_at_once(scene: Scene) -> None:
     broken_at = 0.0
 
