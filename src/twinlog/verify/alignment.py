@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
 
+from twinlog.record.records import decode_body
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, join
 from twinlog.verify.log_reader import LogReader
 from twinlog.verify.model import Section, Side
@@ -97,16 +98,55 @@ def find_begin(
     """Where the records of a section begin that both sides have; None when that is not found."""
     source, target = section.source, section.target
     tried: set[tuple[int, int]] = set()
-    # As a rule offsets are in step around a sync, and where there is none as well.
-    # One in the middle of a compacted log is not where they begin.
-    for upstream, downstream in ((source, target), (0, 0), *(sorted(syncs) if alike == ALIKE else ())):
-        back = min(upstream - source, downstream - target)
-        for begin in ((upstream - back, downstream - back), (upstream, downstream)):
+
+    def first_alike(begins: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+        for begin in begins:
             inside = source <= begin[0] < section.source_end and target <= begin[1] < section.target_end
             if inside and begin not in tried and _alike(logs, section, *begin, alike):
                 return begin
             tried.add(begin)
-    return _by_timestamp(logs, section, alike)
+        return None
+
+    # As a rule offsets are in step around a sync, and where there is none as well.
+    # One in the middle of a compacted log is not where they begin.
+    known = sorted(syncs) if alike == ALIKE else []
+    back = [(one, min(one[0] - source, one[1] - target)) for one in ((source, target), (0, 0), *known)]
+    return (
+        first_alike((upstream - steps, downstream - steps) for (upstream, downstream), steps in back)
+        # A sync may be far behind the begin, where a single record there is not as it should be.
+        or _by_timestamp(logs, section, alike)
+        or first_alike(known)
+    )
+
+
+def before_changes(logs: Logs, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
+    """Where wrong copies begin that lie right before a begin: records that both sides have there, as old as each other.
+
+    `by_key`: both sides are compacted, and each may lack another record that is as old.
+    """
+    for most in (WINDOWS[1], WINDOWS[0], ALIKE):
+        mine, mine_end = window(logs, "source", max(section.source, begin[0] - most), begin[0], most + 1)
+        copies, copies_end = window(logs, "target", max(section.target, begin[1] - most), begin[1], most + 1)
+        if mine_end and copies_end:
+            break
+    else:
+        return begin
+    found = begin
+    for i, j in zip(reversed(range(len(mine))), reversed(range(len(copies))), strict=False):
+        time = int(mine.timestamps[i])
+        if time == NO_TIMESTAMP or not copies.timed[j] or time != int(copies.timestamps[j]):
+            break
+        if by_key and _key(mine, i) != _key(copies, j):
+            break
+        found = int(mine.offsets[i]), int(copies.offsets[j])
+    return found
+
+
+def _key(rows: Bodies, place: int) -> bytes | None:
+    try:
+        return decode_body(int(rows.offsets[place]), int(rows.timestamps[place]), rows.body(place)).key
+    except IndexError:
+        return None
 
 
 def find_far(logs: Logs, section: Section, source: int, target: int) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from twinlog.verify.alignment import (
     WINDOWS,
     Aligned,
     Logs,
+    before_changes,
     begins_behind,
     find_at_hand,
     find_begin,
@@ -82,6 +83,8 @@ class ByContent:
             if begin is None and not section.open_end and section.source_end == section.source:
                 begin = section.source, section.target
             if begin is not None:
+                both = self._part.source_compacted and self._part.target_compacted
+                begin = before_changes(self._logs, begin, section, by_key=both)
                 self._leave_before(section, *begin)
                 source.take(begin[0])
                 target.take(begin[1])

@@ -339,6 +339,44 @@ def test_the_begin_is_found_where_brokers_set_timestamps(clusters: tuple[Virtual
         assert (found.equal, found.records, found.left) == (True, 150, [Left("source", 0, 100, RETAINED_TARGET)])
 
 
+@pytest.mark.parametrize(
+    "compacted", [(), ("source_compacted",), ("target_compacted",), ("source_compacted", "target_compacted")]
+)
+@pytest.mark.parametrize("since", [None, 100])
+def test_wrong_copies_at_the_begin_are_found_without_a_map(
+    clusters: tuple[VirtualCluster, VirtualCluster], compacted: tuple[str, ...], since: int | None
+) -> None:
+    """Where copies of what was asked for begin is told by records that are the same, and these are not."""
+    source, target = clusters
+    first = since or 0
+    put(source, "t", some(400))
+    put(
+        target, "s.t", [*some(first), *(made(first + number, b"wrong") for number in range(5)), *some(400)[first + 5 :]]
+    )
+    flags: dict[str, Any] = dict.fromkeys(compacted, True)
+    for syncs in ((), ((390, 390),)):
+        found = verify(clusters, None, Bounds(0, 400, 0, 400, since=since), syncs=syncs, **flags)
+        assert found.first is not None
+        assert (found.equal, found.differences, found.records) == (False, 5, 395 - first)
+        assert (found.first.what, found.first.source_offset, found.first.target_offset) == ("value", first, first)
+        assert [(one.side, one.start, one.end) for one in found.left] == ([("target", 0, 100)] if since else [])
+
+
+def test_others_before_the_begin_are_no_wrong_copies(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
+    """Copying began in the middle, into a topic that somebody else had written to; or each side was compacted alone."""
+    source, target = clusters
+    put(source, "t", some(200))
+    put(target, "s.t", [*(made(1_000 + number, b"else") for number in range(10)), *some(200)[100:]])
+    found = verify(clusters)
+    assert (found.equal, found.records) == (True, 100)
+    assert [(one.side, one.start, one.end) for one in found.left] == [("source", 0, 100), ("target", 0, 10)]
+    for log in (source.log("t"), target.log("s.t")):
+        log.batches.clear()
+    put(source, "t", [(NOW, record_body(b"a", b"1", ())), *some(50)])
+    put(target, "s.t", [(NOW, record_body(b"b", b"2", ())), *some(50)])
+    assert verify(clusters, source_compacted=True, target_compacted=True).equal is True
+
+
 def test_foreign_records_count_or_do_not(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
     source, target = clusters
     put(source, "t", some(100))
