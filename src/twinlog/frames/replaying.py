@@ -249,8 +249,10 @@ class ReplayPlanner:
             if retention_ms < 0 or not mine:
                 continue
             found = self._first_since(mine, max(0, now_ms - retention_ms))
+            # A log may begin with a hole, as of compaction.
+            first = self._first_since(mine, 0)
             for part, start in sorted(mine.items()):
-                if not 0 <= found.get(part, -1) <= start:
+                if not 0 <= found.get(part, -1) <= max(start, first.get(part, -1)):
                     raise OptionError(
                         f"{name} deletes records by their age ({_RETENTION} = {retention_ms}), and {part} is older "
                         f"than that from offset {start} on: the copies would be gone at once; set {_RETENTION} = -1 on "
