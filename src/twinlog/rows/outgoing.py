@@ -116,7 +116,8 @@ def _records(rows: Any, now_ms: int) -> Any:
         "timestamp": _timestamps(_column(rows, "timestamp"), count, now_ms),
     }
     headers = _column(rows, "headers")
-    if headers is not None and headers.null_count < count:
+    if headers is not None:
+        # Also where no row has any: rows of another batch that do may be joined with these.
         columns["headers"] = _headers(headers)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

@@ -11,7 +11,10 @@ import pytest
 from twinlog.errors import CopyError
 from twinlog.kafka.protocol.partitioner import partition_for
 from twinlog.model.types import TopicName
-from twinlog.rows.outgoing import Dealer
+from twinlog.record.batch import read_batch
+from twinlog.record.records import decode_records
+from twinlog.rows.encode import encode
+from twinlog.rows.outgoing import Dealer, joined
 from twinlog.rows.partitioning import key_partitions
 
 NOW = 1_700_000_000_000
@@ -90,6 +93,22 @@ def test_timestamps_and_headers_stay_and_now_is_the_time_of_those_without_one() 
     assert [row["headers"] for row in rows] == headers.to_pylist()
     ((rows),) = dealt(dealer(partitions=1), value=pa.array([b"a"])).values()
     assert rows[0]["timestamp"].timestamp() * 1_000 == NOW
+
+
+def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_some() -> None:
+    """Spark hands over some thousand rows at once, and headers may be rare."""
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    deals = dealer(partitions=1)
+    waiting = []
+    for cell in (None, [{"key": "h", "value": b"1"}], None):
+        batch = pa.record_batch({"value": pa.array([b"a"]), "headers": pa.array([cell], kind)})
+        waiting += [rows for _, rows in deals.deal(batch, NOW)]
+    together = joined(waiting)
+    assert together.column("headers").to_pylist() == [None, [{"key": "h", "value": b"1"}], None]
+    (data,) = encode(together, most_bytes=10_000)
+    found = read_batch(memoryview(data), 0)
+    assert found is not None
+    assert [record.headers for record in decode_records(data, found)] == [(), (("h", b"1"),), ()]
 
 
 @pytest.mark.parametrize(
