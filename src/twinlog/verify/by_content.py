@@ -19,7 +19,7 @@ from twinlog.verify.alignment import (
     find_next_common,
     window,
 )
-from twinlog.verify.describe import between, without_tail
+from twinlog.verify.describe import between, describe, without_tail
 from twinlog.verify.findings import Findings
 from twinlog.verify.log_reader import LogReader
 from twinlog.verify.model import Difference, PartitionToVerify, Section
@@ -178,6 +178,9 @@ class ByContent:
             self._findings.verdict.leave("source", at[0], section.source_end, UNRELATED)
             self._findings.verdict.leave("target", at[1], section.target_end, UNRELATED)
             return False
+        if ours is not None and theirs is not None and not len(found.ours) and not len(found.theirs):
+            self._count_timestamp(ours.part(0, 1), theirs.part(0, 1))
+            return True
         if section.open_end and found.to_end and len(found.ours) == 0:
             self._target.take(found.target_next)
             return False
@@ -213,6 +216,17 @@ class ByContent:
         self._target.take(found[1])
         self._told(found[0] + found[1] - sum(at))
         return True
+
+    def _count_timestamp(self, mine: Bodies, copy: Bodies) -> None:
+        """One record that differs by nothing else, near others whose timestamps cannot be compared: where both sides go
+        on is looked for without timestamps there, and is here."""
+        self._findings.differs(1, lambda: describe(mine, copy, 0, crossed=False))
+        self._findings.count(mine, 1)
+        self._findings.digests.of_source(mine.content())
+        self._findings.digests.of_target(copy.content())
+        self._source.take(int(mine.offsets[0]) + 1)
+        self._target.take(int(copy.offsets[0]) + 1)
+        self._told(2)
 
     def _count_gap(self, gap: Aligned) -> None:
         if gap.explained(source_compacted=self._part.source_compacted, target_compacted=self._part.target_compacted):

@@ -377,6 +377,30 @@ def test_others_before_the_begin_are_no_wrong_copies(clusters: tuple[VirtualClus
     assert verify(clusters, source_compacted=True, target_compacted=True).equal is True
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_wrong_timestamp_near_one_that_cannot_be_compared_is_a_difference(
+    clusters: tuple[VirtualCluster, VirtualCluster], side: str, compacted: bool
+) -> None:
+    """The topic began to stamp records itself, or a record of the source has no timestamp; it was compared for ever."""
+    source, target = clusters
+    records = some(60)
+    if side == "source":
+        records[45] = -1, records[45][1]
+    copies = [*records]
+    copies[10] = NOW + 777_777, copies[10][1]
+    put(source, "t", records, 15)
+    put(target, "s.t", copies[:40])
+    rest = encode_batch([*some(60)[40:]], 0)
+    stamp(rest, -1, -1, -1)
+    target.log("s.t").append(stamped_by_broker(rest, NOW + 10**9) if side == "target" else bytes(rest))
+    found = verify(clusters, target_compacted=compacted)
+    assert found.first is not None
+    assert (found.first.what, found.first.source_offset, found.first.target_offset) == ("timestamp", 10, 10)
+    assert (found.differences, found.records, found.left) == (1, 59, [])
+    assert found.source_digest != found.target_digest
+
+
 def test_foreign_records_count_or_do_not(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
     source, target = clusters
     put(source, "t", some(100))
