@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors.exceptions.captured import install_exception_handler
 
 from harness.wait import wait_for
 from twinlog.errors import TransformError
@@ -28,6 +29,8 @@ STARTS_ONE = "import time; from twinlog.transform.sql.jvm import SqlJvm; print(S
 @pytest.fixture(scope="module")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlJvm]:
     of_the_executor = tmp_path_factory.mktemp("executor")
+    # As in a process with a SparkSession, which may be of another JVM, or have ended.
+    install_exception_handler()
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_LOCAL_DIRS", str(of_the_executor))
         jvm = SqlJvm()

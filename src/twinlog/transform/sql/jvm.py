@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, is_instance_of
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, is_instance_of
+from py4j.protocol import Py4JError, Py4JJavaError, get_return_value, is_error
 
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.scratch import Scratch, sweep
@@ -124,9 +124,7 @@ class SqlJvm:
     def _connect(self, address_file: Path) -> None:
         found = address_file.read_bytes()
         (port,), secret = struct.unpack("!i", found[:4]), found[8:].decode()
-        self.gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True)
-        )
+        self.gateway = _Gateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
         self.java = self.gateway.jvm
         builder = self.java.org.apache.spark.sql.classic.SparkSession.builder().master("local[1]").appName("twinlog")
         for key, value in _SETTINGS.items():
@@ -191,6 +189,22 @@ class SqlJvm:
                 self.gateway.close()
         self._log.close()
         self._folder.remove()
+
+
+class _Gateway(JavaGateway):  # type: ignore[misc]
+    def _create_gateway_client(self) -> GatewayClient:
+        return _Client(gateway_parameters=self.gateway_parameters)
+
+
+class _Client(GatewayClient):  # type: ignore[misc]
+    """Raises what the JVM raises. In a process with a SparkSession, pyspark does so for every gateway, and asks that
+    session's JVM about an object that is this one's (`pyspark.errors.exceptions.captured`)."""
+
+    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
+        answer = super().send_command(command, retry, binary)
+        if not binary and len(answer) > 1 and is_error(answer)[0]:
+            get_return_value(answer, self)
+        return answer
 
 
 def _not_by_py4j(record: logging.LogRecord) -> bool:
