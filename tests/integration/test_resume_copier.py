@@ -29,32 +29,27 @@ log = logging.getLogger(__name__)
 PARTITIONS = 4
 
 
-@pytest.fixture
-def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Iterator[CopyFlow]:
-    flow = CopyFlow(source_cluster, target_cluster)
-    yield flow
-    flow.close()
-
-
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_a_copier_crashes_again_and_again(flow: CopyFlow, topic_name: str, codec: Codec, chance: random.Random) -> None:
-    remote = flow.create(topic_name, PARTITIONS)
+def test_a_copier_crashes_again_and_again(
+    copy_flow: CopyFlow, topic_name: str, codec: Codec, chance: random.Random
+) -> None:
+    remote = copy_flow.create(topic_name, PARTITIONS)
     behind = 0
-    with Load(flow.source, topic_name, PARTITIONS, rate=4000, codec=codec):
+    with Load(copy_flow.source, topic_name, PARTITIONS, rate=4000, codec=codec):
         for _ in range(8):
-            running = flow.start(topic_name, position_interval_ms=1000)
+            running = copy_flow.start(topic_name, position_interval_ms=1000)
             time.sleep(chance.uniform(0.05, 0.7))
             assert running.heard.failures == []
             running.crash()
             for number in range(PARTITIONS):
-                stored = flow.stored(topic_name, number)
+                stored = copy_flow.stored(topic_name, number)
                 assert stored is not None
-                behind += offsets(flow.target, remote, number)[1] - (stored.next_target or 0)
-    running = flow.copy(topic_name)
+                behind += offsets(copy_flow.target, remote, number)[1] - (stored.next_target or 0)
+    running = copy_flow.copy(topic_name)
     assert running.heard.events == []
     assert behind > 0
     log.warning("%d records resumed behind", behind)
-    require_clean(flow.source, topic_name, flow.target, remote)
+    require_clean(copy_flow.source, topic_name, copy_flow.target, remote)
 
 
 class Pair(KafkaCluster):

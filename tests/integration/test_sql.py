@@ -34,13 +34,6 @@ def one_jvm() -> Iterator[None]:
     SHARED.end()
 
 
-@pytest.fixture
-def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Iterator[CopyFlow]:
-    flow = CopyFlow(source_cluster, target_cluster)
-    yield flow
-    flow.close()
-
-
 def by(query: str, **how: Any) -> TransformSettings:
     return TransformSettings(sql=query, dead_letter_replication_factor=1, **how)
 
@@ -51,23 +44,23 @@ def values(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_records_are_left_out_masked_routed_and_written_as_dead_letters(
-    flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], mode: str
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], mode: str
 ) -> None:
-    remote, routed, dead = flow.create(topic_name), new_name("thirds"), new_name("dead")
-    produce(flow.source, topic_name, numbered(60, start=1, keys=5, headers=True), per_batch=7)
+    remote, routed, dead = copy_flow.create(topic_name), new_name("thirds"), new_name("dead")
+    produce(copy_flow.source, topic_name, numbered(60, start=1, keys=5, headers=True), per_batch=7)
     query = f"""
         SELECT 'no ' || regexp_replace(cast(value AS STRING), '[0-9]', '#') || ':'
                    || cast(100 div (cast(cast(value AS STRING) AS INT) - 30) AS STRING) AS value,
                if(cast(cast(value AS STRING) AS INT) % 3 = 0, '{routed}', topic) AS topic
         FROM records WHERE offset % 2 = 1"""
     how = by(query, tolerance="all", dead_letter_topic=dead, dead_letter_headers=True)
-    running = flow.copy(topic_name, consumer=COMMITTED, transform=how, exactly_once=mode)
+    running = copy_flow.copy(topic_name, consumer=COMMITTED, transform=how, exactly_once=mode)
     even = [number for number in range(2, 61, 2) if number != 30]
     made = {number: b"no %s:%d" % (b"#" * len(str(number)), int(100 / (number - 30))) for number in even}
-    assert values(flow.target, remote) == [made[number] for number in even if number % 3]
-    assert values(flow.target, routed) == [made[number] for number in even if number % 3 == 0]
-    wait_for(lambda: dead in topics(flow.target), 60, "the dead-letter topic is there")
-    (letter,) = consume(flow.target, dead)
+    assert values(copy_flow.target, remote) == [made[number] for number in even if number % 3]
+    assert values(copy_flow.target, routed) == [made[number] for number in even if number % 3 == 0]
+    wait_for(lambda: dead in topics(copy_flow.target), 60, "the dead-letter topic is there")
+    (letter,) = consume(copy_flow.target, dead)
     assert letter.value == b"30"
     assert dict(letter.headers)["__connect.errors.offset"] == b"29"
     assert (dict(letter.headers)["__connect.errors.exception.message"] or b"").startswith(b"[DIVIDE_BY_ZERO]")
@@ -75,38 +68,38 @@ def test_records_are_left_out_masked_routed_and_written_as_dead_letters(
 
 
 def test_a_killed_jvm_is_followed_by_another_and_skips_no_record(
-    flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
 ) -> None:
-    remote, dead = flow.create(topic_name), new_name("dead")
+    remote, dead = copy_flow.create(topic_name), new_name("dead")
     how = by("SELECT value || '!' AS value FROM records", tolerance="all", dead_letter_topic=dead)
-    produce(flow.source, topic_name, numbered(500), per_batch=11)
-    running = flow.start(topic_name, consumer=COMMITTED, transform=how)
+    produce(copy_flow.source, topic_name, numbered(500), per_batch=11)
+    running = copy_flow.start(topic_name, consumer=COMMITTED, transform=how)
     process = SHARED.running().process
     assert process is not None
     running.wait_for_position(topic_name, 200)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    produce(flow.source, topic_name, numbered(500, start=500), per_batch=11)
+    produce(copy_flow.source, topic_name, numbered(500, start=500), per_batch=11)
     told = running.wait_for_event("transform")
     assert "Spark's JVM for transform.sql was killed by SIGKILL; another one is started; no record is" in told
     assert SHARED.running().process is not process
-    flow.wait_until_caught_up(running, topic_name)
-    assert values(flow.target, remote) == [b"%d!" % number for number in range(1000)]
-    assert dead not in topics(flow.target)
+    copy_flow.wait_until_caught_up(running, topic_name)
+    assert values(copy_flow.target, remote) == [b"%d!" % number for number in range(1000)]
+    assert dead not in topics(copy_flow.target)
 
 
-def test_a_copier_that_is_killed_with_its_jvm_leaves_each_record_once(flow: CopyFlow, topic_name: str) -> None:
-    remote = flow.create(topic_name)
+def test_a_copier_that_is_killed_with_its_jvm_leaves_each_record_once(copy_flow: CopyFlow, topic_name: str) -> None:
+    remote = copy_flow.create(topic_name)
     query = "SELECT value || '!' AS value FROM records WHERE cast(cast(value AS STRING) AS INT) % 5 <> 0"
     settings: dict[str, Any] = {"consumer": COMMITTED, "transform": by(query), "exactly_once": "enabled"}
-    produce(flow.source, topic_name, numbered(300), per_batch=11)
-    child = flow.start_child(topic_name, **settings)
-    wait_for(lambda: len(values(flow.target, remote)) > 20, 300, "some records arrive")
-    produce(flow.source, topic_name, numbered(300, start=300), per_batch=11)
+    produce(copy_flow.source, topic_name, numbered(300), per_batch=11)
+    child = copy_flow.start_child(topic_name, **settings)
+    wait_for(lambda: len(values(copy_flow.target, remote)) > 20, 300, "some records arrive")
+    produce(copy_flow.source, topic_name, numbered(300, start=300), per_batch=11)
     child.kill()
-    flow.take_over()
-    flow.copy(topic_name, **settings)
-    assert values(flow.target, remote) == [b"%d!" % number for number in range(600) if number % 5]
+    copy_flow.take_over()
+    copy_flow.copy(topic_name, **settings)
+    assert values(copy_flow.target, remote) == [b"%d!" % number for number in range(600) if number % 5]
 
 
 def test_spark_runs_a_flow_whose_copier_has_a_jvm_of_its_own(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.groups import commit_offsets
 from harness.produce import Codec, NewRecord, numbered, produce
@@ -25,37 +24,30 @@ from twinlog.settings.transform import TransformSettings
 COMMITTED = {"isolation_level": "read_committed"}
 
 
-@pytest.fixture
-def flow(source_cluster: KafkaCluster, target_cluster: KafkaCluster) -> Iterator[CopyFlow]:
-    flow = CopyFlow(source_cluster, target_cluster)
-    yield flow
-    flow.close()
-
-
 def by(function: str, **how: Any) -> TransformSettings:
     return TransformSettings(f"tests.transforms:{function}", dead_letter_replication_factor=1, **how)
 
 
 def test_every_record_arrives_as_the_function_made_it(
-    flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
 ) -> None:
     """Batches of each codec, tombstones, headers, and records of transactions that were committed and aborted."""
-    remote = flow.create(topic_name)
+    remote = copy_flow.create(topic_name)
     codecs: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
     for number, codec in enumerate(codecs):
         records = numbered(300, start=300 * number, size=60, keys=7, headers=True)
-        produce(flow.source, topic_name, records, codec=codec, per_batch=90)
-    produce(flow.source, topic_name, [NewRecord(None, b"gone"), NewRecord(b"", None, timestamp=1)])
+        produce(copy_flow.source, topic_name, records, codec=codec, per_batch=90)
+    produce(copy_flow.source, topic_name, [NewRecord(None, b"gone"), NewRecord(b"", None, timestamp=1)])
     for abort in (True, False):
-        produce(flow.source, topic_name, numbered(20, start=9_000), transactional_id=new_name("tx"), abort=abort)
-    before = consume(flow.source, topic_name)
+        produce(copy_flow.source, topic_name, numbered(20, start=9_000), transactional_id=new_name("tx"), abort=abort)
+    before = consume(copy_flow.source, topic_name)
 
     def shouted(record: Record) -> tuple[object, ...]:
         value = None if record.value is None else record.value + b"!"
         return (record.key, value, record.headers, record.timestamp)
 
-    running = flow.copy(topic_name, consumer=COMMITTED, transform=by("shouting"))
-    after = consume(flow.target, remote)
+    running = copy_flow.copy(topic_name, consumer=COMMITTED, transform=by("shouting"))
+    after = consume(copy_flow.target, remote)
     assert [one.content[:4] for one in after] == [shouted(one) for one in before]
     assert len(before) == 1522
     assert running.heard.events == []
@@ -63,44 +55,44 @@ def test_every_record_arrives_as_the_function_made_it(
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_group_goes_on_behind_what_was_dropped_and_before_what_is_there(
-    flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], mode: str
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], mode: str
 ) -> None:
-    remote = flow.create(topic_name)
-    running = flow.start(topic_name, consumer=COMMITTED, transform=by("twice"), exactly_once=mode)
+    remote = copy_flow.create(topic_name)
+    running = copy_flow.start(topic_name, consumer=COMMITTED, transform=by("twice"), exactly_once=mode)
     for start in (0, 13, 40):
-        produce(flow.source, topic_name, numbered(40 if start else 13, start=start + 1), per_batch=9)
-        flow.wait_until_caught_up(running, topic_name)
+        produce(copy_flow.source, topic_name, numbered(40 if start else 13, start=start + 1), per_batch=9)
+        copy_flow.wait_until_caught_up(running, topic_name)
     # Nothing of this is written, and the position is stored all the same.
-    produce(flow.source, topic_name, [NewRecord(b"%d" % (4 * number)) for number in range(50, 60)])
-    flow.wait_until_caught_up(running, topic_name)
+    produce(copy_flow.source, topic_name, [NewRecord(b"%d" % (4 * number)) for number in range(50, 60)])
+    copy_flow.wait_until_caught_up(running, topic_name)
     running.release()
     assert running.heard.failures == []
-    source = consume(flow.source, topic_name)
-    there = consume(flow.target, remote)
-    stored = flow.stored(topic_name)
+    source = consume(copy_flow.source, topic_name)
+    there = consume(copy_flow.target, remote)
+    stored = copy_flow.stored(topic_name)
     assert stored is not None
     assert stored.next_source >= source[-1].offset + 1
-    flow.translator.refresh()
+    copy_flow.translator.refresh()
     group = new_name("group")
     for committed in range(source[-1].offset + 2):
-        found = flow.translator.to_target(TopicPartition(TopicName(topic_name), 0), committed)
+        found = copy_flow.translator.to_target(TopicPartition(TopicName(topic_name), 0), committed)
         assert found is not None
         assert found.exact
         ahead = [one.value for one in source if one.offset >= committed and int(one.value or b"0") % 4]
         rest = [one.value for one in there if one.offset >= found.offset]
         assert [value for value in rest if not (value or b"").endswith(b" again")] == ahead
         if committed == 30:
-            commit_offsets(flow.target, {group: {(remote, 0): found.offset}})
-            with Member(flow.target, group, [remote], "classic") as member:
+            commit_offsets(copy_flow.target, {group: {(remote, 0): found.offset}})
+            with Member(copy_flow.target, group, [remote], "classic") as member:
                 assert member.read(len(rest)) == rest
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_copier_that_is_killed_again_and_again_loses_nothing(
-    flow: CopyFlow, topic_name: str, mode: str, chance: random.Random
+    copy_flow: CopyFlow, topic_name: str, mode: str, chance: random.Random
 ) -> None:
     """Exactly once no record is there twice; without it, only routed ones may be."""
-    remote = flow.create(topic_name, 2)
+    remote = copy_flow.create(topic_name, 2)
     settings: dict[str, Any] = {
         "consumer": COMMITTED,
         "transform": by("sorting"),
@@ -112,46 +104,46 @@ def test_a_copier_that_is_killed_again_and_again_loses_nothing(
     first = written = 0 if mode == "disabled" else 1_000_000
     for _ in range(4):
         if mode == "enabled":
-            flow.take_over()
-        child = flow.start_child(topic_name, **settings)
+            copy_flow.take_over()
+        child = copy_flow.start_child(topic_name, **settings)
         for _ in range(3):
             for number in range(2):
-                produce(flow.source, topic_name, numbered(400, start=written), partition=number, per_batch=23)
+                produce(copy_flow.source, topic_name, numbered(400, start=written), partition=number, per_batch=23)
                 written += 400
             time.sleep(chance.uniform(0.0, 0.4))
         child.kill()
     if mode == "enabled":
-        flow.take_over()
-    running = flow.copy(topic_name, **settings)
+        copy_flow.take_over()
+    running = copy_flow.copy(topic_name, **settings)
     assert [event for event in running.heard.events if event[0] == "foreign"] == []
     values = [b"%d" % number for number in range(first, written)]
     odd = Counter(value for value in values if int(value) % 2)
     even = Counter(value for value in values if not int(value) % 2)
-    assert Counter(one.value for one in consume(flow.target, remote)) == odd
-    routed = Counter(one.value for one in consume(flow.target, "even") if one.value in even)
+    assert Counter(one.value for one in consume(copy_flow.target, remote)) == odd
+    routed = Counter(one.value for one in consume(copy_flow.target, "even") if one.value in even)
     assert even.keys() <= routed.keys()
     if mode == "enabled":
         assert routed == even
 
 
 def test_records_are_routed_by_their_keys_and_dead_letters_say_why(
-    flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
+    copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
 ) -> None:
-    remote = flow.create(topic_name, 3)
+    remote = copy_flow.create(topic_name, 3)
     for number in range(3):
-        produce(flow.source, topic_name, numbered(50, start=50 * number), partition=number)
-    running = flow.copy(topic_name, consumer=COMMITTED, exactly_once="enabled", transform=by("rekeyed"))
-    placed = {(one.partition, one.value) for one in consume(flow.target, remote)}
+        produce(copy_flow.source, topic_name, numbered(50, start=50 * number), partition=number)
+    running = copy_flow.copy(topic_name, consumer=COMMITTED, exactly_once="enabled", transform=by("rekeyed"))
+    placed = {(one.partition, one.value) for one in consume(copy_flow.target, remote)}
     assert placed == {(partition_for(b"%d" % number, 3), b"%d" % number) for number in range(150)}
     assert running.heard.events == []
     dead, failing = new_name("dead"), new_name("failing")
-    remote = flow.create(failing)
-    produce(flow.source, failing, numbered(30, start=1, keys=3))
+    remote = copy_flow.create(failing)
+    produce(copy_flow.source, failing, numbered(30, start=1, keys=3))
     how = by("no_sevens", tolerance="all", dead_letter_topic=dead, dead_letter_headers=True)
-    running = flow.copy(failing, consumer=COMMITTED, transform=how)
-    assert [int(one.value or b"") for one in consume(flow.target, remote)] == [n for n in range(1, 31) if n % 7]
-    wait_for(lambda: dead in topics(flow.target), 30, "the dead-letter topic is there")
-    found = consume(flow.target, dead)
+    running = copy_flow.copy(failing, consumer=COMMITTED, transform=how)
+    assert [int(one.value or b"") for one in consume(copy_flow.target, remote)] == [n for n in range(1, 31) if n % 7]
+    wait_for(lambda: dead in topics(copy_flow.target), 30, "the dead-letter topic is there")
+    found = consume(copy_flow.target, dead)
     assert [one.value for one in found] == [b"7", b"14", b"21", b"28"]
     assert dict(found[0].headers)["__connect.errors.offset"] == b"6"
     assert dict(found[0].headers)["__connect.errors.topic"] == failing.encode()
