@@ -34,43 +34,17 @@ class VirtualOffsets:
     def commit(self, _node: int, request: Any, code: int) -> Any:
         kind = group.OffsetCommitResponse.OffsetCommitResponseTopic
         if not code:
-            offsets = self.committed.setdefault(request.group_id, {})
-            for topic in request.topics:
-                for part in topic.partitions:
-                    offsets[topic.name, part.partition_index] = (part.committed_offset, part.committed_metadata or "")
+            _take(request, self.committed.setdefault(request.group_id, {}))
         return group.OffsetCommitResponse(
-            throttle_time_ms=0,
-            topics=[
-                kind(
-                    name=topic.name,
-                    partitions=[
-                        kind.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
-                        for part in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ],
+            throttle_time_ms=0, topics=_answers(request, kind, kind.OffsetCommitResponsePartition, code)
         )
 
     def commit_in_transaction(self, _node: int, request: Any, code: int) -> Any:
         kind = transaction.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
         if not code:
-            pending = self._pending.setdefault(request.producer_id, {}).setdefault(request.group_id, {})
-            for topic in request.topics:
-                for part in topic.partitions:
-                    pending[topic.name, part.partition_index] = (part.committed_offset, part.committed_metadata or "")
+            _take(request, self._pending.setdefault(request.producer_id, {}).setdefault(request.group_id, {}))
         return transaction.TxnOffsetCommitResponse(
-            throttle_time_ms=0,
-            topics=[
-                kind(
-                    name=topic.name,
-                    partitions=[
-                        kind.TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
-                        for part in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ],
+            throttle_time_ms=0, topics=_answers(request, kind, kind.TxnOffsetCommitResponsePartition, code)
         )
 
     def fetch(self, _node: int, request: Any, code: int) -> Any:
@@ -97,3 +71,21 @@ class VirtualOffsets:
                 for (topic, number), (offset, metadata) in offsets.items()
             ],
         )
+
+
+def _take(request: Any, offsets: Offsets) -> None:
+    for topic in request.topics:
+        for part in topic.partitions:
+            offsets[topic.name, part.partition_index] = (part.committed_offset, part.committed_metadata or "")
+
+
+def _answers(request: Any, topic_kind: Any, partition_kind: Any, code: int) -> list[Any]:
+    return [
+        topic_kind(
+            name=topic.name,
+            partitions=[
+                partition_kind(partition_index=part.partition_index, error_code=code) for part in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
