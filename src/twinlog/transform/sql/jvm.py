@@ -85,7 +85,7 @@ class SqlJvm:
             raise
 
     def _launch(self, folder: Path) -> None:
-        command = [find_java(), *_OPTIONS, f"-Djava.io.tmpdir={folder}", f"-Dspark.local.dir={folder}"]
+        command = [find_java(), *_OPTIONS, f"-Djava.io.tmpdir={folder}"]
         command += ["-cp", str(find_jars() / "*"), _PROGRAM]
         # It ends when its standard input does; Ctrl-C is for others.
         self.process = process = subprocess.Popen(
