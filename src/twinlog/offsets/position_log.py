@@ -17,7 +17,8 @@ from twinlog.offsets.writer import position_records, positions_writer
 from twinlog.record.builder import encode_batch
 from twinlog.settings.flow import FlowSettings
 from twinlog.write.appends import Append
-from twinlog.write.queue import NO_ANSWER, AppendQueue, ProducerIdentity, Sent
+from twinlog.write.queue import AppendQueue, ProducerIdentity
+from twinlog.write.sent import NO_ANSWER, Sent
 
 _EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 

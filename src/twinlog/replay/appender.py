@@ -12,10 +12,10 @@ from twinlog.kafka.patience import patiently
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicPartition
+from twinlog.record.sequence_numbers import sequence_after
 from twinlog.record.stamp import stamp
 from twinlog.settings.flow import ProducerSettings
 from twinlog.write.appends import Append
-from twinlog.write.queue import SEQUENCE_MASK
 
 IN_FLIGHT = 5
 """So many batches of a producer a broker remembers (KIP-98)."""
@@ -70,7 +70,7 @@ class PartitionAppender:
         assert self._producer is not None
         waiting = _Waiting(append, self._sequence, self._next_offset)
         stamp(append.data, *self._producer, self._sequence)
-        self._sequence = (self._sequence + append.count) & SEQUENCE_MASK
+        self._sequence = sequence_after(self._sequence, append.count)
         self._next_offset += append.count
         return waiting
 

@@ -16,7 +16,8 @@ from twinlog.settings.flow import ProducerSettings
 from twinlog.sink.refusals import again, halved, reason, refusal
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity, Sent
+from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
+from twinlog.write.sent import Sent
 from twinlog.write.split import split_append
 
 MOST_BYTES = 32 << 20

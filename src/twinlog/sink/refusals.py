@@ -10,7 +10,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicPartition
-from twinlog.write.queue import NO_ANSWER, Sent
+from twinlog.write.sent import NO_ANSWER, Sent
 
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 

@@ -10,10 +10,10 @@ from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
+from twinlog.record.sequence_numbers import sequence_after
 from twinlog.task.counts import CopyCounts
 from twinlog.task.tally import Tally
 from twinlog.write.appends import Append, Road
-from twinlog.write.queue import SEQUENCE_MASK
 
 
 class CopiedRecords:
@@ -86,7 +86,7 @@ class CopiedRecords:
         before, count = self.acknowledged, append.count
         writer = before.writer
         if writer is not None:
-            writer = Writer(writer.producer_id, writer.epoch, (writer.sequence + count) & SEQUENCE_MASK)
+            writer = Writer(writer.producer_id, writer.epoch, sequence_after(writer.sequence, count))
         self.acknowledged = replace(
             before,
             next_source=append.next_source_offset,

@@ -464,7 +464,7 @@ class Copier:
         while any(not part.arrived for part in leaving) and self.loop.clock.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._committer.close(leaving)
-        return {part.source for part in leaving if part.arrived and not part.queue.expects_late_appends}
+        return {part.source for part in leaving if part.arrived and not part.queue.late.expected}
 
     async def _commit(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
         """Commit what partitions have in the open transaction; all of them, or none when the target does not answer."""

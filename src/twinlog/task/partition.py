@@ -31,7 +31,8 @@ from twinlog.task.transformed import Transformed
 from twinlog.task.unit import OpenUnit
 from twinlog.write.appends import Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity, Sent
+from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity
+from twinlog.write.sent import Sent
 from twinlog.write.split import split_append
 
 
@@ -222,7 +223,7 @@ class PartitionCopy:
         """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
         if most_bytes is None:
             most_bytes = MAX_WINDOW * self.limit.rules.max_batch_bytes
-        self.queue.expect_late_appends(position.next_source, most_bytes)
+        self.queue.late.expect(position.next_source, most_bytes)
 
     def _move(self, position: Position, runs: Sequence[Run] = ()) -> None:
         self.copied.move(position, runs)
@@ -439,7 +440,7 @@ class PartitionCopy:
             self.fail(produce_errors.overdue(self.queue.first, self._appending(), self._rules, self.trouble).error)
 
     def _appending(self) -> Appending:
-        late_appends, next_target = self.queue.expects_late_appends, self.acknowledged.next_target
+        late_appends, next_target = self.queue.late.expected, self.acknowledged.next_target
         return Appending(self.source, self.remote, self.transactional, next_target, late_appends)
 
     # Transactions.

@@ -20,7 +20,7 @@ from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
 from twinlog.settings.written import key_of
 from twinlog.task.oversized import refused_as_too_large, skipped
 from twinlog.write.appends import Append
-from twinlog.write.queue import NO_ANSWER, UNVERIFIED, Sent
+from twinlog.write.sent import NO_ANSWER, UNVERIFIED, Sent
 
 _LOST_TRACK = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 _TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})

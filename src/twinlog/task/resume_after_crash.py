@@ -25,9 +25,9 @@ from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.record.records import record_bodies
+from twinlog.record.sequence_numbers import records_between, sequence_after
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare as unchanged
-from twinlog.write.queue import SEQUENCE_MASK
 
 CHUNK_BYTES = 4 << 20
 SILENT_S = 60.0
@@ -300,7 +300,7 @@ def _later(writer: Writer | None, batch: Batch) -> Writer | None:
     """The writer once a batch of the log is counted, too: it went on with it if that is its own."""
     if writer is None or batch.producer_id != writer.producer_id or batch.producer_epoch < writer.epoch:
         return writer
-    sequence = (batch.base_sequence + batch.last_offset_delta + 1) & SEQUENCE_MASK
+    sequence = sequence_after(batch.base_sequence, batch.last_offset_delta + 1)
     return Writer(writer.producer_id, batch.producer_epoch, sequence)
 
 
@@ -311,7 +311,7 @@ def _deleted(first: Batch | None, position: Position, end: TargetOffset) -> int:
     writer = position.writer
     if first is not None and writer is not None:
         ours = first.producer_id == writer.producer_id and first.producer_epoch == writer.epoch
-        counted = (first.base_sequence - writer.sequence) & SEQUENCE_MASK
+        counted = records_between(writer.sequence, first.base_sequence)
         if ours and counted < deleted:
             return counted
     return max(0, deleted)
@@ -342,7 +342,7 @@ async def resume_behind_log_end(
         deleted = _deleted(arrived.first, position, logs.end)
         await follower.pass_over(deleted)
         if writer is not None:
-            writer = replace(writer, sequence=(writer.sequence + deleted) & SEQUENCE_MASK)
+            writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
         follower.runs.jumped(follower.next_source, logs.start)
     matched = strange = 0
     while (found := await arrived.next()) is not None:

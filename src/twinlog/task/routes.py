@@ -26,7 +26,8 @@ from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, R
 from twinlog.task.routed_topics import RoutedTopics
 from twinlog.task.unit import Unit
 from twinlog.write.appends import Append, CopyRules, RoutedRows
-from twinlog.write.queue import AppendQueue, ProducerIdentity, Sent
+from twinlog.write.queue import AppendQueue, ProducerIdentity
+from twinlog.write.sent import Sent
 from twinlog.write.split import split_append
 
 LATER_S = 0.05

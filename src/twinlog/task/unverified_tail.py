@@ -20,7 +20,7 @@ from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.record.batch import read_batch
 from twinlog.record.records import is_abort_marker
-from twinlog.write.queue import SEQUENCE_MASK
+from twinlog.record.sequence_numbers import records_between
 
 MARKER_BYTES = 128
 """Larger than any marker's batch; of a larger batch a broker returns nothing."""
@@ -55,7 +55,7 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
     assert counted is not None
     for state in states:
         if (state.producer_id, state.epoch) == (writer.producer_id, writer.epoch) and state.last_sequence >= 0:
-            appended = (state.last_sequence + 1 - writer.sequence) & SEQUENCE_MASK
+            appended = records_between(writer.sequence, state.last_sequence + 1)
             # Half way round is behind: the log has fewer of the writer's records than the position counts.
             return appended > end - counted
     return False

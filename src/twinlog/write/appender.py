@@ -9,7 +9,8 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TargetOffset, TopicName
-from twinlog.write.queue import NO_ANSWER, AppendQueue, Sent
+from twinlog.write.queue import AppendQueue
+from twinlog.write.sent import NO_ANSWER, Sent
 
 _NOTHING = Appended(NO_ANSWER, -1, -1)
 

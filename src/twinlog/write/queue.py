@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.produce_request import Appended
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
+from twinlog.record.sequence_numbers import sequence_after
 from twinlog.record.stamp import stamp
 from twinlog.write.appends import Append
+from twinlog.write.late_appends import LateAppends
+from twinlog.write.sent import NO_ANSWER, UNVERIFIED, SendState, Sent
 
 MAX_WINDOW = 5
 """A broker remembers the last five batches of a producer per partition; of more in flight it misses a retry."""
@@ -27,18 +29,6 @@ It takes any first sequence number of a producer that it does not know (Kafka cl
 batch refused, those in flight behind it would overtake it. So it is sent alone.
 """
 
-SEQUENCE_MASK = 0x7FFFFFFF
-
-NO_ANSWER = -2
-"""Code of an append whose request got no answer: it may be on the target, so it is sent again unchanged."""
-
-UNVERIFIED = -3
-"""Code of an append whose sequence numbers the target has already; its records may be other ones."""
-
-
-NOWHERE = TargetOffset(-1)
-"""Not appended yet, or the target offset is unknown."""
-
 
 class Gate(Enum):
     """What may leave a queue: everything, only what is sent again, or nothing. Transactions close it."""
@@ -48,43 +38,8 @@ class Gate(Enum):
     SHUT = 3
 
 
-class SendState(Enum):
-    """`AGAIN` is an append that failed and may be sent again, in its turn."""
-
-    IN_FLIGHT = 1
-    DONE = 2
-    FAILED = 3
-    AGAIN = 4
-
-
 _OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
 """A broker's answer to an append when it lacks the one before."""
-
-
-@dataclass(slots=True)
-class Sent:
-    """One append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
-
-    `failures` counts how often it held up the others, `unreached` how often of these for want of a connection, and
-    `corrupt` how often because the target found it corrupt.
-    `reached`: the last try had a connection, as far as is known. `behind`: an append before it was not acknowledged
-    when its answer came. `unverified`: the target may have an earlier writer's append under its sequence numbers.
-    `counted`: it was subtracted from the bytes of late appends. `refusal` is the broker's last error.
-    """
-
-    append: Append
-    sequence: int
-    state: SendState = SendState.IN_FLIGHT
-    code: int = 0
-    base_offset: TargetOffset = NOWHERE
-    failures: int = 0
-    unreached: int = 0
-    corrupt: int = 0
-    reached: bool = True
-    behind: bool = False
-    unverified: bool = False
-    counted: bool = False
-    refusal: Appended | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +59,8 @@ class AppendQueue:
     then calls `retry`, `accept_first`, `replace_first` or `clear`. After `end` it is not called.
     `sequence` is that of the first append: 0, unless this producer epoch appended to the partition before.
 
-    Appends of an earlier copier under the same producer id and epoch may still arrive (`expect_late_appends`). Of two
-    with the same sequence numbers the target takes the first, and answers the second like a retry. Both hold the same
-    records if ours continue without a hole, because a source only loses records; otherwise the code is `UNVERIFIED`.
+    `late`: appends of an earlier copier that may still arrive; one whose records may be theirs gets the code
+    `UNVERIFIED`.
     """
 
     __slots__ = (
@@ -114,15 +68,14 @@ class AppendQueue:
         "_ended",
         "_in_flight",
         "_known",
-        "_late_bytes",
         "_looked_at",
         "_next_sequence",
-        "_next_source",
         "_now",
         "_troubled",
         "_window",
         "gate",
         "identity",
+        "late",
         "limit",
         "not_before",
         "partition",
@@ -152,6 +105,7 @@ class AppendQueue:
         self.stopped = False
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self.limit = min(max_in_flight, MAX_WINDOW)
+        self.late = LateAppends()
         self._acknowledged = acknowledged
         self._troubled = troubled
         self._window: deque[Sent] = deque()
@@ -161,20 +115,6 @@ class AppendQueue:
         self._ended = False
         self._looked_at = 0.0
         self._now = now
-        self._late_bytes = 0
-        self._next_source = -1
-
-    def expect_late_appends(self, next_source: SourceOffset, most_bytes: int) -> None:
-        """Until `most_bytes` are appended, appends of an earlier copier with this identity may still arrive.
-
-        `next_source` is the source offset behind the last record that was found.
-        """
-        self._late_bytes = most_bytes
-        self._next_source = next_source
-
-    @property
-    def expects_late_appends(self) -> bool:
-        return self._late_bytes > 0
 
     @property
     def late_bytes_left(self) -> int | None:
@@ -183,7 +123,7 @@ class AppendQueue:
             sent.state is SendState.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
         ):
             return None
-        return max(0, self._late_bytes)
+        return max(0, self.late.bytes)
 
     def put(self, appends: list[Append]) -> None:
         """Queue appends behind those already here."""
@@ -263,11 +203,11 @@ class AppendQueue:
             return again
         append = self.pending.popleft()
         sent = Sent(append, self._next_sequence)
-        if self._late_bytes > 0:
-            self._count_late(sent)
+        if self.late.bytes > 0:
+            self.late.count(sent)
         who = self.identity
         stamp(append.data, who.producer_id, who.epoch, sent.sequence, transactional=who.transactional)
-        self._next_sequence = (self._next_sequence + append.count) & SEQUENCE_MASK
+        self._next_sequence = sequence_after(self._next_sequence, append.count)
         self._window.append(sent)
         self._in_flight += 1
         return sent
@@ -327,9 +267,7 @@ class AppendQueue:
         """
         first = self._window[0]
         again = [sent.append for sent in list(self._window)[1:]]
-        # None of them was appended, so they are yet to be counted, and no hole is before the first.
-        self._late_bytes += sum(sent.append.bytes for sent in self._window if sent.counted)
-        self._next_source = -1 if first.unverified else first.append.spans[0][0]
+        self.late.count_again(self._window)
         self._window.clear()
         self.pending.extendleft(reversed(parts + again))
         self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
@@ -381,15 +319,8 @@ class AppendQueue:
         self.identity = identity
         self._next_sequence = sequence
         self._known = False
-        self._late_bytes = 0
+        self.late.clear()
         self.stopped = self._ended
-
-    def _count_late(self, sent: Sent) -> None:
-        self._late_bytes -= sent.append.bytes
-        sent.counted = True
-        for first, count in sent.append.spans:
-            sent.unverified = sent.unverified or first != self._next_source
-            self._next_source = first + count
 
     def _again(self) -> None:
         """Send failed appends again, in order."""

@@ -19,7 +19,8 @@ from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.hooks import Hooks
 from twinlog.task.partition import PartitionCopy
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.queue import NO_ANSWER, ProducerIdentity
+from twinlog.write.queue import ProducerIdentity
+from twinlog.write.sent import NO_ANSWER
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 CLIENT = ClientSettings((), retry_backoff_ms=100, retry_backoff_max_ms=300)

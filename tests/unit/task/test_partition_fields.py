@@ -20,6 +20,7 @@ OWNERS = {
     "read_ahead.py": TASK / "read_ahead.py",
     "misplaced.py": TASK / "misplaced.py",
     "queue.py": TASK.parent / "write" / "queue.py",
+    "late_appends.py": TASK.parent / "write" / "late_appends.py",
 }
 """Who may set fields of their own; the queue's owner is the partition."""
 

@@ -28,7 +28,7 @@ from twinlog.task.produce_errors import (
     overdue,
 )
 from twinlog.write.appends import Append
-from twinlog.write.queue import NO_ANSWER, UNVERIFIED, Sent
+from twinlog.write.sent import NO_ANSWER, UNVERIFIED, Sent
 
 NEWEST_CODE = 133
 """The last of Kafka 4.3; brokers may have newer ones."""

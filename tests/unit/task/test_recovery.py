@@ -26,7 +26,8 @@ from twinlog.task.producer_ids import LAST_EPOCH, ProducerIds
 from twinlog.task.recovery import Recovery
 from twinlog.task.start_position import StartPosition
 from twinlog.write.appends import Append, CopyRules
-from twinlog.write.queue import MAX_WINDOW, ProducerIdentity, Sent
+from twinlog.write.queue import MAX_WINDOW, ProducerIdentity
+from twinlog.write.sent import Sent
 
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 0), TopicPartition(TopicName("north.shop"), 0)
 

@@ -19,9 +19,9 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.record.batch import HEADER, HEADER_SIZE
+from twinlog.record.sequence_numbers import LARGEST
 from twinlog.task import unverified_tail
 from twinlog.task.unverified_tail import find_unverified
-from twinlog.write.queue import SEQUENCE_MASK
 
 REMOTE = TopicPartition(TopicName("north.t"), 0)
 
@@ -44,8 +44,8 @@ def target(loop: Loop) -> Any:
         (20, 24, 110, 0, False),
         # Another producer epoch appended before.
         (0, 99, 100, 1, False),
-        (SEQUENCE_MASK - 1, 2, 105, 0, False),
-        (SEQUENCE_MASK - 1, 2, 104, 0, True),
+        (LARGEST - 1, 2, 105, 0, False),
+        (LARGEST - 1, 2, 104, 0, True),
         # The log has less of it than the position counts.
         (20, 9, 100, 0, True),
         (20, -1, 100, 0, False),

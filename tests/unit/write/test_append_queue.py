@@ -11,7 +11,8 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.batch import read_batch
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import KNOWN_S, MAX_WINDOW, UNVERIFIED, AppendQueue, Gate, ProducerIdentity, Sent
+from twinlog.write.queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity
+from twinlog.write.sent import UNVERIFIED, Sent
 
 PART = TopicPartition(TopicName("north.t"), 0)
 NOW = 1000.0
@@ -237,7 +238,7 @@ def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
     """A queue that goes on behind source offset 9 with sequence number 5, and what it sends of these source offsets."""
     owner = Owner(0)
     owner.queue.clear(ProducerIdentity(7, 0), 5)
-    owner.queue.expect_late_appends(10, 1000)
+    owner.queue.late.expect(10, 1000)
     sent = []
     for first, count in spans:
         owner.queue.put([replace(batch_of(count), spans=((first, count),))])
@@ -268,7 +269,7 @@ def test_behind_a_hole_a_predecessors_append_may_hold_other_records(there: bool)
 
 def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
     owner, _ = expecting_late_appends(*((10 + 2 * number, 2) for number in range(20)))
-    assert not owner.queue.expects_late_appends
+    assert not owner.queue.late.expected
     owner.queue.put([replace(batch_of(2), spans=((90, 2),))])
     (one,) = owner.take_all()
     owner.queue.answered(one, 0, 40, there=True)
@@ -278,14 +279,14 @@ def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
 def test_what_was_refused_as_too_large_counts_once() -> None:
     """Its parts and what was refused behind it are sent again, and are no more than a predecessor can have sent."""
     owner, _ = expecting_late_appends((10, 2))
-    left = owner.queue._late_bytes
+    left = owner.queue.late.bytes
     owner.queue.put([replace(batch_of(2), spans=((first, 2),)) for first in (12, 14, 16)])
     sent = owner.take_all()
     for one in sent:
         owner.queue.answered(one, 10 if one is sent[0] else 45, -1)
     parts = [replace(batch_of(1), spans=((first, 1),)) for first in (12, 13)]
     owner.queue.replace_first(parts)
-    assert owner.queue._late_bytes == left
+    assert owner.queue.late.bytes == left
     again = owner.take_all()
     assert [one.unverified for one in again] == [False] * 4
-    assert owner.queue._late_bytes == left - sum(one.append.bytes for one in again)
+    assert owner.queue.late.bytes == left - sum(one.append.bytes for one in again)
