@@ -22,7 +22,8 @@ from twinlog.errors import TwinlogError
 from twinlog.replay.model import INTO
 
 if TYPE_CHECKING:
-    from twinlog.frames.replaying import Bound, ReplayOptions, ReplayPlan
+    from twinlog.frames.replay_bounds import Bound
+    from twinlog.frames.replaying import ReplayOptions, ReplayPlan
     from twinlog.replay.model import Replayed
     from twinlog.settings.flow import FlowSettings
 
@@ -147,7 +148,7 @@ def _replay(
 
 
 def _bound(text: str, option: str) -> Bound:
-    from twinlog.frames.replaying import Bound  # noqa: PLC0415
+    from twinlog.frames.replay_bounds import Bound  # noqa: PLC0415
 
     text = text.strip()
     if text == "earliest":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.flows.topology import Topology, topology_of
+from twinlog.frames.replay_bounds import Bound, Option, offsets_of, require_order
 from twinlog.frames.shares import deal
 from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
@@ -19,6 +19,7 @@ from twinlog.model.topics import ConfigEntry, NewTopic, Topic
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.settings.flow import FlowSettings
+from twinlog.verify.log_reader import ClusterLogs, LogReader
 
 CONNECT_S = 15.0
 
@@ -30,21 +31,15 @@ KEPT = {
 }
 """What is replayed stays until somebody deletes it, however old its records are."""
 
-_LIMIT, _RETENTION = "max.message.bytes", "retention.ms"
+PATIENCE_S = 30.0
+"""For so long a partition may give nothing when its first record is looked at."""
 
-_A_TIME = 10**11
-"""Such numbers are ms since 1970 rather than offsets: 1973."""
+_LOOK_BYTES = 64 << 10
+
+_LIMIT, _RETENTION = "max.message.bytes", "retention.ms"
 
 Config = dict[str, str | None]
 """A topic's settings by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log."""
-
-    kind: Literal["offset", "timestamp", "earliest", "latest"]
-    value: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +100,7 @@ class ReplayPlanner:
         """What would be copied now; changes nothing."""
         settings, options = self._settings, self._options
         start, end = options.start, options.end
-        if start.kind == end.kind and start.kind in ("offset", "timestamp") and start.value >= end.value:
-            raise OptionError(
-                f"nothing lies from {start.kind} {start.value} to {end.value}: --from has to be the older one"
-            )
+        require_order(start, end)
         self._source.connect(CONNECT_S)
         self._target.connect(CONNECT_S)
         topology = topology_of(settings)
@@ -133,7 +125,13 @@ class ReplayPlanner:
         lacking = sorted(set(parts) - logs.keys())
         if lacking:
             raise ClusterError(f"cluster {settings.source}: {lacking[0]} has no leader")
-        starts, ends = self._offsets(options.start, logs, "--from"), self._offsets(options.end, logs, "--to")
+        hidden = self._hidden(logs) if committed else {}
+        starts, ends = (
+            self._offsets(options.start, logs, hidden, "--from"),
+            self._offsets(options.end, logs, hidden, "--to"),
+        )
+        if parts and all(starts[part] > ends[part] for part in parts):
+            raise OptionError(f"nothing lies from {start} to {end} in any partition: --from has to be the older one")
         found = [
             PartitionToReplay(
                 part,
@@ -245,43 +243,47 @@ class ReplayPlanner:
         now_ms = wall_ms(self._target.client.loop.clock)
         for name, own in sorted(configs.items()):
             retention_ms = int(own.get(_RETENTION) or -1)
-            mine = {one.source: one.start for one in ranges if one.into.topic == name}
+            mine = {one.source: one for one in ranges if one.into.topic == name}
             if retention_ms < 0 or not mine:
                 continue
             found = self._first_since(mine, max(0, now_ms - retention_ms))
-            # A log may begin with a hole, as of compaction.
-            first = self._first_since(mine, 0)
-            for part, start in sorted(mine.items()):
-                if not 0 <= found.get(part, -1) <= max(start, first.get(part, -1)):
+            for part, one in sorted(mine.items()):
+                young = found.get(part, -1)
+                if self._has_record(one, one.end if young < 0 else min(young, one.end)):
                     raise OptionError(
                         f"{name} deletes records by their age ({_RETENTION} = {retention_ms}), and {part} is older "
-                        f"than that from offset {start} on: the copies would be gone at once; set {_RETENTION} = -1 on "
-                        "it, or choose another name (--into)"
+                        f"than that from offset {one.start} on: the copies would be gone at once; set {_RETENTION} = "
+                        "-1 on it, or choose another name (--into)"
                     )
 
-    def _offsets(self, bound: Bound, logs: Mapping[TopicPartition, Log], option: str) -> dict[TopicPartition, int]:
-        if bound.kind == "earliest":
-            return {part: one.start for part, one in logs.items()}
-        if bound.kind == "latest":
-            return {part: one.end for part, one in logs.items()}
-        if bound.kind == "offset":
-            for part, one in sorted(logs.items()):
-                if bound.value < one.start:
-                    raise OptionError(
-                        f"{option} {bound.value}: {part} begins at offset {one.start} by now (retention); begin there "
-                        "(earliest), into another topic (--into) if an earlier replay has copied older records, or "
-                        "choose partitions (--partition)"
-                    )
-            beyond = all(bound.value > one.end for one in logs.values())
-            if beyond and (option == "--from" or bound.value >= _A_TIME):
-                raise OptionError(
-                    f"{option} {bound.value}: no partition has so many offsets; a time in ms since 1970 is written "
-                    f"with an @ before it (@{bound.value})"
-                )
-            return {part: min(bound.value, one.end) for part, one in logs.items()}
+    def _has_record(self, one: PartitionToReplay, end: int) -> bool:
+        """Whether a range has a record before an offset: it may begin with a hole, as of compaction."""
+        if one.start >= end:
+            return False
+        settings = self._settings
+        reader = LogReader(
+            ClusterLogs(self._source.client.loop, settings.source, settings.consumer, self._source.client),
+            one.source,
+            one.start,
+            end,
+            committed=settings.consumer.isolation_level == "read_committed",
+            topic_id=one.source_id,
+            patience_s=PATIENCE_S,
+            fetch_bytes=_LOOK_BYTES,
+            ahead=False,
+        )
+        return reader.rows(end)[0] is not None
 
-        found = self._first_since(logs, bound.value)
-        return {part: one.end if found.get(part, -1) < 0 else max(found[part], one.start) for part, one in logs.items()}
+    def _hidden(self, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, Log]:
+        """What an open transaction hides at the end of each log."""
+        ends = self._source.offsets(logs, latest=True)
+        return {part: Log(one.end, ends[part]) for part, one in logs.items() if part in ends and ends[part] > one.end}
+
+    def _offsets(
+        self, bound: Bound, logs: Mapping[TopicPartition, Log], hidden: Mapping[TopicPartition, Log], option: Option
+    ) -> dict[TopicPartition, int]:
+        found = self._first_since(logs, bound.value) if bound.kind == "timestamp" else {}
+        return offsets_of(bound, logs, hidden, found, option)
 
     def _first_since(self, parts: Iterable[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
         """The first source offset with this timestamp in ms or a later one; -1 where there is none."""

@@ -51,13 +51,14 @@ class _Fetched:
 
 
 class ClusterLogs:
-    """Connections to one cluster, on a loop of the task's thread."""
+    """Connections to one cluster, on a loop of the task's thread; those of a `client` that is there already, or new
+    ones."""
 
-    def __init__(self, loop: Loop, alias: str, settings: ConsumerSettings) -> None:
+    def __init__(self, loop: Loop, alias: str, settings: ConsumerSettings, client: ClusterClient | None = None) -> None:
         self.loop = loop
         self.alias = alias
         self.settings = settings
-        self.client = ClusterClient(loop, alias, settings.client)
+        self.client = ClusterClient(loop, alias, settings.client) if client is None else client
 
     def close(self) -> None:
         self.client.close()
@@ -68,6 +69,7 @@ class LogReader:
 
     `position` is behind the last one taken. `committed` leaves out aborted transactions. What retention has deleted
     meanwhile is passed over, and told to `lost(start, end)`. Raises ClusterError when nothing comes for `patience_s`.
+    `ahead` asks for the next fetch while one is looked at, where the loop runs on the thread that reads.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class LogReader:
         patience_s: float,
         lost: Callable[[int, int], None] = lambda start, end: None,
         fetch_bytes: int | None = None,
+        ahead: bool = True,
     ) -> None:
         self._logs = logs
         self.partition = partition
@@ -92,6 +95,7 @@ class LogReader:
         self._patience_s = patience_s
         self._lost = lost
         self._bytes = logs.settings.max_partition_fetch_bytes if fetch_bytes is None else fetch_bytes
+        self._ahead_too = ahead
         self._fetched: _Fetched | None = None
         self._next: tuple[int, Any] | None = None
         self._stale = True
@@ -275,7 +279,7 @@ class LogReader:
             past = max(past, batch.last_offset + 1)
             if seen and batch.last_offset >= self.position:
                 batches.append(batch)
-        if past < self.end and past > self.position:
+        if self._ahead_too and self.position < past < self.end:
             self._next = past, self._logs.loop.spawn(self._ahead, past)
         return _Fetched(answer.records, batches, past, answer.aborted or ())
 

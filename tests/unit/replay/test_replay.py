@@ -15,7 +15,8 @@ from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FETCH, INIT_PRODUCER_ID, PRODUCE
 from twinlog.clock import wall_ms
 from twinlog.errors import OptionError
-from twinlog.frames.replaying import Bound, ReplayOptions, ReplayPlanner
+from twinlog.frames.replay_bounds import Bound
+from twinlog.frames.replaying import ReplayOptions, ReplayPlanner
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -204,8 +205,8 @@ def test_what_the_source_has_deleted_since_an_earlier_replay_is_said(clusters: C
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"start": Bound("offset", 7), "end": Bound("offset", 7)}, "nothing lies from offset 7 to 7: --from has to"),
-        ({"start": Bound("timestamp", 9), "end": Bound("timestamp", 7)}, "nothing lies from timestamp 9 to 7"),
+        ({"start": Bound("offset", 7), "end": Bound("offset", 7)}, "nothing lies from offset 7 to offset 7: --from"),
+        ({"start": Bound("timestamp", 9), "end": Bound("timestamp", 7)}, "nothing lies from timestamp 9 to timestamp"),
         ({"partitions": frozenset({0, 4, 3})}, "the topics have no partition 3, 4"),
         ({"topics": ("t", "nowhere")}, "cluster s has no topic nowhere, or it is an internal one"),
         ({"topics": ("__consumer_offsets",)}, "cluster s has no topic __consumer_offsets"),
@@ -222,27 +223,77 @@ def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("start", "end"),
+    ("start", "end", "words"),
     [
-        (Bound("offset", 8), Bound("timestamp", NOW + 5)),
-        (Bound("timestamp", NOW + 8), Bound("offset", 5)),
-        (Bound("latest"), Bound("earliest")),
+        (Bound("offset", 8), Bound("timestamp", NOW + 5), f"from offset 8 to timestamp {NOW + 5} in any partition"),
+        (Bound("timestamp", NOW + 8), Bound("offset", 5), f"from timestamp {NOW + 8} to offset 5 in any partition"),
+        (Bound("latest"), Bound("earliest"), "from latest to earliest: --from has to be the older one"),
+        (Bound("latest"), Bound("offset", 5), "from latest to offset 5: --from has"),
+        (Bound("offset", 5), Bound("earliest"), "from offset 5 to earliest: --from has"),
     ],
 )
-def test_a_range_that_begins_behind_its_end_is_empty_where_that_is_known_late(
-    clusters: Clusters, start: Bound, end: Bound
+def test_a_range_that_begins_behind_its_end_is_refused(
+    clusters: Clusters, start: Bound, end: Bound, words: str
 ) -> None:
-    """Offsets and times cannot be compared before a cluster was asked; in other partitions there may be records."""
     put(clusters[0], "t", 10, 1)
-    with planner_of(clusters, options_of(start=start, end=end)) as planner:
-        assert planner.plan().parts == ()
+    with (
+        planner_of(clusters, options_of(start=start, end=end)) as planner,
+        pytest.raises(OptionError, match=f"nothing lies {words}"),
+    ):
+        planner.plan()
 
 
-def planner_of(clusters: Clusters, options: ReplayOptions, others: Sequence[FlowSettings] = ()) -> ReplayPlanner:
+def test_a_range_that_begins_behind_its_end_in_one_partition_has_the_others(clusters: Clusters) -> None:
+    """Offsets and times cannot be compared before a cluster was asked."""
+    clusters[0].create("u", 2)
+    put(clusters[0], "u", 10, 1)
+    for number in range(10):
+        batch = encode_batch([(NOW, record_body(b"k", b"%d" % number))], 0)
+        stamp(batch, -1, -1, -1)
+        assert clusters[0].log("u", 1).append(bytes(batch))[0] == 0
+    options = options_of(topics=("u",), start=Bound("offset", 8), end=Bound("timestamp", NOW + 5))
+    with planner_of(clusters, options) as planner:
+        assert [(one.source.partition, one.start, one.end) for one in planner.plan().parts] == [(1, 8, 10)]
+
+
+def test_what_an_open_transaction_hides_is_named(clusters: Clusters) -> None:
+    put(clusters[0], "t", 10, 1)
+    batch = encode_batch([(NOW + number, record_body(b"k", b"open")) for number in range(10, 15)], 0)
+    stamp(batch, 5, 0, 0, transactional=True)
+    clusters[0].log("t").append(bytes(batch))
+    put(clusters[0], "t", 5, 1, first=15)
+
+    def planned(start: Bound, end: Bound, level: str = "read_committed") -> list[tuple[int, int]]:
+        with planner_of(clusters, options_of(start=start, end=end), isolation_level=level) as planner:
+            return [(one.start, one.end) for one in planner.plan().parts]
+
+    first, last = Bound("earliest"), Bound("latest")
+    words = "an open transaction of the source hides t-0 from offset 10 on .* once the transaction has ended"
+    for start, end in (
+        (Bound("offset", 12), last),
+        (Bound("offset", 10), last),
+        (Bound("timestamp", NOW + 12), last),
+        (first, Bound("offset", 12)),
+        (first, Bound("offset", 99)),
+        (first, Bound("timestamp", NOW + 17)),
+    ):
+        with pytest.raises(OptionError, match=words):
+            planned(start, end)
+        assert planned(start, end, "read_uncommitted") != []
+    assert planned(first, last) == planned(first, Bound("offset", 10)) == [(0, 10)]
+    # What comes later is not there yet, whoever hides what.
+    assert planned(first, Bound("timestamp", NOW + 3_600_000)) == [(0, 10)]
+    with pytest.raises(OptionError, match="no partition has so many offsets"):
+        planned(Bound("offset", 21), last)
+
+
+def planner_of(
+    clusters: Clusters, options: ReplayOptions, others: Sequence[FlowSettings] = (), **consumer: Any
+) -> ReplayPlanner:
     def connect(alias: str, settings: ClientSettings) -> ClusterAdmin:
         return ClusterAdmin(alias, settings, VirtualLoop(clusters[0].loop.world))
 
-    return ReplayPlanner(flow_of(clusters), options, others, connect)
+    return ReplayPlanner(flow_of(clusters, **consumer), options, others, connect)
 
 
 def options_of(**others: Any) -> ReplayOptions:
@@ -308,6 +359,24 @@ def test_a_topic_that_would_delete_the_copies_at_once_is_refused(clusters: Clust
     source.log("t").batches = source.log("t").batches[-1:]
     with planner_of(clusters, options_of(into="short")) as planner:
         assert [(one.start, one.end) for one in planner.plan().parts] == [(0, 60)]
+
+
+def test_a_range_that_begins_in_a_hole_behind_old_records_is_no_old_one(clusters: Clusters) -> None:
+    source, target = clusters
+    put(source, "t", 50, 10)
+    put(source, "t", 10, 10, first=100_000)
+    source.loop.clock.sleep(3_600)
+    target.create("short", **{"retention.ms": str(wall_ms(source.loop.clock) - NOW - 20_000)})
+    log = source.log("t")
+    log.batches = [one for one in log.batches if one[0].base_offset not in (30, 40)]
+    for start in (30, 44, 50, 55):
+        with planner_of(clusters, options_of(into="short", start=Bound("offset", start))) as planner:
+            assert [(one.start, one.end) for one in planner.plan().parts] == [(start, 60)]
+    with (
+        planner_of(clusters, options_of(into="short", start=Bound("offset", 29))) as planner,
+        pytest.raises(OptionError, match="t-0 is older than that from offset 29 on"),
+    ):
+        planner.plan()
 
 
 @pytest.mark.parametrize(
