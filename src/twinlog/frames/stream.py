@@ -31,6 +31,9 @@ MOST_PAUSE_S = 0.5
 """Spark asks a stream without news every ten milliseconds. Each question takes requests to brokers, so the answers take
 longer, up to this, the longer there is nothing."""
 
+AT_ONCE_S = 0.05
+"""Who asks so long after an answer, or later, has a trigger with an interval, which a longer answer would overrun."""
+
 
 class TopicStream:
     """Offsets are dicts of Spark's JSON form, so that a checkpoint of Spark's own source goes on here.
@@ -45,6 +48,7 @@ class TopicStream:
         self._clock = clock
         self._now = clock.monotonic
         self._pause_s = LEAST_PAUSE_S
+        self._answered_s = self._now()
         self._last_batch_s: float | None = None
         self._latest: Offsets = {}
         self._available_now = False
@@ -69,12 +73,14 @@ class TopicStream:
         The reader's limits do not count for `everything`.
         """
         begin = from_json(start)
+        at_once = self._now() - self._answered_s >= AT_ONCE_S
         end = self._end(begin, everything)
         if end != begin or self._available_now:
             self._pause_s = LEAST_PAUSE_S
-        else:
+        elif not at_once:
             self._clock.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
+        self._answered_s = self._now()
         return to_json(end)
 
     def _end(self, begin: Offsets, everything: bool) -> Offsets:

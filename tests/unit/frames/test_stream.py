@@ -67,6 +67,27 @@ def test_from_the_end_nothing_is_left_out_after_a_crash_in_the_first_micro_batch
     again.close()
 
 
+def test_without_news_spark_is_answered_late_but_not_later_than_its_trigger_has_it_ask(cluster: VirtualCluster) -> None:
+    """Spark logs that a query falls behind where an answer takes longer than the trigger's interval."""
+    clock = cluster.loop.clock
+    stream = stream_of(cluster, startingOffsets="earliest")
+    at = stream.latest(stream.initial(), everything=ALL)
+
+    def answered_in(every_s: float) -> list[float]:
+        took = []
+        for _ in range(20):
+            clock.sleep(every_s)
+            asked_s = clock.monotonic()
+            assert stream.latest(at, everything=ALL) == at
+            took.append(clock.monotonic() - asked_s)
+        return took
+
+    assert max(answered_in(0.2)) < 0.1
+    # Without an interval Spark asks again at once, and each question is one to brokers.
+    assert sum(answered_in(0.01)) > 5
+    stream.close()
+
+
 def test_a_micro_batch_waits_for_its_least_offsets_but_not_for_ever(cluster: VirtualCluster) -> None:
     stream = stream_of(cluster, startingOffsets="earliest", minOffsetsPerTrigger="5", maxTriggerDelay="60s")
     # There was none before, so the first one is late.
