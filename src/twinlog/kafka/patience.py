@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import Backoff
+from twinlog.log_once import AGAIN_S, LogOnce
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
+TROUBLED_S = 10.0
+"""What passes sooner, as the restart of a broker does, is not logged as a warning."""
+
 
 async def patiently(client: ClusterClient, patience_s: float, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `step` returns at last. Raises its error when that does not pass, or not within `patience_s` seconds."""
+    """What `step` returns at last. Raises its error when that does not pass, or not within `patience_s` seconds.
+
+    One that lasts is logged meanwhile.
+    """
     backoff = Backoff(client.settings.retry_backoff_ms, client.settings.retry_backoff_max_ms)
     give_up_at = client.loop.clock.monotonic() + patience_s
+    logged = LogOnce(client.loop.clock)
     while True:
         try:
             return await step()
         except ClusterError as error:
             if not error.retriable or client.loop.clock.monotonic() > give_up_at:
                 raise
+            if logged.lasts(step, TROUBLED_S, AGAIN_S):
+                log.warning("%s; it is tried again for %g s in all", error, patience_s)
         await client.loop.sleep(backoff.failed())

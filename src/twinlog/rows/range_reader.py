@@ -13,11 +13,13 @@ from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.metadata import TopicMetadata
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.patience import TROUBLED_S
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.record.batch import LOG_OVERHEAD, read_batch
 from twinlog.rows.decode import RowRules, decode
 from twinlog.rows.offset_range import OffsetRange
@@ -79,6 +81,7 @@ class RangeReader:
         took_s = 0.0
         backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
         position, got_on_at = wanted.start, self._now()
+        troubled = LogOnce(self._loop.clock)
         while position < wanted.end:
             answer, trouble, gone = None, None, False
             try:
@@ -106,6 +109,8 @@ class RangeReader:
                     del rows
                 if position > begun:
                     backoff.worked()
+                    if troubled.over(wanted):
+                        log.warning("%s is read again, from offset %d on", wanted.partition, begun)
                     # Who takes long over a batch is not to be taken for a partition that gives nothing.
                     got_on_at = self._now()
                     took_s = got_on_at - asked_at
@@ -118,11 +123,19 @@ class RangeReader:
                 if behind > position:
                     position, got_on_at = behind, self._now()
                     continue
+            why = trouble or "the broker has no more of it"
             if late:
-                why = trouble or "the broker has no more of it"
                 raise ClusterError(
                     f"cluster {ALIAS}: {wanted.partition} gave nothing from offset {position} on for {patience_s:g} s, "
                     f"though it was to be read to {wanted.end}: {why}; see option kafkaConsumer.pollTimeoutMs"
+                )
+            if troubled.lasts(wanted, TROUBLED_S, AGAIN_S):
+                log.warning(
+                    "%s gives nothing from offset %d on, and is asked for it for up to %g s: %s",
+                    wanted.partition,
+                    position,
+                    patience_s,
+                    why,
                 )
             if trouble is not None:
                 log.info("%s is fetched again: %s", wanted.partition, trouble)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 
@@ -9,8 +10,11 @@ from twinlog.errors import ClusterError, TopicGoneError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.net.backoff import Backoff, pause_s
+from twinlog.kafka.patience import TROUBLED_S
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ProducerSettings
 from twinlog.sink.refusals import again, halved, reason, refusal
@@ -19,6 +23,8 @@ from twinlog.write.appends import Append, CopyRules
 from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
 from twinlog.write.sent import Sent
 from twinlog.write.split import split_append
+
+log = logging.getLogger(__name__)
 
 MOST_BYTES = 32 << 20
 """Bytes of batches that wait to be acknowledged; then the task waits, too."""
@@ -206,11 +212,23 @@ class RecordAppender:
         self._appender.offer(queue)
 
     async def _watch(self) -> None:
-        """Fail when an append is not acknowledged within `delivery.timeout.ms`."""
+        """Fail when an append is not acknowledged within `delivery.timeout.ms`, and say so long before."""
         limit_ms = self._settings.delivery_timeout_ms
+        troubled_s = min(TROUBLED_S, limit_ms / 1000)
+        logged = LogOnce(self._loop.clock)
         while not self._closed:
-            for partition, queue in self._queues.items():
-                if queue.overdue(self._now(), limit_ms / 1000):
+            late = [part for part, queue in self._queues.items() if queue.overdue(self._now(), troubled_s)]
+            if late and logged.lasts("late", again_s=AGAIN_S):
+                log.warning(
+                    "no records are taken by %s, for up to kafka.delivery.timeout.ms = %d: %s",
+                    listed(map(str, late)),
+                    limit_ms,
+                    self._troubles.get(late[0], "no answer yet"),
+                )
+            if not late and logged.over("late"):
+                log.warning("records are taken again by all partitions")
+            for partition in late:
+                if self._queues[partition].overdue(self._now(), limit_ms / 1000):
                     why = self._troubles.get(partition, "no answer yet")
                     self._fail(
                         ClusterError(

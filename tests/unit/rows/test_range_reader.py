@@ -70,6 +70,17 @@ def test_reads_from_inside_a_batch_to_inside_another(cluster: VirtualCluster) ->
     assert read(cluster, OffsetRange(PART, 3, 16)) == list(range(3, 16))
 
 
+def test_a_partition_that_stands_still_is_said_long_before_it_fails(
+    cluster: VirtualCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a query waits for as long as `kafkaConsumer.pollTimeoutMs`, and no log says for what."""
+    cluster.fault(FETCH, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=40)
+    assert read(cluster, whole(cluster), patience_s=120) == list(range(20))
+    first, last = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert first.startswith("t-0 gives nothing from offset 0 on, and is asked for it for up to 120 s: ")
+    assert last == "t-0 is read again, from offset 0 on"
+
+
 def test_goes_on_with_another_leader(cluster: VirtualCluster) -> None:
     reader = RangeReader(settings_of(cluster, 300), VirtualLoop(cluster.loop.world))
     seen: list[bytes] = []

@@ -33,7 +33,7 @@ def cluster() -> Iterator[VirtualCluster]:
 def appender(cluster: VirtualCluster) -> Iterator[RecordAppender]:
     client = ClusterClient(cluster.loop, "west", ClientSettings(cluster.bootstrap, request_timeout_ms=3_000))
     cluster.loop.run(client.connect)
-    made = RecordAppender(client, ProducerSettings(client.settings), ProducerIdentity(7, 0), None)
+    made = RecordAppender(client, ProducerSettings(client.settings, delivery_timeout_ms=120_000), ProducerIdentity(7, 0), None)
     made.partitions(TopicName("rows"))
     yield made
     client.close()
@@ -62,3 +62,22 @@ def test_what_nobody_answered_may_still_arrive(cluster: VirtualCluster, appender
     cluster.loop.run(cluster.loop.sleep, 0.1)
     appender.close()
     assert cluster.loop.run(appender.settled, 10.0) == [PARTS[1]]
+
+
+def test_what_nobody_takes_is_said_long_before_it_fails_and_that_it_is_taken_again(
+    cluster: VirtualCluster, appender: RecordAppender, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else a query stands still for as long as `delivery.timeout.ms`, and no log says why."""
+    append(appender, PARTS[0])
+    cluster.loop.run(cluster.loop.sleep, 5)
+    assert not caplog.records
+    cluster.fault(PRODUCE, Fault(lost=True), times=40)
+    append(appender, PARTS[1])
+    cluster.loop.run(cluster.loop.sleep, 60)
+    appender.flush()
+    appender.close()
+    said = [record.getMessage() for record in caplog.records if record.name == "twinlog.sink.record_appender"]
+    assert said == [
+        "no records are taken by rows-1, for up to kafka.delivery.timeout.ms = 120000: no answer",
+        "records are taken again by all partitions",
+    ]
