@@ -24,7 +24,12 @@ _LESS_AVAILABLE = (
     "with Trigger.AvailableNow. The error could be transient - restart your query, and report if you still see the "
     "same issue. latest offset: {}, end offset: {}"
 )
-
+_ANEW = "Topic {} has been deleted and made anew"
+_ANEW_FAILS = (
+    ". When this query is started again it goes by offsets alone, and leaves out what the new topic has below those of "
+    "the checkpoint: begin with a new checkpointLocation to read all of it"
+)
+_ANEW_GOES_ON = ", which is read from its first record on"
 
 LEAST_PAUSE_S = 0.02
 MOST_PAUSE_S = 0.5
@@ -125,6 +130,11 @@ class TopicStream:
         if gone:
             self._lost(f"Partitions {as_set(gone)} have been deleted.")
         starts = {part: {**begin, **found}[part] for part in until if part in begin or part in found}
+        if starts and not self._planner.topic_ids:
+            # Of a query that goes on with a micro-batch of its log, nothing was asked yet.
+            self._planner.latest()
+        anew = self._made_anew({part.topic for part in starts}, {part.topic for part in begin})
+        starts |= self._planner.earliest(part for part in starts if part.topic in anew)
         for part, offset in sorted(starts.items()):
             if until[part] < offset:
                 self._lost(
@@ -132,10 +142,6 @@ class TopicStream:
                     "error that the start offset is set too high and this is the first batch, or the kafka "
                     "topic-partition is broken, and some data may have been missed."
                 )
-        if starts and not self._planner.topic_ids:
-            # Of a query that goes on with a micro-batch of its log, nothing was asked yet.
-            self._planner.latest()
-        self._require_same({part.topic for part in starts}, {part.topic for part in begin})
         everything = self._planner.ranges(starts, until)
         return split(everything, self._options.min_partitions, self._options.max_records_per_partition)
 
@@ -165,13 +171,16 @@ class TopicStream:
         if any(latest[part] < offset for part, offset in until.items()):
             raise GapError(_LESS_AVAILABLE.format(to_json(latest), to_json(until)))
 
-    def _require_same(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> None:
+    def _made_anew(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> set[TopicName]:
         """Offsets of a topic with which the query is `going_on` say nothing of another one that got its name."""
+        found = set()
         for name in sorted(topics):
             before, now = self._read.get(name), self._planner.topic_ids.get(name)
             self._read[name] = now
             if name in going_on and before is not None and now not in {None, before}:
-                self._lost(f"Topic {name} has been deleted and made anew.")
+                found.add(name)
+                self._lost(_ANEW.format(name) + (_ANEW_FAILS if self._options.fail_on_data_loss else _ANEW_GOES_ON))
+        return found
 
     def _lost(self, why: str) -> None:
         report_loss(why, fail=self._options.fail_on_data_loss)

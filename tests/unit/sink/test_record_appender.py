@@ -33,7 +33,9 @@ def cluster() -> Iterator[VirtualCluster]:
 def appender(cluster: VirtualCluster) -> Iterator[RecordAppender]:
     client = ClusterClient(cluster.loop, "west", ClientSettings(cluster.bootstrap, request_timeout_ms=3_000))
     cluster.loop.run(client.connect)
-    made = RecordAppender(client, ProducerSettings(client.settings, delivery_timeout_ms=120_000), ProducerIdentity(7, 0), None)
+    made = RecordAppender(
+        client, ProducerSettings(client.settings, delivery_timeout_ms=120_000), ProducerIdentity(7, 0), None
+    )
     made.partitions(TopicName("rows"))
     yield made
     client.close()
