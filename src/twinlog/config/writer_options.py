@@ -42,7 +42,7 @@ def read_producer(options: Mapping[str, str]) -> tuple[ProducerSettings, list[st
     if "transaction.timeout.ms" not in reading.layer:
         settings = replace(settings, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
     require_right(reading, warnings)
-    return settings, warnings
+    return _within_limit(settings), warnings
 
 
 def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings:
@@ -63,4 +63,15 @@ def producer_of_cluster(path: str | Path, alias: str | None) -> ProducerSettings
         producer = replace(producer, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
     if producer.transaction_timeout_ms == own.transaction_timeout_ms:
         producer = replace(producer, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
-    return producer
+    return _within_limit(producer)
+
+
+def _within_limit(producer: ProducerSettings) -> ProducerSettings:
+    """No question lasts longer than rows may wait to be taken; Kafka's producer refuses such settings."""
+    limit_ms, client = max(producer.delivery_timeout_ms, 1), producer.client
+    client = replace(
+        client,
+        request_timeout_ms=min(client.request_timeout_ms, limit_ms),
+        default_api_timeout_ms=min(client.default_api_timeout_ms, limit_ms),
+    )
+    return replace(producer, client=client)

@@ -62,6 +62,7 @@ class RangeReader:
         self._client = ClusterClient(loop, ALIAS, settings.client)
         self._stale = True
         """Whether leaders are to be asked for before the next fetch."""
+        self._connect_s = CONNECT_S
         self._ahead: tuple[OffsetRange, int, Any] | None = None
         """What was asked for already: a range, from which offset on, and its answer to come."""
 
@@ -75,6 +76,7 @@ class RangeReader:
         Raises ClusterError, RefusedError, CorruptBatchError and GapError.
         """
         settings = self._settings
+        self._connect_s = min(CONNECT_S, patience_s)
         rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
         # An answer that nobody takes within its timeout is lost with its connection.
         prompt_s = settings.client.request_timeout_ms / 1000 / 2
@@ -161,7 +163,7 @@ class RangeReader:
         """One answer of the partition's leader; None without one."""
         client, settings, part = self._client, self._settings, wanted.partition
         if not client.connected:
-            await client.connect(CONNECT_S)
+            await client.connect(self._connect_s)
         leader = client.leader(part)
         if self._stale or leader is None:
             topic = (await client.refresh([part.topic])).get(part.topic)

@@ -119,7 +119,10 @@ class RecordAppender:
 
     def _wait(self, most_bytes: int) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._error is not None or self._waiting_bytes <= most_bytes)
+            while self._error is None and self._waiting_bytes > most_bytes:
+                if self._loop.ended:
+                    raise ClusterError(f"cluster {self._client.alias}: its connections ended by an error of their own")
+                self._changed.wait(_WATCH_S)
             if self._error is not None:
                 raise self._error
 

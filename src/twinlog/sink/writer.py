@@ -31,6 +31,8 @@ from twinlog.write.queue import ProducerIdentity
 DROP_S = 10.0
 """For so long an attempt that failed tries to abort its transaction."""
 
+CONNECT_S = 30.0
+
 MOST_LINKS = 4
 """Clusters, or logins to them, that a process keeps connections to."""
 
@@ -46,10 +48,16 @@ class Link:
     def open(self, patience_s: float) -> None:
         """Connect, if it is not connected. Raises ClusterError."""
         if not self.client.connected:
-            self.loop.run(patiently, self.client, patience_s, self.client.connect)
+            at_once_s = min(CONNECT_S, patience_s)
+            self.loop.run(patiently, self.client, patience_s, lambda: self.client.connect(at_once_s))
 
     def close(self) -> None:
-        self.loop.call_threadsafe(self.client.close)
+        if self.loop.ended:
+            # Nothing runs there any more, and connections that close want to wake it.
+            with contextlib.suppress(Exception):
+                self.client.close()
+        else:
+            self.loop.call_threadsafe(self.client.close)
         self.loop.net.stop()
         self.loop.close()
 
@@ -63,8 +71,11 @@ def link_to(producer: ProducerSettings) -> Link:
     # kafka-python logs every lost connection as an error; what lasts is raised.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     settings = producer.client
-    link = _links.pop(settings, None) or Link(settings)
-    _links[settings] = link
+    link = _links.pop(settings, None)
+    if link is not None and link.loop.ended:
+        link.close()
+        link = None
+    link = _links[settings] = link or Link(settings)
     while len(_links) > MOST_LINKS:
         _links.pop(next(iter(_links))).close()
     link.open(producer.delivery_timeout_ms / 1000)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from twinlog.spark.short_errors import without_trace
+
 if TYPE_CHECKING:
     from twinlog.sink.task import Part, WriteTask
 
@@ -29,6 +31,7 @@ class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
     part: Part
 
 
+@without_trace
 class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a batch query as idempotent producers; a task that Spark runs again writes its rows again."""
 
@@ -45,6 +48,7 @@ class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return WrittenPart(write_rows(self._task, iterator, None, first))
 
 
+@without_trace
 class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes micro-batches, in transactions unless `exactlyOnce` is false."""
 

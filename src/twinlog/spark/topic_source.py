@@ -26,6 +26,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from twinlog.spark.short_errors import without_trace
+
 if TYPE_CHECKING:
     from twinlog.frames.filters import Condition
     from twinlog.frames.limits import JsonOffsets
@@ -43,6 +45,7 @@ _PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 `spark.sql.python.filterPushdown.enabled` is on, which a reader cannot see."""
 
 
+@without_trace
 class TopicSource(DataSource):  # type: ignore[misc]
     """Reads and writes topics; options and their words of refusal are those of Spark's own source and sink."""
 
@@ -96,6 +99,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
             raise OptionError("Kafka source has a fixed schema and cannot be set with a custom one")
 
 
+@without_trace
 class TopicReader(DataSourceReader):  # type: ignore[misc]
     """Plans a batch query, and reads its ranges in tasks, which get no more of it than they need."""
 
@@ -127,6 +131,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         return {"_options": None, "_task": self._task, "_conditions": []}
 
 
+@without_trace
 class FilteringReader(TopicReader):
     """Takes the filters of a query, too, and leaves out what they leave out anyway."""
 
@@ -142,6 +147,7 @@ class FilteringReader(TopicReader):
         return filters
 
 
+@without_trace
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans micro-batches in Spark's source process, for as long as the query runs; reads their ranges in tasks."""
 

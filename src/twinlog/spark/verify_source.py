@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from twinlog.spark.short_errors import without_trace
+
 if TYPE_CHECKING:
     from twinlog.frames.verify_options import AskedFor
     from twinlog.verify.model import Verdict
@@ -24,6 +26,7 @@ SCHEMA = (
 )
 
 
+@without_trace
 class VerifySource(DataSource):  # type: ignore[misc]
     """Compares the topics of a flow with their copies, each time that the DataFrame is computed."""
 
@@ -40,6 +43,7 @@ class VerifySource(DataSource):  # type: ignore[misc]
         return VerifyReader(read_verify_options(dict(self.options)))
 
 
+@without_trace
 class VerifyReader(DataSourceReader):  # type: ignore[misc]
     """Plans with both clusters where Spark plans; tasks get their partitions alone."""
 

@@ -94,6 +94,11 @@ class Loop:
     def lock(self) -> Lock:
         return Lock(self)
 
+    @property
+    def ended(self) -> bool:
+        """Whether its own thread has ended by an error: then nothing runs on it any more."""
+        return self.net.ended
+
     def close(self) -> None:
         self.net.close()
 

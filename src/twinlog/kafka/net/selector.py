@@ -103,6 +103,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     _current: Any
     _poll_owner: Any
     _io_thread: threading.Thread | None
+    _exception: BaseException | None
 
     def __init__(self, clock: Clock, **configs: Any) -> None:
         super().__init__(**configs)
@@ -138,6 +139,11 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
             heapq.heappop(scheduled)
             self._cancelled -= 1
         return None
+
+    @property
+    def ended(self) -> bool:
+        """Whether its own thread has ended by an error."""
+        return self._exception is not None
 
     def start(self) -> None:
         """Run on a thread of its own from now on. Raises RuntimeError where there may be no more; it is closed then."""

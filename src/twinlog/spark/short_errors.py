@@ -1,0 +1,46 @@
+"""Errors of ours reach whoever runs a query as their sentence: Spark has its workers print a stack trace above each."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from twinlog.errors import TwinlogError
+
+T = TypeVar("T")
+
+HIDE = "SPARK_HIDE_TRACEBACK"
+"""Spark sets it for `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, and a worker that has told an error
+ends, so that nobody else's is shortened."""
+
+
+def without_trace(kind: type[T]) -> type[T]:
+    """A class whose public methods, called by Spark, tell an error of ours without a stack trace."""
+    for name, method in list(vars(kind).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(kind, name, _shortly(method))
+    return kind
+
+
+def _shortly(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = method(*args, **kwargs)
+        except TwinlogError:
+            os.environ[HIDE] = "1"
+            raise
+        return _each(result) if isinstance(result, Iterator) else result
+
+    return called
+
+
+def _each(results: Iterator[Any]) -> Iterator[Any]:
+    try:
+        yield from results
+    except TwinlogError:
+        os.environ[HIDE] = "1"
+        raise
