@@ -68,6 +68,7 @@ def client(loop: Loop, source_cluster: KafkaCluster) -> Iterator[ClusterClient]:
         (frames.FrameManager, KafkaConnectionManager, "_build_transport"),
         (Connections, KafkaConnectionManager, "get_connection"),
         (Connections, KafkaConnectionManager, "_do_bootstrap"),
+        (Connections, KafkaConnectionManager, "least_loaded_node"),
         (Connections, KafkaConnectionManager, "close_idle_connections"),
         (Connections, KafkaConnectionManager, "_connect"),
         (frames.FrameConnection, KafkaConnection, "connection_made"),

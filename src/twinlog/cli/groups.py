@@ -15,6 +15,7 @@ from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.table import table
+from twinlog.cli.waiting import told_while_waiting
 from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -78,7 +79,8 @@ def groups(
     with ExitStack() as stack:
         try:
             readers = [stack.enter_context(GroupsReader(one.settings, one.copied_by, one.reverse)) for one in wanted]
-            seen = _look(readers, group or [], repeats, timeout if wait else None)
+            with told_while_waiting(readers):
+                seen = _look(readers, group or [], repeats, timeout if wait else None)
         except TwinlogError as error:
             typer.echo(f"twinlog: {error}", err=True)
             raise typer.Exit(EXIT_TROUBLE) from None

@@ -133,6 +133,11 @@ class FlowReader:
         if self._workers is not None:
             self._workers.close()
 
+    def waits(self) -> list[str]:
+        """What `read`, on another thread, waits for just now, in words."""
+        clusters = [self._target, self._source, *([] if self._workers is None else [self._workers])]
+        return [text for cluster in clusters if (text := cluster.waits()) is not None]
+
     def read(self) -> FlowSeen:
         """How the flow does now. Raises RefusedError without a right on the target; a cluster that does not answer is a
         part of what is seen."""

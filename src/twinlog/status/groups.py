@@ -157,6 +157,10 @@ class GroupsReader:
         self._source.close()
         self._target.close()
 
+    def waits(self) -> list[str]:
+        """What `read`, on another thread, waits for just now, in words."""
+        return [text for cluster in (self._target, self._source) if (text := cluster.waits()) is not None]
+
     def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSeen:
         """Where the groups stand now: the `wanted` ones, or all that the flow follows.
 

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -197,6 +198,26 @@ def test_one_silent_server_does_not_take_the_time_of_the_others(loop: Loop, clie
             client = clients(replace(settings, bootstrap_servers=(mute.address, broker.address)))
             loop.run(client.connect, ENOUGH_S)
             assert client.connected
+
+
+def test_servers_that_hang_leave_time_for_the_one_that_answers(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as a connection may take to be made is all that most callers wait."""
+    monkeypatch.setattr("twinlog.kafka.net.bootstrap.NEXT_S", 0.01)
+    with ExitStack() as stack:
+        brokers = [stack.enter_context(FakeBroker()) for _ in range(4)]
+        last = brokers[-1]
+        for one in brokers[:-1]:
+            one.mute = True
+        last.brokers = {number: one.port for number, one in enumerate(brokers)}
+        settings = replace(QUICK, bootstrap_servers=tuple(one.address for one in brokers), retries=0)
+        for _ in range(4):
+            client = clients(replace(settings, connection_setup_timeout_ms=int(ENOUGH_S * 1000)))
+            loop.run(client.connect, ENOUGH_S)
+            # Nor is another one drawn for what any broker may answer.
+            loop.run(client.ask, client._control.cluster.metadata_request(), None, ENOUGH_S)
+        wait_for(lambda: not any(one.connected for one in brokers[:-1]), ENOUGH_S, "those that hang are left alone")
 
 
 def test_a_connection_may_take_longer_after_each_failure(loop: Loop, clients: Connect) -> None:

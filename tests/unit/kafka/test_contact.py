@@ -80,3 +80,13 @@ def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock
     clock.now += 1
     contact.answered(contact.asked(1), data=True)
     assert contact.data_at(1) == clock.now
+
+
+def test_the_oldest_open_question_is_what_is_waited_for(contact: Contact, clock: Clock) -> None:
+    assert contact.waits() is None
+    first = contact.asked(2)
+    clock.now += 4
+    contact.asked(None)
+    assert contact.waits() == (2, 4.0)
+    contact.answered(first)
+    assert contact.waits() == (None, 0.0)

@@ -90,6 +90,14 @@ class ClusterAdmin:
         """Whether the cluster answers now, without a request."""
         return self.client.contact.reach()
 
+    def waits(self) -> str | None:
+        """What a request has waited for the longest, in words; None while answers come. For any thread."""
+        node, seconds = self.client.contact.waits() or (None, 0.0)
+        if seconds < CONTACT_S:
+            return None
+        who = f"cluster {self.alias}" if node is None else f"broker {node} of cluster {self.alias}"
+        return f"{who} has not answered for {seconds:.0f} s"
+
     def close(self) -> None:
         self._closed = True
         self.client.close()

@@ -1,7 +1,7 @@
 """Opens, keeps and closes the connections to one cluster, by the settings of its client.
 
-What kafka-python lacks beside `frames`: it gives up on brokers that moved while no connection was open, gives one
-bootstrap server the time of all, and counts a connection as good whose login failed.
+What kafka-python lacks beside `frames` and `bootstrap`: it gives up on brokers that moved while no connection was open,
+asks one that hangs where another one has just answered, and counts a connection as good whose login failed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from kafka.errors import KafkaConnectionError, KafkaError
 
 from twinlog.kafka.net.addresses import canonical
+from twinlog.kafka.net.bootstrap import Bootstrap
 from twinlog.kafka.net.frames import FrameManager
 from twinlog.kafka.net.run_in_thread import run_in_thread
 from twinlog.kafka.net.wire import Wire
@@ -41,7 +42,8 @@ class Connections(FrameManager):
         self._asked_since: float | None = None
         self._bootstrapping = False
         self._refused_at: dict[Any, float] = {}
-        """How often it bootstrapped again."""
+        self._answers_at: tuple[str, int] | None = None
+        """The bootstrap server that answered last."""
         super().__init__(net, wire, **options)
         self.cluster.config["retry_backoff_ms"] = settings.retry_backoff_ms
         # Topics are described elsewhere, by name; a metadata request must never create one.
@@ -113,7 +115,18 @@ class Connections(FrameManager):
 
     async def _do_bootstrap(self, deadline: float | None) -> Any:
         await self._resolve()
-        return await super()._do_bootstrap(deadline)
+        server = await Bootstrap(self, deadline).run(self.cluster.bootstrap_brokers())
+        self._answers_at = server.host, server.port
+        return True
+
+    def least_loaded_node(self) -> Any:
+        node = super().least_loaded_node()
+        if node in self._conns and self._conns[node].connected:
+            return node
+        # Of brokers without a connection the library draws one, though one of them has just answered.
+        at = self._answers_at
+        answers = (broker.node_id for broker in self.cluster.brokers() if (broker.host, broker.port) == at)
+        return next((one for one in answers if not self.unreachable(one)), node)
 
     async def _resolve(self) -> None:
         if self._settings.canonical_bootstrap:
@@ -145,7 +158,7 @@ class Connections(FrameManager):
     # Opening and closing.
 
     def get_connection(self, node_id: Any, timeout_ms: float | None = None, **options: Any) -> Any:
-        # A bootstrap gives the first server all of its time.
+        # A bootstrap gives each server all of its time.
         most_ms = self.socket_connection_setup_timeout_ms(node_id)
         return super().get_connection(
             node_id, timeout_ms=most_ms if timeout_ms is None else min(timeout_ms, most_ms), **options

@@ -65,6 +65,12 @@ class Contact:
         """The caller no longer waits for an answer."""
         self._open.pop(number, None)
 
+    def waits(self) -> tuple[int | None, float] | None:
+        """The broker (None: any) that a request has waited for the longest, and for how many seconds; None while no
+        request is open."""
+        oldest = min(list(self._open.values()), key=lambda question: question.asked_at, default=None)
+        return None if oldest is None else (oldest.node, self._clock() - oldest.asked_at)
+
     def data_at(self, node: int) -> float | None:
         """When a broker last answered on its connection for data (monotonic seconds), None if it never did."""
         return self._data.get(node)

@@ -1,0 +1,45 @@
+"""Prints on stderr what a command waits for once that takes long: one that waits looks like one that hangs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import typer
+
+from twinlog.clock import SYSTEM
+
+LONG_S = 2.0
+AGAIN_S = 5.0
+
+
+class Waiting(Protocol):
+    """Somebody who reads from clusters on another thread."""
+
+    def waits(self) -> list[str]:
+        """What it waits for just now, in words."""
+
+
+@contextmanager
+def told_while_waiting(
+    readers: Sequence[Waiting], *, long_s: float = LONG_S, again_s: float = AGAIN_S
+) -> Iterator[None]:
+    """Print what the readers wait for after `long_s` seconds, and then every `again_s`."""
+    over = threading.Event()
+
+    def tell() -> None:
+        wait_s = long_s
+        while not SYSTEM.wait(over, wait_s):
+            for text in dict.fromkeys(text for reader in readers for text in reader.waits()):
+                typer.echo(f"twinlog: waiting: {text}", err=True)
+            wait_s = again_s
+
+    thread = threading.Thread(target=tell, name="waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
