@@ -102,6 +102,10 @@ class GroupOffsetTranslator:
         found = self._there.to_target(partition, offset)
         return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
 
+    def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
+        """A target offset from which on the group has read nothing yet; None where nobody knows one."""
+        return None if self.came_from_target(partition.topic) else self._there.past_copies(partition, offset)
+
 
 def _reverse_of(settings: FlowSettings) -> FlowSettings:
     """The flow back with default settings."""

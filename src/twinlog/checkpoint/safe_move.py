@@ -57,7 +57,8 @@ class Facts:
     `source` and `remote` are the partition on both clusters, `remote` None where the topic is not mirrored for the
     reason `not_mirrored`. `committed` is the group's offset on the source, `copied` the next source offset to copy; of
     a topic that came from the target there is none, and `from_target` is set. `translated` is where `committed` is on
-    the target, and with `exact` the group repeats nothing there. `checkpoint_source` and `checkpoint_target` are the
+    the target, and with `exact` the group repeats nothing there; otherwise nothing from `past_copies` on.
+    `checkpoint_source` and `checkpoint_target` are the
     offsets of the last checkpoint. `target_committed` is the group's offset on the target; the ends are the next
     offsets of the logs, `target_start` the first of the target's. Without `target_leader` nobody can read there now.
     `not_followed` is why the flow does not follow the group; `other_kind` is what has its name on the target, where
@@ -73,6 +74,7 @@ class Facts:
     copied: SourceOffset | None = None
     translated: TargetOffset | None = None
     exact: bool = False
+    past_copies: TargetOffset | None = None
     checkpoint_source: SourceOffset | None = None
     checkpoint_target: TargetOffset | None = None
     target_committed: TargetOffset | None = None
@@ -257,7 +259,7 @@ def _compared(facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reas
         many = f"{resumes - true}" if exact else f"up to {resumes - true}"
         text = f"on the target the group goes on at {resumes}, {many} behind where it stands: it would skip them"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
-    repeats = max(0, true - resumes) if exact else _left_on_target(facts)
+    repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):
         reasons = (*reasons, _late(facts, resumes, true - resumes))
     elif not exact and resumes <= true and (repeats is None or repeats > most_repeats):
@@ -317,6 +319,12 @@ def _unknown(obstacle: Obstacle, text: str) -> Verdict:
 def _left_on_target(facts: Facts) -> int | None:
     """How many records the group would read that are on the target now: it repeats no more than those."""
     return _distance(facts.resumes, facts.target_end)
+
+
+def _most_repeated(facts: Facts, resumes: TargetOffset) -> int | None:
+    """How many records the group would repeat at most, where nobody knows its place exactly."""
+    known = (_left_on_target(facts), _distance(resumes, facts.past_copies))
+    return min((many for many in known if many is not None), default=None)
 
 
 def _distance(from_: int | None, to: int | None) -> int | None:

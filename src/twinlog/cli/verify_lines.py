@@ -85,6 +85,8 @@ def word_of(parts: Sequence[Verdict]) -> str:
         return "different"
     if any(one.problem or one.equal is None for one in parts):
         return "not compared"
+    if not any(one.records for one in parts):
+        return "no records"
     return "equal" if not any(one.left for one in parts) else "equal where compared"
 
 

@@ -195,6 +195,14 @@ class ExactMap:
         found = min(self._target[index] + max(0, ahead - uncertainty), last)
         return Translated(TargetOffset(found), not uncertainty or not ahead)
 
+    def past_copies(self, source: SourceOffset) -> TargetOffset | None:
+        """A target offset behind the copies of everything before `source`, also where `to_target` is not exact; None
+        beyond the end."""
+        if source > self.next_source:
+            return None
+        behind = bisect_right(self._source, source)
+        return TargetOffset(self._target[behind]) if behind < len(self) else self.next_target
+
     def covers(self, source: SourceOffset, target: TargetOffset) -> bool:
         """Whether the record at these offsets was copied between this map's begin and its end."""
         return self._source[0] <= source < self.next_source and self._target[0] <= target < self.next_target

@@ -103,6 +103,13 @@ class Translator:
         """
         return self._translate(partition, offset, _TO_TARGET)
 
+    def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
+        """A target offset behind the copies of everything before `offset`: by a translation that is not exact a group
+        repeats nothing from there on. None where there is no exact map, or beyond its end."""
+        with self._lock:
+            known = self._maps.map(partition)
+            return None if known is None else known.past_copies(offset)
+
     def to_source(self, partition: TopicPartition, offset: TargetOffset) -> Translation[SourceOffset] | None:
         """Where a group continues in source partition `partition` that has committed `offset` in the remote partition.
 

@@ -144,24 +144,34 @@ class FlowReader:
         trouble: str | None = None
         group = GroupMembers("", "", ())
         connector: ConnectorSeen | None = None
-        try:
-            if not self._target.client.connected:
-                self._target.connect(CONNECT_S)
-            self._reports.look(self._take_report, lambda: self._report is not None)
-            self._beats.look(self._take_beat, lambda: self._heartbeat_ms is not None)
-            if self.settings.kind is None:
-                name = GroupId(self.settings.group_id)
-                group = self._target.call(GroupAdmin(self._target.client).described, name)
-            connector = self._connector(group)
-            self._compare_clocks(group, connector)
-        except RefusedError:
-            raise
-        except ClusterError as error:
-            trouble = str(error)
+        for last in (False, True):
+            try:
+                group, connector = self._look()
+                break
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                # By the time that a broker which hangs is given up, another one leads in its place.
+                if last or not self._target.client.connected:
+                    trouble = str(error)
+                    break
         seen = by_report(self.settings, self._facts(group, connector, trouble))
         if seen.report is None and trouble is None and self.settings.copies:
             return self._by_positions(seen)
         return seen
+
+    def _look(self) -> tuple[GroupMembers, ConnectorSeen | None]:
+        """Read what was added on the target. Raises ClusterError."""
+        if not self._target.client.connected:
+            self._target.connect(CONNECT_S)
+        self._reports.look(self._take_report, lambda: self._report is not None)
+        self._beats.look(self._take_beat, lambda: self._heartbeat_ms is not None)
+        group = GroupMembers("", "", ())
+        if self.settings.kind is None:
+            group = self._target.call(GroupAdmin(self._target.client).described, GroupId(self.settings.group_id))
+        connector = self._connector(group)
+        self._compare_clocks(group, connector)
+        return group, connector
 
     def _connector(self, group: GroupMembers) -> ConnectorSeen | None:
         """What workers say of the connector that the flow is, or of those of MirrorMaker 2 where that has its group."""

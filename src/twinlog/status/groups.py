@@ -311,9 +311,10 @@ class GroupsReader:
         for where, remote in sorted(wanted.items()):
             committed = offsets.get(where)
             checkpoint = checkpoints.get(remote) if remote is not None else None
-            found = None
+            found = past_copies = None
             if committed is not None and trouble is None:
                 found = self._translator.find(where, SourceOffset(committed.offset))
+                past_copies = self._translator.past_copies(where, SourceOffset(committed.offset))
             target = there.offsets.get(group, {}).get(remote) if remote is not None else None
             log = None if remote is None else target_logs.get(remote)
             facts = Facts(
@@ -325,6 +326,7 @@ class GroupsReader:
                 copied=self._copied(where, _offset(source_ends, where)),
                 translated=None if found is None else found.offset,
                 exact=found is not None and found.exact,
+                past_copies=past_copies,
                 checkpoint_source=None if checkpoint is None else checkpoint[0].upstream,
                 checkpoint_target=None if checkpoint is None else checkpoint[0].downstream,
                 target_committed=None if target is None else TargetOffset(target.offset),

@@ -74,6 +74,8 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
             None,
         ),
         ({"exact": False}, "NOT_EXACT", "100 has no exact translation: the group would repeat some, up to 40", 40, 0),
+        ({"exact": False, "past_copies": 77}, "NOT_EXACT", "would repeat some, up to 7 records", 7, 0),
+        ({"exact": False, "past_copies": 200}, "NOT_EXACT", "would repeat some, up to 40 records", 40, 0),
         ({"active_on_source": True, "active_on_target": True}, "IN_USE", "members on both clusters", 0, 0),
         ({"not_mirrored": "topics names others"}, "NOT_MIRRORED", "orders is not mirrored: topics names", None, None),
         ({"not_followed": "groups.exclude = s.*"}, "NOT_FOLLOWED", "follow the group: groups.exclude", None, None),

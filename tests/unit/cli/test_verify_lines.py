@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import typer
 
@@ -85,3 +87,21 @@ def test_moments() -> None:
     for text in ("1969-12-31T23:59:59.999Z", "9" * 20):
         with pytest.raises(typer.BadParameter, match="is before 1970, or too far away"):
             moment_ms(text, "--until")
+
+
+def test_where_there_was_no_record_nothing_is_called_equal() -> None:
+    """Such as before a moment that is too early, or of a log that compaction has emptied on both sides."""
+    empty = replace(verdict(0), records=0, bytes=0)
+    assert verdict_lines([empty], 2.0, everything=False)[1].endswith("  no records")
+    assert verdict_lines([empty, verdict(1)], 2.0, everything=False)[1].endswith("  equal")
+
+
+def test_seconds_since_1970_are_taken_for_milliseconds_and_shown_as_what_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert moment_ms("1795449000", "--until") == 1_795_449_000
+    told = "twinlog: --until 1795449000 is 1970-01-21T18:44:09Z: numbers are milliseconds since 1970\n"
+    assert capsys.readouterr().err == told
+    assert moment_ms("1795449000000", "--until") == 1_795_449_000_000
+    assert moment_ms("1970-01-21T18:44:09Z", "--until") == 1_795_449_000
+    assert capsys.readouterr().err == ""

@@ -48,6 +48,26 @@ def test_holes_on_both_sides_at_once() -> None:
     assert known.to_source(13) == Translated(14, True)
 
 
+def test_what_was_joined_still_bounds_what_is_repeated() -> None:
+    known, copies = ExactMap(0, 0, complete=True), []
+    for number in range(64):
+        # Of three source offsets one is left out, and somebody else writes now and then.
+        first, base = number * 3, number * 2 + number // 8
+        known.copied(first, base, 2)
+        copies += [(first, base), (first + 1, base + 1)]
+    known.shrink(8)
+    found = [(offset, known.to_target(offset), known.past_copies(offset)) for offset in range(known.next_source + 1)]
+    assert not all(place is None or place.exact for _, place, _ in found)
+    for offset, place, past in found:
+        assert place is not None
+        assert past is not None
+        assert place.offset <= past
+        assert all(there < past for here, there in copies if here < offset)
+        assert all(there >= place.offset for here, there in copies if here >= offset)
+    assert min(past - place.offset for _, place, past in found if place and past and not place.exact) < 16
+    assert known.past_copies(known.next_source + 1) is None
+
+
 def test_the_end_of_the_log() -> None:
     known = ExactMap(0, 0)
     known.copied(0, 0, 10)
