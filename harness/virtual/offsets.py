@@ -24,6 +24,14 @@ class VirtualOffsets:
         self.committed: dict[str, Offsets] = {}
         self._pending: dict[int, dict[str, Offsets]] = {}
         """By producer id and group."""
+        self._kept: set[tuple[str, str, int]] = set()
+        """Group, topic and partition of offsets that were to be kept for a time of their own."""
+
+    def expire(self) -> None:
+        """`offsets.retention.minutes` are over."""
+        for name, offsets in self.committed.items():
+            for where in [one for one in offsets if (name, *one) not in self._kept]:
+                del offsets[where]
 
     def end(self, producer_id: int, *, commit: bool) -> None:
         """The transaction of a producer ends."""
@@ -35,6 +43,12 @@ class VirtualOffsets:
         kind = group.OffsetCommitResponse.OffsetCommitResponseTopic
         if not code:
             _take(request, self.committed.setdefault(request.group_id, {}))
+            parts = {
+                (request.group_id, topic.name, part.partition_index)
+                for topic in request.topics
+                for part in topic.partitions
+            }
+            self._kept = self._kept | parts if request.retention_time_ms > 0 else self._kept - parts
         return group.OffsetCommitResponse(
             throttle_time_ms=0, topics=_answers(request, kind, kind.OffsetCommitResponsePartition, code)
         )

@@ -74,6 +74,11 @@ class VirtualTransactions:
     def _begin_anew(self, known: Transaction, producer_id: int, epoch: int) -> int:
         """Another epoch, unless only its answer was lost (Kafka class TransactionMetadata); returns an error code."""
         anybody = producer_id < 0
+        if known.parts and producer_id == known.producer_id and epoch != known.epoch:
+            # While a transaction is open the coordinator compares the id alone.
+            known.last_epoch, known.epoch = -1, known.epoch + 1
+            self._end(known, commit=False)
+            return Code.CONCURRENT_TRANSACTIONS
         if not anybody and (producer_id != known.producer_id or epoch not in (known.epoch, known.last_epoch)):
             return Code.PRODUCER_FENCED
         if known.unmarked:

@@ -1,18 +1,19 @@
 """The decision on the target that a micro-batch counts: kept as an offset of a group of the query's own.
 
 The offset is the micro-batch's number, its metadata name the producer of each part, so that whoever finds it can
-commit the rest. Another group notes that nothing is left to commit. docs/decisions/0020 says why.
+commit the rest. Another group notes for years how far that came: brokers forget the decision after a week.
+docs/decisions/0020 says why.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from struct import error as struct_error
+from typing import Literal
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.groups import GroupAdmin
@@ -29,6 +30,11 @@ PIECE = 3_900
 
 UNSTABLE_S = 0.02
 
+KEPT_MS = 10 * 365 * 86_400_000
+"""For so long a note stays: a query may be started again after weeks."""
+
+State = Literal["decided", "committed"]
+
 _HOLDER = Struct(">qh")
 
 
@@ -42,6 +48,14 @@ class Decision:
     number: int
     holders: tuple[ProducerEpoch, ...]
     where: TopicPartition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """How far a micro-batch came: the decision stood, or all of it is committed."""
+
+    number: int
+    state: State
 
 
 def encode_decision(decision: Decision) -> list[str]:
@@ -70,11 +84,6 @@ def decode_decision(number: int, pieces: Sequence[str]) -> Decision:
         raise ValueError(str(error)) from None
 
 
-def digest_of(decision: Decision) -> str:
-    """Tells it from another decision about the same micro-batch."""
-    return hashlib.sha256("".join(encode_decision(decision)).encode()).hexdigest()[:32]
-
-
 class Decisions:
     """The decisions of one query, whose group is `name`, on one cluster. Raises ClusterError for what may pass."""
 
@@ -84,7 +93,7 @@ class Decisions:
         self._groups = GroupAdmin(client)
 
     async def last(self) -> Decision | None:
-        """The last one, None where there is none. One that is about to be made is waited for."""
+        """The last one, None where there is none, or it was forgotten. One that is about to be made is waited for."""
         found = _latest(await self._offsets(self._group(0)))
         if found is None:
             return None
@@ -93,7 +102,10 @@ class Decisions:
             pieces = [first]
             for place in range(1, pieces_of(first)):
                 other = _latest(await self._offsets(self._group(place)))
-                if other is None or other[1].offset != number:
+                if other is None:
+                    # Each group forgets by itself.
+                    return None
+                if other[1].offset != number:
                     raise ValueError
                 pieces.append(other[1].metadata)
             return replace(decode_decision(number, pieces), where=where)
@@ -118,17 +130,21 @@ class Decisions:
         if not await root.end(holder, commit=True):
             raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
 
-    async def note_committed(self, decision: Decision, somewhere: TopicPartition) -> None:
-        """Note that all parts of a decision are committed: no micro-batch behind it begins before that."""
-        noted = {self._committed: {somewhere: CommittedOffset(decision.number, digest_of(decision))}}
-        refused = await self._groups.commit(noted)
+    async def note(self, decision: Decision, state: State, somewhere: TopicPartition) -> None:
+        """Note how far a decided micro-batch came: no micro-batch behind it begins before it is committed."""
+        noted = {self._committed: {somewhere: CommittedOffset(decision.number, state)}}
+        refused = await self._groups.commit(noted, KEPT_MS)
         for code in refused.get(self._committed, {}).values():
             self._check(self._committed, code)
 
-    async def is_committed(self, decision: Decision) -> bool:
-        """Whether `note_committed` did so."""
-        noted = CommittedOffset(decision.number, digest_of(decision))
-        return noted in (await self._offsets(self._committed)).values()
+    async def noted(self) -> Note | None:
+        """The last note, which outlives the decision."""
+        offsets = await self._offsets(self._committed)
+        last = max((one.offset for one in offsets.values()), default=None)
+        if last is None:
+            return None
+        committed = any(one.offset == last and one.metadata == "committed" for one in offsets.values())
+        return Note(last, "committed" if committed else "decided")
 
     @property
     def _committed(self) -> GroupId:

@@ -17,7 +17,7 @@ from twinlog.kafka.coordinator.lookup import chunked
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.patience import patiently
 from twinlog.model.types import TopicPartition
-from twinlog.sink.decision import Decision, Decisions
+from twinlog.sink.decision import Decision, Decisions, Note, State
 from twinlog.sink.task import MicroBatch, Part
 
 T = TypeVar("T")
@@ -60,6 +60,8 @@ class BatchTransactions:
             raise self._older_checkpoint(batch.number, f"has micro-batch {decision.number}")
         coordinator = self.coordinator(batch.part)
         told = Part(0, batch.query, batch.part, root=root)
+        if decision is None and await self._is_noted(batch.number):
+            return replace(told, committed=True), None
         if decision is not None and decision.number == batch.number:
             if batch.part >= len(decision.holders) or await self._commit_left(decision, batch.part):
                 return replace(told, committed=True, decided=True), None
@@ -70,6 +72,28 @@ class BatchTransactions:
             )
         return told, await self._retry(coordinator.init)
 
+    async def _is_noted(self, number: int) -> bool:
+        """Whether a micro-batch is committed of which no decision is known: brokers forget it after a while."""
+        noted = await self._retry(self._decisions.noted)
+        if noted is None or noted.number < number:
+            return False
+        if noted.number > number:
+            raise self._older_checkpoint(number, f"has micro-batch {noted.number}")
+        if noted.state == "decided":
+            raise CopyError(
+                f"it was decided that micro-batch {number} of query {self._query} counts, and cluster "
+                f"{self._client.alias} has forgotten what of it was left to commit (offsets.retention.minutes). "
+                + self._by_hand()
+            )
+        return True
+
+    def _by_hand(self) -> str:
+        return (
+            f"See whether the target has the rows of this micro-batch: if not, delete the groups {self._name} and "
+            f"{self._name}.committed, and the query writes them again; if it has, begin behind them with a new "
+            "checkpointLocation"
+        )
+
     async def commit(self, number: int, parts: Sequence[Part]) -> None:
         """Decide that the micro-batch with these parts counts, and commit all of them.
 
@@ -79,11 +103,15 @@ class BatchTransactions:
         before: Decision | None = None
         if any(part.decided for part in parts):
             before = await self._retry(self._decisions.last)
-            assert before is not None
+            if before is None:
+                raise ClusterError(
+                    f"cluster {self._client.alias}: the decision about micro-batch {number} of query {self._query} was "
+                    "forgotten meanwhile (offsets.retention.minutes); start the query again"
+                )
             if len(before.holders) != len(parts):
                 await self._finish(before, written, len(parts))
             if not written:
-                await self._note_committed(before)
+                await self._note(before, "committed")
         if not written:
             return
         await self._each(self._require_open, written)
@@ -93,8 +121,9 @@ class BatchTransactions:
         decision = Decision(number, holders, somewhere)
         holder = await self._become_root({part.root for part in parts})
         await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
+        await self._note(decision, "decided")
         await self._each(self._end, written)
-        await self._note_committed(decision)
+        await self._note(decision, "committed")
 
     async def abort(self, number: int, parts: Sequence[Part]) -> None:
         """Abort what the parts wrote, unless it was decided that it counts."""
@@ -136,10 +165,11 @@ class BatchTransactions:
         self, coordinator: TransactionCoordinator, holder: ProducerEpoch, late: Sequence[TopicPartition]
     ) -> None:
         """Keep what arrives behind an abort out: brokers before Kafka 3.6 begin a transaction with it, which nobody
-        would end (KIP-890). Another abort has partitions know a newer epoch, and ends what has arrived by then."""
-        newer = await self._retry(lambda: coordinator.init(holder))
-        if not await self._retry(lambda: coordinator.add(newer, late)):
-            await self._retry(lambda: coordinator.end(newer, commit=False))
+        would end (KIP-890). Another abort has partitions know a newer epoch, and ends what has arrived by then.
+
+        A later run that has begun fails the first step; one that begins between both is aborted, and written again."""
+        if not await self._retry(lambda: coordinator.add(holder, late)):
+            await self._retry(lambda: coordinator.init(holder))
 
     async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
         """The last run decided, and its tasks were as many others: what it left is committed here."""
@@ -182,10 +212,10 @@ class BatchTransactions:
             "again when it is started again"
         )
 
-    async def _note_committed(self, decision: Decision) -> None:
+    async def _note(self, decision: Decision, state: State) -> None:
         assert decision.where is not None
         where = decision.where
-        await self._retry(lambda: self._decisions.note_committed(decision, where))
+        await self._retry(lambda: self._decisions.note(decision, state, where))
 
     async def _commit_left(self, decision: Decision, part: int) -> bool:
         """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
@@ -200,7 +230,7 @@ class BatchTransactions:
         except FencedError as error:
             # Its timeout gave the transactional id another epoch, or a task of a later micro-batch did; brokers answer
             # alike, and what they do before the parts of this one are committed is an abort.
-            noted = await self._retry(lambda: self._decisions.is_committed(decision))
+            noted = await self._retry(self._decisions.noted) == Note(decision.number, "committed")
             if not isinstance(error, ForgottenError):
                 if noted:
                     raise self._older_checkpoint(decision.number, "has it, and part of what came behind it") from None
@@ -210,9 +240,7 @@ class BatchTransactions:
             raise CopyError(
                 f"it was decided that transaction {coordinator.transactional_id} counts, and cluster "
                 f"{self._client.alias} has forgotten it (transactional.id.expiration.ms), so nobody knows whether it "
-                "was committed. See whether the target has the rows of this micro-batch: if not, delete the group "
-                f"{self._name}, and the query writes them again; if it has, begin behind them with a new "
-                "checkpointLocation"
+                "was committed. " + self._by_hand()
             ) from None
 
     def _older_checkpoint(self, number: int, found: str) -> CopyError:

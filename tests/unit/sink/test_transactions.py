@@ -14,9 +14,9 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import virtual_loop
-from twinlog.errors import CopyError
+from twinlog.errors import ClusterError, CopyError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.coordinator.transactions import NOBODY
+from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.builder import encode_batch
@@ -182,14 +182,48 @@ def test_what_the_target_has_forgotten_and_was_committed_is_not_asked_for(query:
     assert query.write(0, 0).committed
 
 
-def test_what_is_noted_of_one_decision_does_not_count_for_another(query: Query) -> None:
-    """The group of decisions was deleted, and the micro-batch was written anew."""
-    query.commit(query.write(0, 0))
-    del query.cluster.offsets.committed[GROUP]
+def test_what_is_committed_is_known_when_the_decision_is_forgotten(query: Query) -> None:
+    """The query ended between its commit and Spark's log, and begins again weeks later."""
+    query.commit(query.write(0, 0), query.write(1, 1))
+    query.cluster.offsets.expire()
+    assert query.last is None
+    again = [query.write(0, 0), query.write(1, 1)]
+    assert all(part.committed for part in again)
+    query.commit(*again)
+    assert not query.write(0, 0, number=8).committed
+    with pytest.raises(CopyError, match=r"micro-batch 6 of query query.*has micro-batch 7: the checkpoint is older"):
+        query.write(0, 0, number=6)
+
+
+def test_what_was_decided_on_and_is_forgotten_is_not_written_again(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query ended within its commit: part of it may be committed."""
+    parts = [query.write(0, 0), query.write(1, 1)]
+
+    async def ended(*_: object) -> None:
+        raise ClusterError("the driver ends here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchTransactions, "_end", ended)
+        with pytest.raises(ClusterError, match="ends here"):
+            query.commit(*parts)
+    query.cluster.offsets.expire()
+    with pytest.raises(CopyError, match=r"micro-batch 7 of query query counts, and cluster west has forgotten what"):
+        query.write(0, 0)
+    # As the error says.
+    for group in (GROUP, f"{GROUP}.committed"):
+        del query.cluster.offsets.committed[group]
     anew = query.write(0, 0)
-    query.decide(anew)
-    query.time_out(anew)
-    assert query.write(0, 0).holder != NOBODY
+    query.commit(anew)
+    assert query.write(0, 0).committed
+
+
+def test_a_decision_that_is_forgotten_in_part_is_none(query: Query) -> None:
+    query.commit(query.write(0, 0))
+    offsets = query.cluster.offsets.committed[GROUP]
+    offsets[TOPIC, 0] = (7, offsets[TOPIC, 0][1].replace("1:1:", "1:2:"))
+    assert query.last is None
 
 
 def test_what_arrives_behind_an_abort_begins_no_transaction(query: Query) -> None:
@@ -211,6 +245,28 @@ def test_what_arrives_behind_an_abort_begins_no_transaction(query: Query) -> Non
     again = query.write(0, 0)
     query.commit(again)
     assert query.write(0, 0).committed
+
+
+def test_a_later_attempt_that_began_behind_an_abort_is_left_alone(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may arrive late is shut out by another abort, which brokers grant to an old epoch while a transaction is
+    open."""
+    part, later = query.write(0, 0), []
+    assert part.somewhere is not None
+    end = TransactionCoordinator.end
+
+    async def overtaken(coordinator: TransactionCoordinator, holder: ProducerEpoch, *, commit: bool) -> bool:
+        ended = await end(coordinator, holder, commit=commit)
+        newer = await coordinator.init()
+        assert not await coordinator.add(newer, [TopicPartition(TOPIC, 0)])
+        later.append(replace(part, holder=newer))
+        return ended
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionCoordinator, "end", overtaken)
+        query.drop(part, part.somewhere)
+    assert query.is_open(later[0])
 
 
 def test_a_dropped_part_leaves_what_a_later_attempt_has_begun(query: Query) -> None:

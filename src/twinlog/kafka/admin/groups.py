@@ -33,6 +33,9 @@ _SEVERAL_GROUPS = 8
 _WITH_NAMES = 9
 """The last version of requests about offsets that names topics; newer ones want topic ids."""
 
+_WITH_RETENTION = 4
+"""The last version of OffsetCommit that says for how long offsets are kept (KIP-211); brokers of today take it, too."""
+
 _LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
 """14 is COORDINATOR_LOAD_IN_PROGRESS."""
 
@@ -123,8 +126,12 @@ class GroupAdmin:
                 found[GroupId(one.group_id)] = known
         return found
 
-    async def commit(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
+    async def commit(
+        self, offsets: Mapping[GroupId, GroupOffsets], kept_ms: int | None = None
+    ) -> dict[GroupId, dict[TopicPartition, int]]:
         """Commit offsets for groups without being a member; returns the error codes of refused partitions.
+
+        They are kept for `kept_ms`, or as long as the brokers' `offsets.retention.minutes` says.
 
         The broker takes them for a group without members only, and makes a group that does not exist (Kafka class
         OffsetMetadataManager, validateOffsetCommit). A group that is not here at all has the code of its coordinator
@@ -132,7 +139,7 @@ class GroupAdmin:
         """
         by_node, wrong = await self._by_coordinator(offsets)
         asked = [(node, group) for node, theirs in by_node.items() for group in theirs]
-        requests = [(node, _commit_request(group, offsets[group])) for node, group in asked]
+        requests = [(node, _commit_request(group, offsets[group], kept_ms)) for node, group in asked]
         answers = await self._send_all(self._client.change, requests)
         refused: dict[GroupId, dict[TopicPartition, int]] = {
             group: dict.fromkeys(offsets[group], code) for group, code in wrong.items()
@@ -245,15 +252,17 @@ _Offsets = tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]
 _Send = Callable[..., Coroutine[Any, Any, Any]]
 
 
-def _commit_request(group: GroupId, offsets: GroupOffsets) -> Any:
+def _commit_request(group: GroupId, offsets: GroupOffsets, kept_ms: int | None) -> Any:
     kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    kept: dict[str, int] = {} if kept_ms is None else {"retention_time_ms": kept_ms}
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=-1,
         member_id="",
         group_instance_id=None,
         topics=by_topic(offsets, kind, kind.OffsetCommitRequestPartition),
-        max_version=_WITH_NAMES,
+        max_version=_WITH_RETENTION if kept else _WITH_NAMES,
+        **kept,
     )
 
 
