@@ -199,6 +199,7 @@ class _Follower:
         self._expected.whole = position.next_source >= start
         self._here: deque[tuple[SourceOffset, Body]] = deque()
         self._met = False
+        self._writer = position.writer
         self._epoch = position.leader_epoch
         self.next_source = position.next_source
         self.runs = CopiedRuns()
@@ -226,6 +227,9 @@ class _Follower:
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
         """Meet the records of a batch; returns how many of them are copies and how many are not."""
         stamped = batch.is_log_append_time
+        if self._is_of_another(batch):
+            self._strange = True
+            return 0, batch.record_count
         if not self._here:
             append = await self._expected.next()
             if append is not None and _same(view, batch, append):
@@ -245,6 +249,11 @@ class _Follower:
             strange += 1
             self._strange = True
         return matched, strange
+
+    def _is_of_another(self, batch: Batch) -> bool:
+        """Whether another producer wrote it, as records are that a transform routed here; a position is stored before
+        its writer changes. MirrorMaker 2 has no producer id."""
+        return self._writer is not None and batch.producer_id not in (-1, self._writer.producer_id)
 
     def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
         if self._strange:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
 
+from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.record.records import decode_body
 from twinlog.rows.bodies import NO_TIMESTAMP, Bodies, join
 from twinlog.verify.log_reader import LogReader
@@ -140,6 +141,24 @@ def before_changes(logs: Logs, begin: tuple[int, int], section: Section, *, by_k
             break
         found = int(mine.offsets[i]), int(copies.offsets[j])
     return found
+
+
+def copied_up_to(logs: Logs, section: Section, source: int, target: int) -> bool:
+    """Whether a section begins in the middle of what was copied, and both sides go on together behind its begin: the
+    records right before that on the target are copies of what the source has before the section.
+
+    Then no record of the source in between has a copy.
+    """
+    if source <= section.source or target <= section.target or "source" in section.retained:
+        return False
+    first = logs.at_timestamp("source", EARLIEST)
+    if not 0 <= first < section.source:
+        return False
+    mine, _ = window(logs, "source", max(first, section.source - WINDOWS[1]), section.source, WINDOWS[1])
+    copies, _ = window(logs, "target", max(section.target, target - WINDOWS[0]), target, WINDOWS[0])
+    a, b = keys(mine, copies)
+    last = b[-ALIKE:]
+    return bool(last) and any(a[end - len(last) : end] == last for end in range(len(last), len(a) + 1))
 
 
 def _key(rows: Bodies, place: int) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from twinlog.rows.bodies import Bodies, first_difference, spans
@@ -13,6 +14,7 @@ from twinlog.verify.alignment import (
     Logs,
     before_changes,
     begins_behind,
+    copied_up_to,
     find_at_hand,
     find_begin,
     find_far,
@@ -116,6 +118,9 @@ class ByContent:
 
     def _leave_before(self, section: Section, source: int, target: int) -> None:
         """What the log of one side begins with tells where the records are that the other one has before it."""
+        if not self._part.compacted and copied_up_to(self._logs, section, source, target):
+            self._count_missing(section.source, source, target)
+            section = replace(section, source=source)
         ours, _ = window(self._logs, "source", section.source, source, 1)
         theirs, _ = window(self._logs, "target", section.target, target, 1)
         if len(ours):
@@ -128,6 +133,15 @@ class ByContent:
             if not len(ours) and "source" in section.retained:
                 why = RETAINED_SOURCE
             self._findings.verdict.leave("target", int(theirs.offsets[0]), target, why)
+
+    def _count_missing(self, start: int, end: int, target: int) -> None:
+        while start < end:
+            lacking, _ = window(self._logs, "source", start, end, WINDOWS[-1])
+            if not len(lacking):
+                return
+            self._findings.differs(len(lacking), partial(Difference, "missing", int(lacking.offsets[0]), target))
+            self._findings.digests.of_source(lacking.content())
+            start = int(lacking.offsets[-1]) + 1
 
     def _is_retained(self, section: Section) -> bool:
         """Whether nothing in common is there because retention took all that one side had.
@@ -202,10 +216,7 @@ class ByContent:
         if self._part.target_compacted:
             self._findings.verdict.leave("source", int(ours.offsets[0]), found[0], COMPACTED_TARGET)
         else:
-            lacking, _ = window(self._logs, "source", at[0], found[0], WINDOWS[-1])
-            if len(lacking):
-                self._findings.differs(len(lacking), partial(Difference, "missing", int(lacking.offsets[0]), at[1]))
-                self._findings.digests.of_source(lacking.content())
+            self._count_missing(at[0], found[0], at[1])
         if self._part.source_compacted:
             self._findings.verdict.leave("target", int(theirs.offsets[0]), found[1], COMPACTED_SOURCE)
         else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import pytest
+
 from tests.source_log import New, SourceLog
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Run, Translated
-from twinlog.offsets.positions import Position
+from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.segments import SegmentWriter
 from twinlog.record.batch import scan
 from twinlog.task.resume_after_crash import _Follower
@@ -34,20 +36,20 @@ class Expected:
         return self._appends.popleft() if self._appends else None
 
 
-def log_of(*batches: tuple[int, int]) -> SourceLog:
+def log_of(*batches: tuple[int, int], producer_id: int = -1) -> SourceLog:
     """Batches of (first offset, count); the record at each offset is the same in every log."""
     log = SourceLog()
     for first, count in batches:
         log.next_offset = first
         log._numbers = first
-        log.batch([New(1000 + first + number) for number in range(count)])
+        log.batch([New(1000 + first + number) for number in range(count)], producer_id=producer_id)
     return log
 
 
-def found(loop: Loop, source: SourceLog, target: SourceLog) -> list[Run]:
+def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = STORED) -> list[Run]:
     """The runs that are met in a target's log."""
     nobody: Any = None
-    follower = _Follower(nobody, Grant(SOURCE, REMOTE, None, 1 << 20, STORED), STORED, 0, CopyRules(), prepare)
+    follower = _Follower(nobody, Grant(SOURCE, REMOTE, None, 1 << 20, stored), stored, 0, CopyRules(), prepare)
     expected: Any = Expected(source)
     follower._expected = expected
 
@@ -82,3 +84,14 @@ def test_a_copy_of_what_the_source_lost_since_is_not_passed_over(loop: Loop) -> 
         assert translated.offset <= offset
     assert known.to_target(110) != Translated(125, True)
     assert known.to_target(130) == Translated(130, True)
+
+
+@pytest.mark.parametrize("producer_id", [-1, 7])
+def test_what_another_producer_wrote_is_no_copy_though_it_is_the_same(loop: Loop, producer_id: int) -> None:
+    """A transform routed it here. It would have counted for the source's own record, which was then never copied."""
+    stored = Position(100, 100, writer=Writer(7, 0, 0))
+    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8), stored) == []
+    # MirrorMaker 2 writes without a producer id.
+    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=producer_id), stored) == [Run(100, 100, 1)]
+    # Of a position of MirrorMaker 2 nobody knows who writes behind it.
+    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8)) == [Run(100, 100, 1)]

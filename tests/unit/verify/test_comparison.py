@@ -182,6 +182,30 @@ def test_equal_however_batches_are_cut(
     assert every.source_digest == digest_of(records)
 
 
+@pytest.mark.parametrize("per_batch", [1, 20])
+def test_records_missing_right_behind_the_begin_are_reported(
+    clusters: tuple[VirtualCluster, VirtualCluster], per_batch: int
+) -> None:
+    records = some(400)
+    put(clusters[0], "t", records, per_batch)
+    put(clusters[1], "s.t", records[:190] + records[205:], per_batch)
+    found = verify(clusters, bounds=Bounds(0, 400, 0, 385, since=200))
+    assert found.first is not None
+    assert (found.equal, found.differences, found.first.what, found.first.source_offset) == (False, 5, "missing", 200)
+    assert (found.records, [one for one in found.left if one.side == "source"]) == (195, [])
+
+
+def test_where_copying_began_behind_the_begin_nothing_is_missing(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+) -> None:
+    records = some(400)
+    put(clusters[0], "t", records)
+    put(clusters[1], "s.t", [made(number, b"of somebody else") for number in range(1_000, 1_010)] + records[205:])
+    found = verify(clusters, bounds=Bounds(0, 400, 0, 205, since=200))
+    assert (found.equal, found.differences, found.records) == (True, 0, 195)
+    assert [(one.start, one.end) for one in found.left if one.side == "source"] == [(200, 205)]
+
+
 @pytest.mark.parametrize(("plant", "what", "offset", "count"), PLANTS)
 @pytest.mark.parametrize(("source_batch", "target_batch"), [(20, 20), (1, 50)])
 def test_finds_what_is_planted(
