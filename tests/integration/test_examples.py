@@ -268,6 +268,7 @@ def test_seed_000(stack: ComposeStack) -> None:
     assert "Traceback" not in stack.log("connect")
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("stack", ["seed-002"], indirect=True)
 def test_seed_002(stack: ComposeStack) -> None:
     near, far = (Cluster(stack, name, 29092, {}) for name in ("source-kafka", "target-kafka"))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import javaproperties
@@ -12,6 +16,8 @@ import pytest
 from harness.compose_file import Service, read_compose, read_env
 from harness.images import broker_settings
 from twinlog import __version__
+from twinlog.config.connector import build_connector
+from twinlog.config.worker import load_worker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STACKS = sorted(path.parent for path in EXAMPLES.glob("*/docker-compose.yaml"))
@@ -73,6 +79,69 @@ def test_connectors_have_the_names_of_their_files(stack: Path) -> None:
         assert body.get("name", file.stem) == file.stem
         config = body.get("config", body)
         assert config["connector.class"].startswith("org.apache.kafka.connect.mirror.Mirror")
+
+
+def test_the_connectors_of_seed_002_are_flows_of_its_worker() -> None:
+    folder = EXAMPLES / "seed-002/connect"
+    worker = load_worker(folder / "connect.properties")
+    found = {}
+    for file in folder.glob("connectors/*.json"):
+        body = json.loads(file.read_text(encoding="utf-8"))
+        found[body["name"]] = build_connector(body["name"], body["config"], worker)
+    assert {name: flow.kind for name, flow in found.items()} == {
+        "mm2-msc": "source",
+        "mm2-cpc": "checkpoint",
+        "mm2-hbc": "heartbeat",
+    }
+    assert not any(flow.idle for flow in found.values())
+    # The one that writes offset syncs and the one that may read them name the clusters alike.
+    source, checkpoint = (found[name].settings for name in ("mm2-msc", "mm2-cpc"))
+    assert (source.source, source.target) == (checkpoint.source, checkpoint.target) == ("sourcemsc", "targetmsc")
+    assert source.offset_syncs_location == checkpoint.offset_syncs_location == "target"
+    assert checkpoint.sync_group_offsets_interval_s
+
+
+def test_the_script_of_seed_002_creates_what_is_not_there() -> None:
+    """Against a worker that only remembers names."""
+    there: list[str] = []
+
+    class Worker(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(200)
+
+        def do_POST(self) -> None:
+            name = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["name"]
+            self.answer(409 if name in there else 201)
+            there.append(name)
+
+        def answer(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    folder = EXAMPLES / "seed-002/connect"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Worker) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        variables = {
+            "CONNECT_REST_API": f"http://127.0.0.1:{server.server_port}",
+            "connector_config_dir": str(folder / "connectors"),
+        }
+        first, again = (
+            subprocess.run(
+                ["bash", str(folder / "scripts/create-connectors.sh")],
+                env={**os.environ, **variables},
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for _ in range(2)
+        )
+        server.shutdown()
+    assert first.count("[INFO] Created mm2-") == 3
+    assert again.count("is there already") == 3
+    assert there == ["mm2-cpc", "mm2-hbc", "mm2-msc"] * 2
 
 
 def test_every_login_is_a_user_of_some_broker() -> None:
