@@ -1,8 +1,12 @@
-"""A standalone Spark whose workers have no twinlog: it comes with the application, as an archive."""
+"""Spark workers that have no twinlog: it comes with the application, as an archive.
+
+`make test` packs it and imports it; `make scenarios` has a standalone Spark fetch it and copy with it.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +22,7 @@ import twinlog
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
-from harness.spark_cluster import SparkCluster
+from harness.spark_cluster import SparkCluster, spark_home
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.mirror_process import flow_properties
@@ -29,7 +33,22 @@ BARE = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys
 """The interpreter below the environment of this process, without its packages."""
 
 
-def pack(home: Path) -> Path:
+IN_TASKS = (
+    *("record", "read", "rows", "transform", "write", "sink", "offsets", "kafka", "lease", "task", "verify", "replay"),
+    "settings",
+)
+IMPORT = f"""
+import importlib, pkgutil, sys
+import twinlog.spark.source
+for name in {IN_TASKS!r}:
+    package = importlib.import_module("twinlog." + name)
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(found.name)
+print(twinlog.__file__)
+"""
+
+
+def gather(home: Path) -> Path:
     """What `pip install --target` makes of a wheel and what it needs, but for pyspark: out of this environment."""
     folder = home / FOLDER
     shutil.copytree(Path(twinlog.__file__).parent, folder / "twinlog", ignore=shutil.ignore_patterns("__pycache__"))
@@ -49,13 +68,38 @@ def pack(home: Path) -> Path:
             for one in needs
             if one.name.lower() not in packed and (one.marker is None or one.marker.evaluate({"extra": ""}))
         ]
-    archive = home / f"{FOLDER}.tar.gz"
+    return folder
+
+
+def pack(folder: Path) -> Path:
+    archive = folder.with_suffix(".tar.gz")
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
         for place in folder.iterdir():
             tar.add(place, place.name)
     return archive
 
 
+def lacks_twinlog() -> bool:
+    return subprocess.run([BARE, "-c", "import twinlog"], check=False, capture_output=True).returncode != 0
+
+
+def test_what_is_packed_has_all_that_tasks_import(tmp_path: Path) -> None:
+    assert lacks_twinlog()
+    folder = gather(tmp_path)
+    # As an executor has them: from Spark itself.
+    sparks = sorted((spark_home() / "python/lib").glob("*.zip"))
+    done = subprocess.run(
+        [BARE, "-c", IMPORT],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": os.pathsep.join(map(str, [folder, *sparks]))},
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, str(folder / "twinlog/__init__.py")), done.stderr
+
+
+@pytest.mark.scenario
 def test_workers_without_twinlog_get_it_with_the_application(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
@@ -66,8 +110,8 @@ def test_workers_without_twinlog_get_it_with_the_application(
     near, far = clusters
     topic = create_topic(near, new_name("t"))
     produce(near, topic, numbered(100))
-    assert subprocess.run([BARE, "-c", "import twinlog"], check=False, capture_output=True).returncode != 0
-    archive = pack(tmp_path)
+    assert lacks_twinlog()
+    archive = pack(gather(tmp_path))
     conf = {
         "spark.archives": f"{archive}#{FOLDER}",
         "spark.executorEnv.PYTHONPATH": FOLDER,
