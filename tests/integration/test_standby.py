@@ -188,6 +188,7 @@ def copied(target: KafkaCluster, remote: str, count: int) -> None:
     )
 
 
+@pytest.mark.scenario
 def test_mirror_maker_2_and_twinlog_keep_each_other_out(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, topic_name: str, tmp_path: Path
 ) -> None:
