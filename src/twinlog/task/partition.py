@@ -1,39 +1,33 @@
-"""One source partition while a task copies it: reads, prepares and appends its batches, and handles their errors."""
+"""One source partition while a task copies it: what is read of it becomes appends, until it leaves or fails."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock
 from twinlog.errors import EngineLostError, RecordTooLargeError, TwinlogError
-from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings.flow import ProducerSettings
-from twinlog.task import produce_errors
+from twinlog.task import fetch_errors
 from twinlog.task.batch_limit import BatchLimit
-from twinlog.task.copied_records import CopiedRecords
 from twinlog.task.counts import CopyCounts
+from twinlog.task.fetch_errors import Check, Fail, Pause
 from twinlog.task.hooks import Hooks
 from twinlog.task.misplaced import Misplaced
 from twinlog.task.oversized import naming, skipped
-from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
+from twinlog.task.partition_appends import PartitionAppends
 from twinlog.task.read_ahead import ReadAhead
 from twinlog.task.source_position import SourcePosition
 from twinlog.task.transformed import Transformed
-from twinlog.task.unit import OpenUnit
-from twinlog.write.appends import Append, CopyRules, Prepare
+from twinlog.write.appends import Append, CopyRules, Prepare, Prepared
 from twinlog.write.prepare import prepare
-from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity
-from twinlog.write.sent import Sent
-from twinlog.write.split import split_append
+from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 
 class PartitionCopy:
@@ -56,42 +50,28 @@ class PartitionCopy:
         prepare: Prepare = prepare,
         queue: AppendQueue | None = None,
     ) -> None:
-        """`sequence` is that of the next record that `identity` appends here. `prepare` makes appends of fetches. With
-        `queue` others routed records here before, and it has the sequence numbers."""
+        """`prepare` makes appends of fetches. `sequence` and `queue` as in `PartitionAppends`."""
         self.grant = grant
         self.source: TopicPartition = grant.source
         self.remote: TopicPartition = grant.remote
         self.limit = BatchLimit(rules, grant.max_batch_bytes)
-        self.queue = (
-            AppendQueue(
-                self.remote,
-                identity,
-                self._acknowledged,
-                self._refused,
-                now=clock.monotonic,
-                max_in_flight=producer.max_in_flight,
-                sequence=sequence,
-            )
-            if queue is None
-            else queue.adopt(self._acknowledged, self._refused)
-        )
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
-        self.copied = CopiedRecords(position, clock, hooks.tally, transactional=identity.transactional)
+        self.read_ahead = ReadAhead()
         self.paused = False
         self.left = False
         self.failed = False
         self.trouble: str | None = None
-        self.misplaced: Misplaced | None = None
-        """Set when the target took an append at too small an offset: records that it lost are copied again first."""
         self._now = clock.monotonic
         self._hooks = hooks
-        self._rules = ProduceRules(producer, rules.oversized, hooks.target_lacks)
-        self._read_ahead = ReadAhead()
         self._unstored = False
         self._prepare = prepare
         self._transformed = Transformed(self.source, hooks.event, hooks.tally)
-        self._open = OpenUnit(self, self.queue, transactional=self.transactional, route=hooks.route, moved=hooks.moved)
+        self._appends = PartitionAppends(
+            self, position, identity, producer=producer, hooks=hooks, clock=clock, sequence=sequence, queue=queue
+        )
+        self.queue = self._appends.queue
+        self.copied = self._appends.copied
 
     # Where it is.
 
@@ -118,7 +98,7 @@ class PartitionCopy:
     @property
     def held_back(self) -> bool:
         """It is not read, because too much of it is queued or others need the room."""
-        return self._read_ahead.held_back
+        return self.read_ahead.held_back
 
     @property
     def at_rest(self) -> bool:
@@ -128,7 +108,12 @@ class PartitionCopy:
     @property
     def arrived(self) -> bool:
         """Every append that was sent is acknowledged, at the offset where it belongs."""
-        return self.queue.idle and self.misplaced is None and self._open.unit is None
+        return self._appends.arrived
+
+    @property
+    def misplaced(self) -> Misplaced | None:
+        """Set when the target took an append at too small an offset: records that it lost are copied again first."""
+        return self._appends.misplaced
 
     @property
     def rules(self) -> CopyRules:
@@ -160,6 +145,10 @@ class PartitionCopy:
         """Report `trouble` until the next success."""
         self.trouble = trouble
 
+    def worked(self) -> None:
+        """The target took something: no trouble is left."""
+        self.trouble = None
+
     def leave(self) -> None:
         """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
 
@@ -168,12 +157,7 @@ class PartitionCopy:
         """
         self.left = True
         self.paused = True
-        unit = self._open.unit
-        if not self._open.sends_all:
-            self.queue.drop_pending()
-        elif unit is not None and not unit.sent:
-            self.read.back(unit.begin)
-            self._open.unit = None
+        self._appends.leave()
 
     def close(self) -> None:
         """Send nothing more."""
@@ -183,8 +167,7 @@ class PartitionCopy:
         """Stop this partition for good and report why."""
         self.paused = True
         self.failed = True
-        self._open.unit = None
-        self.queue.end()
+        self._appends.fail()
         self.trouble = str(error)
         self._hooks.failed(self.source, error)
 
@@ -206,12 +189,7 @@ class PartitionCopy:
         Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
         """
         self.paused = self._unstored = True
-        self.misplaced = None
-        identity = ProducerIdentity(writer.producer_id, writer.epoch)
-        # Where every append was answered, the log that was just read has them, and they count.
-        most_bytes = self.queue.late_bytes_left if identity == self.queue.identity else None
-        self.queue.clear(identity, writer.sequence)
-        self.expect_late_appends(position, most_bytes)
+        self._appends.become(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence, position)
         self._move(replace(position, writer=writer), runs)
 
     def stored(self) -> None:
@@ -219,33 +197,42 @@ class PartitionCopy:
         self._unstored = False
         self.resume()
 
-    def expect_late_appends(self, position: Position, most_bytes: int | None = None) -> None:
-        """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
-        if most_bytes is None:
-            most_bytes = MAX_WINDOW * self.limit.rules.max_batch_bytes
-        self.queue.late.expect(position.next_source, most_bytes)
+    def expect_late_appends(self, position: Position) -> None:
+        """Appends of this partition's writer from before `position` may still arrive."""
+        self._appends.expect_late(position)
+
+    def resolve(self) -> None:
+        """Have the position found anew from the remote log."""
+        self._hooks.resolve(self)
+
+    def check_overdue(self, now: float) -> None:
+        """Fail when the first append has waited for its acknowledgement for `delivery.timeout.ms`.
+
+        `now` is in monotonic seconds.
+        """
+        if not self.failed and not self.left and (error := self._appends.overdue(now)) is not None:
+            self.fail(error)
 
     def _move(self, position: Position, runs: Sequence[Run] = ()) -> None:
-        self.copied.move(position, runs)
+        self._appends.move(position, runs)
         self.read.seek(position)
-        self._read_ahead.reset()
+        self.read_ahead.reset()
         self.trouble = None
-        self._open.unit = None
 
     # Read.
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        if self.paused or self._open.unit is not None:
-            self._read_ahead.release()
+        if self.paused or self._appends.waits_for_unit:
+            self.read_ahead.release()
             return None
-        if self._read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
+        if self.read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
             return None
         return self.read.next_fetch()
 
     def deliver(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take one answer of the source."""
-        read, rules = self.read, self.limit.rules
-        if self.paused or self._open.unit is not None:
+        read = self.read
+        if self.paused or self._appends.waits_for_unit:
             return
         if asked.offset != read.offset or asked.topic_id != read.topic_id:
             return
@@ -254,25 +241,9 @@ class PartitionCopy:
             return
         if self.trouble is not None and not self.trouble.startswith("target"):
             self.trouble = None
-        read.answered(fetched, read_committed=rules.read_committed, now=self._now())
-        if not fetched.records:
-            return
-        # So few batches may be in flight together, so each is built large when more wait.
-        behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
-        if behind and self._hooks.far_target():
-            rules = rules.merging_all()
-        try:
-            prepared = self._prepare(fetched.records, read.offset, rules, fetched.aborted)
-        except EngineLostError as error:
-            self.paused = True
-            self.hinder(f"transform: {error}")
-            self._hooks.unready(self)
-            return
-        except TwinlogError as error:
-            if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
-                self.fail(naming(error, self.source, self.remote))
-            return
-        if prepared.oversized and self._must_ask_limit():
+        read.answered(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
+        prepared = self._prepared(fetched) if fetched.records else None
+        if prepared is None:
             return
         begin = read.offset
         read.passed(prepared.position, prepared.leader_epoch)
@@ -281,17 +252,31 @@ class PartitionCopy:
         for record in prepared.oversized:
             self._hooks.event("oversized", skipped(self.source, record.source_offset, record.size))
         self._transformed.take(prepared)
-        if not self._open.begin(begin, prepared):
-            self.append(prepared.appends)
+        self._appends.take(begin, prepared)
+
+    def _prepared(self, fetched: PartitionResponse) -> Prepared | None:
+        """What is appended of one answer; None where it is read again later, or never."""
+        rules = self.limit.rules
+        # So few batches may be in flight together, so each is built large when more wait.
+        behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
+        if behind and self._hooks.far_target():
+            rules = rules.merging_all()
+        try:
+            prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
+        except EngineLostError as error:
+            self.paused = True
+            self.hinder(f"transform: {error}")
+            self._hooks.unready(self)
+            return None
+        except TwinlogError as error:
+            if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
+                self.fail(naming(error, self.source, self.remote))
+            return None
+        return None if prepared.oversized and self._must_ask_limit() else prepared
 
     def append(self, own: list[Append]) -> None:
-        """Append what was read, perhaps nothing."""
-        if own:
-            self._hooks.keep(own)
-            self.queue.put(own)
-            self._hooks.offer(self.queue)
-        else:
-            self._catch_up()
+        """Append what waited for routed records, perhaps nothing."""
+        self._appends.append(own)
 
     def go_on(self) -> None:
         """Read again: it waits for no routed records any more."""
@@ -304,14 +289,10 @@ class PartitionCopy:
 
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
-        pending = self.queue.pending
-        if not pending or self.left or self._open.unit is not None or pending[0].continues:
-            return
-        again = pending[0].first_source_offset
-        if again >= self._open.routed_to and all(append.route is None for append in pending):
+        again = None if self.left else self._appends.drop_unsent()
+        if again is not None:
             self.read.back(again)
-            self.queue.drop_pending()
-            self._read_ahead.give_way(now)
+            self.read_ahead.give_way(now)
             # The reader may wait at the end of the log and must learn of the new offset.
             self._hooks.more(self.source)
 
@@ -329,119 +310,17 @@ class PartitionCopy:
         return True
 
     def _not_fetched(self, fetched: PartitionResponse) -> None:
-        code = fetched.error
-        if error_codes.refused(code):
-            self.fail(self._hooks.source_lacks("READ", f"topic {self.source.topic}", "copying it"))
-            return
-        self.paused = True
-        if fetched.diverging_epoch >= 0 or code == Code.OFFSET_OUT_OF_RANGE:
-            self._hooks.check(self, SourceOffset(fetched.diverging_end if fetched.diverging_epoch >= 0 else -1))
-            return
-        self.trouble = f"source: {error_codes.name_of(code)}"
-        if code in (Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
-            self._hooks.check(self, None)
-        else:
-            self._hooks.pause(self, self.read.refused())
-
-    # Append.
-
-    def _acknowledged(self, append: Append, base_offset: TargetOffset) -> None:
-        if append.route is not None:
-            self._acknowledged_for_other(append, base_offset)
-            return
-        expected = self.acknowledged.next_target
-        if self.misplaced is not None or (expected is not None and base_offset < expected):
-            self._note_misplaced(append, base_offset)
-            return
-        # In front of a transactional producer's first record may be what other transactions left: markers, aborted
-        # records.
-        if expected is not None and base_offset > expected and not self.copied.leeway:
-            self._hooks.foreign(self.remote, expected, base_offset)
-        self.trouble = None
-        self.copied.add(append, base_offset, self.read.epoch)
-        self._open.end_if_arrived()
-        self._catch_up()
-        self._hooks.moved()
-        if self._read_ahead.acknowledged(self.queue.queued_bytes):
-            self._hooks.more(self.source)
-
-    def _acknowledged_for_other(self, append: Append, base_offset: TargetOffset) -> None:
-        """Another partition of this copier had records routed here, in the same transactions."""
-        assert append.route is not None
-        self.copied.passed_by(append.count, base_offset)
-        append.route.acknowledged(append)
-        self._open.end_if_arrived()
-        self._catch_up()
-        self._hooks.moved()
-
-    def _note_misplaced(self, append: Append, base_offset: TargetOffset) -> None:
-        """The target lost acknowledged records and sequence numbers, and took an append at too small an offset."""
-        first = self.misplaced is None
-        if self.misplaced is None:
-            self.paused = True
-            self.queue.shut()
-            self.trouble = f"target: it appended at offset {base_offset}, before acknowledged records"
-            self.misplaced = Misplaced(base_offset, append.next_source_offset)
-        self.misplaced.add(append, base_offset)
-        if first:
-            self._hooks.resolve(self)
-        self._hooks.moved()
-
-    def _catch_up(self) -> None:
-        """Where nothing is in flight the position moves over what was skipped since the last append."""
-        if (
-            self.queue.idle
-            and (not self.left or self._open.sends_all)
-            and self._open.unit is None
-            and self.copied.pass_over(self.read.offset, self.read.epoch)
-        ):
-            self._hooks.moved()
-
-    def _refused(self, sent: Sent) -> None:
-        """The first append in the window was refused or got no answer, and nothing is in flight."""
-        match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
-            case Retry(pause_s, reason):
-                self.trouble = reason
-                self.queue.retry(self._now() + pause_s)
-                self._hooks.leaderless()
-            case Resolve(reason):
-                self.trouble = reason
-                self._hooks.resolve(self)
-                return
-            case Accept(base_offset):
-                self.queue.accept_first(base_offset)
-            case Split(into_bytes, limit_bytes):
-                self.limit.lower(limit_bytes)
-                rules = replace(self.limit.rules, max_batch_bytes=into_bytes)
-                parts = split_append(sent.append, rules)
-                if sent.append.route is not None:
-                    sent.append.route.split(len(parts) - 1)
-                self.queue.replace_first(parts)
-            case Skip(limit_bytes, reason):
-                self.limit.lower(limit_bytes)
-                self._hooks.event("oversized", reason)
-                self.queue.replace_first([])
-                if sent.append.route is not None:
-                    sent.append.route.acknowledged(sent.append)
-                self._open.end_if_arrived()
-                self._catch_up()
+        match fetch_errors.decide(fetched, self.source, self._hooks.source_lacks):
             case Fail(error):
                 self.fail(error)
-                return
-        self._hooks.offer(self.queue)
-
-    def check_overdue(self, now: float) -> None:
-        """Fail when the first append has waited for its acknowledgement for `delivery.timeout.ms`.
-
-        `now` is in monotonic seconds.
-        """
-        limit_s = self._rules.producer.delivery_timeout_ms / 1000
-        if not self.failed and not self.left and self.queue.overdue(now, limit_s):
-            self.fail(produce_errors.overdue(self.queue.first, self._appending(), self._rules, self.trouble).error)
-
-    def _appending(self) -> Appending:
-        late_appends, next_target = self.queue.late.expected, self.acknowledged.next_target
-        return Appending(self.source, self.remote, self.transactional, next_target, late_appends)
+            case Check(end, reason):
+                self.paused = True
+                self.trouble = reason or self.trouble
+                self._hooks.check(self, end)
+            case Pause(reason):
+                self.paused = True
+                self.trouble = reason
+                self._hooks.pause(self, self.read.refused())
 
     # Transactions.
 
@@ -451,26 +330,18 @@ class PartitionCopy:
 
     def abort(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""
-        rested = self.queue.idle and self._open.unit is None and self.acknowledged == self.committed
-        self.queue.clear(identity)
-        self.copied.abort()
+        copied = self._appends.abort(identity)
         if self.misplaced is not None:
             self._move(self.committed)
             self._hooks.lost(self)
-        elif not rested:
+        elif copied:
             self.seek(self.committed)
 
     def truncated(self, end: TargetOffset | None) -> None:
         """The target lost committed records from its offset `end` on, or none (None)."""
-        if end is None:
-            self.misplaced = None
-        else:
-            self.paused = True
-            self.misplaced = self.misplaced or Misplaced(end, self.committed.next_source)
-            self.misplaced.reach(end)
+        self._appends.truncated(end)
 
     def copy_again(self, position: Position) -> None:
         """The target lost records of committed transactions behind `position`: copy from there."""
-        self.misplaced = None
-        self.copied.recommit(position)
+        self._appends.recommit(position)
         self.seek(position)

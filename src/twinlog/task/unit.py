@@ -134,6 +134,18 @@ class OpenUnit:
             self._owner.go_on()
         self._moved()
 
+    def drop_unsent(self) -> SourceOffset | None:
+        """Wait no longer for a unit of which nothing is sent; returns where it begins on the source."""
+        unit = self.unit
+        if unit is None or unit.sent:
+            return None
+        self.unit = None
+        return unit.begin
+
+    def drop(self) -> None:
+        """Wait for no unit."""
+        self.unit = None
+
     def end_if_arrived(self) -> None:
         """Within a transaction a unit is over once all of it is acknowledged, what stays in the partition too."""
         if self.unit is not None and self.unit.arrived and self._queue.idle:

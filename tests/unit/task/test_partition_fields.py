@@ -14,6 +14,7 @@ import twinlog.task
 TASK = Path(twinlog.task.__file__).parent
 OWNERS = {
     "partition.py": TASK / "partition.py",
+    "partition_appends.py": TASK / "partition_appends.py",
     "copied_records.py": TASK / "copied_records.py",
     "source_position.py": TASK / "source_position.py",
     "batch_limit.py": TASK / "batch_limit.py",

@@ -1,0 +1,57 @@
+"""Decides what becomes of a fetch that the source did not answer with records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import SourceOffset, TopicPartition
+
+_OTHER_TOPIC = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Fetch it again after a while."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Look at the source: its log parts from what was read at `end`, it does not have the offset (-1), or the topic is
+    another one (None)."""
+
+    end: SourceOffset | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Stop copying the partition."""
+
+    error: TwinlogError
+
+
+FetchDecision: TypeAlias = Pause | Check | Fail
+
+
+def decide(
+    fetched: PartitionResponse, source: TopicPartition, lacks: Callable[[str, str, str], RefusedError]
+) -> FetchDecision:
+    """What follows from an answer that is an error, or says that logs part. `lacks` makes the error for a missing
+    permission: operation, what on, what for."""
+    code = fetched.error
+    if error_codes.refused(code):
+        return Fail(lacks("READ", f"topic {source.topic}", "copying it"))
+    if fetched.diverging_epoch >= 0:
+        return Check(SourceOffset(fetched.diverging_end))
+    if code == Code.OFFSET_OUT_OF_RANGE:
+        return Check(SourceOffset(-1))
+    reason = f"source: {error_codes.name_of(code)}"
+    return Check(None, reason) if code in _OTHER_TOPIC else Pause(reason)

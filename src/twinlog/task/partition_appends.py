@@ -1,0 +1,299 @@
+"""The appends of one partition: from its queue to what the target acknowledged, refused, or put in the wrong place."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from twinlog.clock import Clock
+from twinlog.errors import TwinlogError
+from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.offsets.exact import Run
+from twinlog.offsets.positions import Position
+from twinlog.settings.flow import ProducerSettings
+from twinlog.task import produce_errors, unit
+from twinlog.task.batch_limit import BatchLimit
+from twinlog.task.copied_records import CopiedRecords
+from twinlog.task.hooks import Hooks
+from twinlog.task.misplaced import Misplaced
+from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
+from twinlog.task.read_ahead import ReadAhead
+from twinlog.task.source_position import SourcePosition
+from twinlog.task.unit import OpenUnit
+from twinlog.write.appends import Append, Prepared
+from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity
+from twinlog.write.sent import Sent
+from twinlog.write.split import split_append
+
+
+class Owner(unit.Owner, Protocol):
+    """The partition that they belong to."""
+
+    left: bool
+    limit: BatchLimit
+    read: SourcePosition
+    read_ahead: ReadAhead
+
+    def pause(self) -> None:
+        """Read nothing: it is not known to be right on the target."""
+
+    def worked(self) -> None:
+        """The target took something."""
+
+    def resolve(self) -> None:
+        """Find the position anew from the remote log."""
+
+
+class PartitionAppends:
+    """What of one partition waits in `queue`, and the records that were `copied`.
+
+    `misplaced` is set when the target took an append at too small an offset: records that it lost are copied again
+    first.
+    """
+
+    __slots__ = (
+        "_hooks",
+        "_now",
+        "_open",
+        "_owner",
+        "_rules",
+        "_transactional",
+        "copied",
+        "misplaced",
+        "queue",
+    )
+
+    def __init__(
+        self,
+        owner: Owner,
+        position: Position,
+        identity: ProducerIdentity,
+        *,
+        producer: ProducerSettings,
+        hooks: Hooks[Any],
+        clock: Clock,
+        sequence: int,
+        queue: AppendQueue | None,
+    ) -> None:
+        """`sequence` is that of the next record that `identity` appends here. With `queue` others routed records here
+        before, and it has the sequence numbers."""
+        self.queue = (
+            AppendQueue(
+                owner.remote,
+                identity,
+                self._acknowledged,
+                self._refused,
+                now=clock.monotonic,
+                max_in_flight=producer.max_in_flight,
+                sequence=sequence,
+            )
+            if queue is None
+            else queue.adopt(self._acknowledged, self._refused)
+        )
+        self.copied = CopiedRecords(position, clock, hooks.tally, transactional=identity.transactional)
+        self.misplaced: Misplaced | None = None
+        self._owner = owner
+        self._hooks = hooks
+        self._now = clock.monotonic
+        self._rules = ProduceRules(producer, owner.rules.oversized, hooks.target_lacks)
+        self._transactional = identity.transactional
+        self._open = OpenUnit(
+            owner, self.queue, transactional=identity.transactional, route=hooks.route, moved=hooks.moved
+        )
+
+    @property
+    def arrived(self) -> bool:
+        """Every append that was sent is acknowledged, at the offset where it belongs."""
+        return self.queue.idle and self.misplaced is None and self._open.unit is None
+
+    @property
+    def waits_for_unit(self) -> bool:
+        """Nothing is read until what a transform routed has arrived."""
+        return self._open.unit is not None
+
+    # Into the queue, and out of it again.
+
+    def take(self, begin: SourceOffset, prepared: Prepared) -> None:
+        """Append what was made of a fetch from source offset `begin` on."""
+        if not self._open.begin(begin, prepared):
+            self.append(prepared.appends)
+
+    def append(self, own: list[Append]) -> None:
+        """Append what was read, perhaps nothing."""
+        if own:
+            self._hooks.keep(own)
+            self.queue.put(own)
+            self._hooks.offer(self.queue)
+        else:
+            self._catch_up()
+
+    def drop_unsent(self) -> SourceOffset | None:
+        """Drop what was not sent, and return the source offset from which it is read again; None where any of it has to
+        be sent, as what was routed of the same fetch, or another part of a record, may have arrived."""
+        pending = self.queue.pending
+        if not pending or self._open.unit is not None or pending[0].continues:
+            return None
+        again = pending[0].first_source_offset
+        if again < self._open.routed_to or any(append.route is not None for append in pending):
+            return None
+        self.queue.drop_pending()
+        return again
+
+    def leave(self) -> None:
+        """Drop what was not sent, for good, but for what has to follow something that was routed, or a part of what
+        became of a record."""
+        if not self._open.sends_all:
+            self.queue.drop_pending()
+            return
+        unsent = self._open.drop_unsent()
+        if unsent is not None:
+            self._owner.read.back(unsent)
+
+    def fail(self) -> None:
+        """Send nothing more, and wait for nothing that was routed."""
+        self._open.drop()
+        self.queue.end()
+
+    # What the target answers.
+
+    def _acknowledged(self, append: Append, base_offset: TargetOffset) -> None:
+        if append.route is not None:
+            self._acknowledged_for_other(append, base_offset)
+            return
+        expected = self.copied.acknowledged.next_target
+        if self.misplaced is not None or (expected is not None and base_offset < expected):
+            self._note_misplaced(append, base_offset)
+            return
+        # In front of a transactional producer's first record may be what other transactions left: markers, aborted
+        # records.
+        if expected is not None and base_offset > expected and not self.copied.leeway:
+            self._hooks.foreign(self._owner.remote, expected, base_offset)
+        self._owner.worked()
+        self.copied.add(append, base_offset, self._owner.read.epoch)
+        self._open.end_if_arrived()
+        self._catch_up()
+        self._hooks.moved()
+        if self._owner.read_ahead.acknowledged(self.queue.queued_bytes):
+            self._hooks.more(self._owner.source)
+
+    def _acknowledged_for_other(self, append: Append, base_offset: TargetOffset) -> None:
+        """Another partition of this copier had records routed here, in the same transactions."""
+        assert append.route is not None
+        self.copied.passed_by(append.count, base_offset)
+        append.route.acknowledged(append)
+        self._open.end_if_arrived()
+        self._catch_up()
+        self._hooks.moved()
+
+    def _note_misplaced(self, append: Append, base_offset: TargetOffset) -> None:
+        """The target lost acknowledged records and sequence numbers, and took an append at too small an offset."""
+        first = self.misplaced is None
+        if self.misplaced is None:
+            self._owner.pause()
+            self.queue.shut()
+            self._owner.hinder(f"target: it appended at offset {base_offset}, before acknowledged records")
+            self.misplaced = Misplaced(base_offset, append.next_source_offset)
+        self.misplaced.add(append, base_offset)
+        if first:
+            self._owner.resolve()
+        self._hooks.moved()
+
+    def _catch_up(self) -> None:
+        """Where nothing is in flight the position moves over what was skipped since the last append."""
+        if (
+            self.queue.idle
+            and (not self._owner.left or self._open.sends_all)
+            and self._open.unit is None
+            and self.copied.pass_over(self._owner.read.offset, self._owner.read.epoch)
+        ):
+            self._hooks.moved()
+
+    def _refused(self, sent: Sent) -> None:
+        """The first append in the window was refused or got no answer, and nothing is in flight."""
+        match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
+            case Retry(pause_s, reason):
+                self._owner.hinder(reason)
+                self.queue.retry(self._now() + pause_s)
+                self._hooks.leaderless()
+            case Resolve(reason):
+                self._owner.hinder(reason)
+                self._owner.resolve()
+                return
+            case Accept(base_offset):
+                self.queue.accept_first(base_offset)
+            case Split(into_bytes, limit_bytes):
+                self._owner.limit.lower(limit_bytes)
+                rules = replace(self._owner.limit.rules, max_batch_bytes=into_bytes)
+                parts = split_append(sent.append, rules)
+                if sent.append.route is not None:
+                    sent.append.route.split(len(parts) - 1)
+                self.queue.replace_first(parts)
+            case Skip(limit_bytes, reason):
+                self._owner.limit.lower(limit_bytes)
+                self._hooks.event("oversized", reason)
+                self.queue.replace_first([])
+                if sent.append.route is not None:
+                    sent.append.route.acknowledged(sent.append)
+                self._open.end_if_arrived()
+                self._catch_up()
+            case Fail(error):
+                self._owner.fail(error)
+                return
+        self._hooks.offer(self.queue)
+
+    def overdue(self, now: float) -> TwinlogError | None:
+        """The error, once the first append has waited for its acknowledgement for `delivery.timeout.ms`.
+
+        `now` is in monotonic seconds.
+        """
+        if not self.queue.overdue(now, self._rules.producer.delivery_timeout_ms / 1000):
+            return None
+        return produce_errors.overdue(self.queue.first, self._appending(), self._rules, self._owner.trouble).error
+
+    def _appending(self) -> Appending:
+        next_target, late_appends = self.copied.acknowledged.next_target, self.queue.late.expected
+        return Appending(self._owner.source, self._owner.remote, self._transactional, next_target, late_appends)
+
+    # Going on elsewhere.
+
+    def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+        """Copying continues at `position`; `runs` had arrived before it."""
+        self.copied.move(position, runs)
+        self._open.drop()
+
+    def become(self, identity: ProducerIdentity, sequence: int, position: Position) -> None:
+        """Drop the queue, and append as `identity` from `position` and a sequence number on."""
+        self.misplaced = None
+        # Where every append was answered, the log that was just read has them, and they count.
+        most_bytes = self.queue.late_bytes_left if identity == self.queue.identity else None
+        self.queue.clear(identity, sequence)
+        self.expect_late(position, most_bytes)
+
+    def expect_late(self, position: Position, most_bytes: int | None = None) -> None:
+        """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
+        if most_bytes is None:
+            most_bytes = MAX_WINDOW * self._owner.rules.max_batch_bytes
+        self.queue.late.expect(position.next_source, most_bytes)
+
+    def abort(self, identity: ProducerIdentity) -> bool:
+        """The transaction was aborted, nothing of it is in flight; whether anything was copied in it."""
+        copied = not self.queue.idle or self._open.unit is not None or self.copied.acknowledged != self.copied.committed
+        self.queue.clear(identity)
+        self.copied.abort()
+        return copied
+
+    def truncated(self, end: TargetOffset | None) -> None:
+        """The target lost committed records from its offset `end` on, or none (None)."""
+        if end is None:
+            self.misplaced = None
+        else:
+            self._owner.pause()
+            self.misplaced = self.misplaced or Misplaced(end, self.copied.committed.next_source)
+            self.misplaced.reach(end)
+
+    def recommit(self, position: Position) -> None:
+        """What the target lost of committed transactions lies behind `position`."""
+        self.misplaced = None
+        self.copied.recommit(position)
