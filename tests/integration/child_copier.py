@@ -11,7 +11,8 @@ from pathlib import Path
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.copier import Copier, Listener
+from twinlog.task.copier import Copier
+from twinlog.task.listener import Listener
 
 ROOT = Path(__file__).parents[2]
 

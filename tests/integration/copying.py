@@ -27,7 +27,8 @@ from twinlog.offsets.segments import segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.task.copier import Copier, Listener
+from twinlog.task.copier import Copier
+from twinlog.task.listener import Listener
 
 SOURCE, TARGET = Alias("north"), Alias("south")
 DEADLINE_S = 60.0

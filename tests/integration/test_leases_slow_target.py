@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"twinlog.driver.{module}.RELEASE_S", 0.4)
         monkeypatch.setattr(f"twinlog.driver.{module}.VALID_S", 1.0)
     monkeypatch.setattr("twinlog.task.copier_thread.BEAT_S", 0.2)
-    monkeypatch.setattr("twinlog.task.copier.DRAIN_S", 0.2)
+    monkeypatch.setattr("twinlog.task.idempotent_producer.DRAIN_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
@@ -13,6 +14,8 @@ from twinlog.log_once import LogOnce
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
+from twinlog.task.copier_producer import CopierProducer
+from twinlog.task.offset_committer import OffsetCommitter
 from twinlog.task.start_position import StartPosition, StartPositions
 
 PATIENCE_S = 5.0
@@ -22,8 +25,7 @@ PATIENCE_S = 5.0
 class Beginning:
     """The partitions of one copier that wait for a cluster.
 
-    `refresh(grants)` asks for their leaders, `store(positions by grant, resolved)` stores where they begin, with what
-    was found of them, and returns that as it was stored. `begun(positions by grant)` copies on from there.
+    `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from where they begin.
     `failed(partition, error)` is called when the flow stops, `event(kind, text)` when a partition is held back.
     """
 
@@ -34,7 +36,8 @@ class Beginning:
         start_positions: StartPositions,
         *,
         refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
-        store: Callable[[Mapping[Grant, Position], StartPosition], Coroutine[Any, Any, dict[TopicPartition, Position]]],
+        producer: CopierProducer,
+        committer: OffsetCommitter,
         begun: Callable[[Mapping[Grant, Position]], None],
         failed: Callable[[TopicPartition | None, TwinlogError], None],
         event: Callable[[str, str], None],
@@ -45,7 +48,8 @@ class Beginning:
         self._client = settings.producer.client
         self._start_positions = start_positions
         self._refresh = refresh
-        self._store = store
+        self._producer = producer
+        self._committer = committer
         self._begun = begun
         self._failed = failed
         self._event = event
@@ -130,6 +134,17 @@ class Beginning:
             self.withdraw(grant.source)
         self._begun(begun)
         return bool(begun)
+
+    async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
+        """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
+        await self._producer.prepare()
+        positions = {
+            grant.source: replace(position, writer=self._producer.writer(grant.remote, position))
+            for grant, position in found.items()
+        }
+        for grant in found:
+            self._committer.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
+        return await self._producer.store_first(positions)
 
     def _hold_back(self, source: TopicPartition, error: ClusterError | EngineLostError) -> None:
         if source in self.waiting:

@@ -42,7 +42,8 @@ from twinlog.lease.progress import Report
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.copier import Copier, Listener
+from twinlog.task.copier import Copier
+from twinlog.task.listener import Listener
 from twinlog.task.reporter import Reporter
 from twinlog.task.stand_in import StandIn
 

@@ -16,7 +16,8 @@ from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.offsets.segments import segments_topic
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.task.copier import Copier, Listener
+from twinlog.task.copier import Copier
+from twinlog.task.listener import Listener
 
 SOURCE, TARGET = Alias("north"), Alias("south")
 TOPIC, REMOTE = TopicName("shop"), TopicName("north.shop")

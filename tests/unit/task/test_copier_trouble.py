@@ -15,7 +15,7 @@ from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRO
 from tests.unit.task.copied import REMOTE, TOPIC, part, world
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.task import copier as module
+from twinlog.task import idempotent_producer as module
 from twinlog.task.copier import Copier
 from twinlog.task.troubles import SILENT_S
 

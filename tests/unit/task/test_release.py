@@ -11,8 +11,10 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.task.copier import Copier, Listener
+from twinlog.task.copier import Copier
+from twinlog.task.listener import Listener
 from twinlog.task.transaction_partitions import TransactionPartitions
+from twinlog.task.transactional_producer import TransactionalProducer
 from twinlog.task.transactions import Transactions
 from twinlog.write.queue import ProducerIdentity
 
@@ -110,7 +112,7 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
         """Nothing can be stored."""
 
     monkeypatch.setattr(one._committer, "close_committed", close)
-    one.transactions = transactions
+    one._producer = TransactionalProducer(transactions, one._committer, lambda *_: None)
     one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION), POSITION)
     part = one.partitions[SOURCE]
     transactions._stored[SOURCE] = part.acknowledged
@@ -118,6 +120,5 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
         part.truncated(3)
     assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
     assert one.undrained == ({SOURCE} if lost else set())
-    one.transactions = None
     one.stop()
     loop.close()

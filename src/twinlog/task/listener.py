@@ -1,0 +1,18 @@
+"""Who hears what happens in a copier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twinlog.errors import TwinlogError
+from twinlog.model.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A copier calls `failed` once per error that stops the flow, and `event(kind, text)` for what operators should
+    see."""
+
+    failed: Callable[[TopicPartition | None, TwinlogError], None]
+    event: Callable[[str, str], None]
