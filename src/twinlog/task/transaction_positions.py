@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
@@ -13,10 +12,9 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.position_log import PositionLog
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
+from twinlog.task.transactional_id import TransactionalId
 from twinlog.write.appender import TargetAppender
 from twinlog.write.queue import AppendQueue, ProducerIdentity
-
-T = TypeVar("T")
 
 RETRY_S = 0.1
 PATIENCE_S = 10.0
@@ -25,19 +23,6 @@ PATIENCE_S = 10.0
 
 class AbortedError(ClusterError):
     """This transaction can no longer be committed."""
-
-
-class OpenTransaction(Protocol):
-    """The transaction that positions are stored in."""
-
-    async def add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Have partitions take part; returns the error codes of those that may not. Asks until it is answered."""
-
-    async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do `step` until the cluster has answered it."""
-
-    def check(self) -> None:
-        """Raise the error that keeps the transaction from being committed."""
 
 
 class TransactionPositions:
@@ -51,10 +36,12 @@ class TransactionPositions:
         client: ClusterClient,
         settings: FlowSettings,
         appender: TargetAppender,
+        holder: TransactionalId,
         wake: Signal,
         broken: Callable[[TwinlogError], None],
     ) -> None:
         self._client = client
+        self._holder = holder
         self._wake = wake
         self._broken = broken
         self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._answered)
@@ -77,22 +64,23 @@ class TransactionPositions:
     def queues(self) -> Iterable[AppendQueue]:
         return self._log.queues
 
-    async def store(self, positions: Mapping[TopicPartition, Position], transaction: OpenTransaction) -> None:
+    async def store(self, positions: Mapping[TopicPartition, Position], check: Callable[[], None]) -> None:
         """Append positions as a part of the open transaction, and wait until they are acknowledged.
 
-        Raises RefusedError without the right to, ClusterError when the transaction must be aborted.
+        Raises RefusedError without the right to, ClusterError when the transaction must be aborted; `check()` raises
+        what keeps it from being committed.
         """
         loop = self._client.loop
-        batches = await transaction.retry(lambda: self._log.encode(positions))
+        batches = await self._holder.retry(lambda: self._log.encode(positions))
         fresh = [partition for partition in batches if partition not in self._inside]
         while fresh:
-            refused = await transaction.add(fresh)
+            refused = await self._holder.add(fresh)
             if not refused:
                 break
             if any(error_codes.refused(code) for code in refused.values()):
                 raise self._client.lacks("WRITE", f"topic {self.topic}", "storing positions")
             await loop.sleep(RETRY_S)
-            transaction.check()
+            check()
         self._inside.update(fresh)
         self._log.send(batches)
         deadline = loop.clock.monotonic() + PATIENCE_S
@@ -100,7 +88,7 @@ class TransactionPositions:
             if loop.clock.monotonic() > deadline:
                 raise AbortedError(f"the target does not acknowledge positions in {self.topic}")
             await self._wake.wait(0.1)
-            transaction.check()
+            check()
 
     def disband(self) -> None:
         """The transaction is over."""

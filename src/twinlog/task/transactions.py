@@ -7,13 +7,11 @@ last committed positions under a new producer epoch. A copier whose transactiona
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
-from twinlog.errors import ClusterError, FencedError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
-from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.messages import LentId
 from twinlog.model.topics import listed
@@ -21,15 +19,14 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.leaderless import LeaderlessPartitions
-from twinlog.task.losses import look_at_losses
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.routes import Routes
 from twinlog.task.transaction_partitions import TransactionPartitions
 from twinlog.task.transaction_positions import PATIENCE_S, AbortedError, TransactionPositions
+from twinlog.task.transaction_recovery import TransactionRecovery
+from twinlog.task.transactional_id import TransactionalId
 from twinlog.write.appender import TargetAppender
 from twinlog.write.queue import AppendQueue, ProducerIdentity
-
-T = TypeVar("T")
 
 LATE_S = 2.0
 """A partition whose appends are not acknowledged so long after the transaction closed is reported: the others wait for
@@ -66,37 +63,38 @@ class Transactions:
         self.ended = False
         self._loop = loop
         self._now = loop.clock.monotonic
-        self._client = client
         self._settings = settings
         self._partitions = partitions
-        self._appender = appender
-        self._lend = lend
         self._mark = mark
         self._lost = lost
-        self._event = event
         self._routes = routes
         routes.in_transactions(lambda why: self._break(AbortedError(why)), self.sequence)
         self._wake = loop.signal()
         # The target must not abort a transaction that only waits to be due.
         timeout_ms = settings.producer.transaction_timeout_ms
         self._interval_s = min(settings.transaction_interval_ms, timeout_ms / 2) / 1000
-        self._coordinator: TransactionCoordinator
-        self._holder: ProducerEpoch
+        self._holder = TransactionalId(
+            client, settings, appender, lend=lend, failed=self._not_answered, ended=lambda: self.ended
+        )
         self._stored: dict[TopicPartition, Position] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._in_transaction = TransactionPartitions(client, appender, self._wake.set)
-        self._positions = TransactionPositions(client, settings, appender, self._wake, self._break)
+        self._positions = TransactionPositions(client, settings, appender, self._holder, self._wake, self._break)
         self._leaderless = LeaderlessPartitions(client, self._in_transaction, self._positions)
         self._commit_wanted = False
-        self._suspects: dict[PartitionCopy, None] = {}
-        """Partitions of which the target may have lost committed records."""
+        self._recovery = TransactionRecovery(
+            *(client, settings, partitions, self._holder, self._in_transaction, self._positions, routes, self._wake),
+            event=event,
+            ended=lambda: self.ended,
+        )
         self._broken: TwinlogError | None = None
         self._opened_at = 0.0
         self._ended_at = self._now()
 
     async def start(self) -> None:
         """Become a writer; raises RefusedError without the rights, ClusterError while the cluster does not answer."""
-        await self._take_up(await self._lend())
+        await self._holder.take_up()
+        self._start_over()
         self._loop.start(self._run)
 
     def stop(self) -> None:
@@ -112,7 +110,7 @@ class Transactions:
     @property
     def identity(self) -> ProducerIdentity:
         """Who appends now."""
-        return ProducerIdentity(self._holder.producer_id, self._holder.epoch, transactional=True)
+        return self._holder.identity
 
     def sequence(self, remote: TopicPartition) -> int:
         """Where the sequence numbers of a partition go on that was copied here before."""
@@ -128,7 +126,7 @@ class Transactions:
 
     def abort(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer, or the open transaction: abort it."""
-        self._suspects[part] = None
+        self._recovery.suspect(part)
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:
@@ -158,7 +156,7 @@ class Transactions:
         """The copier has released a partition."""
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
-        self._suspects.pop(part, None)
+        self._recovery.forget(part)
         self._in_transaction.forget(part.queue)
 
     async def _run(self) -> None:
@@ -200,10 +198,11 @@ class Transactions:
 
     async def _transaction(self) -> None:
         """One transaction from its first partition to its commit."""
-        self.check()
+        self._check()
         self._opened_at = self._now()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S:
-            self._start_over(await self.retry(lambda: self._coordinator.init(self._holder)))
+            await self._holder.renew()
+            self._start_over()
         if self._in_transaction.waiting:
             await self._admit()
         # Counted from here: were the coordinator slow, a transaction would else be over before anything is sent.
@@ -213,7 +212,7 @@ class Transactions:
                 await self._admit()
                 continue
             await self._wake.wait(max(0.0, until - self._now()))
-            self.check()
+            self._check()
         self._commit_wanted = False
         await self._finish_units()
         await self._await_acknowledgements()
@@ -225,13 +224,11 @@ class Transactions:
         }
         if positions:
             # What is in a transaction must have its position there, whatever is known of its map.
-            positions |= await self.retry(lambda: self._mark(positions))
-            await self._positions.store(positions, self)
-        if self._in_transaction or self._positions:
-            # From here on only the coordinator knows how it ends.
-            committed = await self.retry(lambda: self._coordinator.end(self._holder, commit=True))
-            if not committed:
-                raise AbortedError("the coordinator no longer knows the transaction")
+            positions |= await self._holder.retry(lambda: self._mark(positions))
+            await self._positions.store(positions, self._check)
+        # From here on only the coordinator knows how it ends.
+        if (self._in_transaction or self._positions) and not await self._holder.end(commit=True):
+            raise AbortedError("the coordinator no longer knows the transaction")
         self._leaderless.ended()
         self._in_transaction.disband()
         self._positions.disband()
@@ -255,7 +252,7 @@ class Transactions:
                 names = listed(str(unit.owner.source) for unit in unfinished)
                 raise AbortedError(f"the target did not take what was routed of {names}")
             await self._wake.wait(0.1)
-            self.check()
+            self._check()
 
     def _full(self, until: float) -> bool:
         """Whether the open transaction takes no more in."""
@@ -271,15 +268,11 @@ class Transactions:
         fresh = self._in_transaction.enter()
         if not fresh:
             return
-        refused = await self.add(fresh)
+        refused = await self._holder.add(fresh)
         if refused:
             self.trouble = self._in_transaction.left_outside(refused)
         else:
             self._in_transaction.entered()
-
-    async def add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Have partitions take part in the open transaction; returns the error codes of those that may not."""
-        return await self.retry(lambda: self._coordinator.add(self._holder, partitions))
 
     async def _await_acknowledgements(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
@@ -297,118 +290,44 @@ class Transactions:
                     self._in_transaction.exclude(queue)
                 raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
-            self.check()
+            self._check()
 
     def _break(self, error: TwinlogError) -> None:
         if self._broken is None:
             self._broken = error
         self._wake.set()
 
-    def check(self) -> None:
+    def _check(self) -> None:
         """Raise the error that keeps the open transaction from being committed."""
         if self._broken is not None:
             raise self._broken
         if self.ended:
             raise AbortedError("the copier ends")
 
-    async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do `step` until the cluster has answered it."""
-        client = self._settings.producer.client
-        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
-        while True:
-            try:
-                result = await step()
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                if self.ended:
-                    raise
-                # Nothing may be on its way to a partition whose marker is missing, and so nobody asks who leads it.
-                self._appender.refresh()
-                self.trouble = f"{error}{self._leaderless.named()}"
-                await self._loop.sleep(backoff.failed())
-            else:
-                return result
+    def _not_answered(self, error: ClusterError) -> None:
+        self.trouble = f"{error}{self._leaderless.named()}"
 
     async def _recover(self, error: TwinlogError) -> None:
         """Abort the open transaction, and copy again what was in it."""
         while not self.ended:
             try:
-                if isinstance(error, FencedError):
-                    await self._fenced(error)
-                elif isinstance(error, ClusterError) and not isinstance(error, RefusedError):
-                    await self._abort(error)
-                else:
-                    self.ended = True
-                    self._lost(error)
-                return
+                last = await self._recovery.recover(error, self._opened_at)
             except TwinlogError as another:
                 # By its traceback it would hold this frame, and so itself.
                 error = another.with_traceback(None)
-
-    async def _abort(self, error: TwinlogError) -> None:
-        await self._silence()
-        await self._look_at_losses()
-        holder = self._holder
-        if self._in_transaction or self._positions:
-            await self.retry(lambda: self._coordinator.end(holder, commit=False))
-        self._start_over(await self.retry(lambda: self._coordinator.init(holder)))
-        self._event(
-            "transaction", f"{self._coordinator.transactional_id}: aborted, its records are copied again: {error}"
-        )
-
-    async def _look_at_losses(self) -> None:
-        """Give partitions the offset from which the target lost committed records, before anything new is appended.
-
-        A transaction whose marker was lost is open again there, and ends with the open one.
-        """
-        self._suspects.update((part, None) for part in self._partitions.values() if part.remote in self._in_transaction)
-        suspects = list(self._suspects)
-        if suspects:
-            await self.retry(lambda: look_at_losses(self._client, suspects, self._holder.producer_id))
-
-    async def _fenced(self, error: FencedError) -> None:
-        """Another producer took the transactional id; or the coordinator ended a transaction that was open too long."""
-        await self._silence()
-        open_s = self._now() - self._opened_at
-        if not (self._in_transaction or self._positions) or open_s < 0.9 * self._coordinator.timeout_ms / 1000:
-            self.ended = True
-            text = (
-                f"{error}; this copier stops. Flow {self._settings.name} must be copied by one process only, and "
-                f"group.id must differ where several installations write to {self._settings.target}"
-            )
-            self._event("fenced", text)
-            self._lost(FencedError(text))
+                continue
+            if last is None:
+                self._start_over()
+            else:
+                self.ended = True
+                self._lost(last)
             return
-        await self._look_at_losses()
-        self._event(
-            "transaction",
-            f"{self._coordinator.transactional_id}: the target ended a transaction that was open for {open_s:.0f} s; "
-            f"its records are copied again",
-        )
-        await self._take_up(await self.retry(self._lend))
 
-    async def _silence(self) -> None:
-        """Wait until nothing is in flight; nothing more is sent."""
-        queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues, *self._routes.queues]
-        for queue in queues:
-            queue.shut()
-        while any(queue.in_flight for queue in queues) and not self.ended:
-            await self._wake.wait(0.1)
-
-    async def _take_up(self, lent: LentId) -> None:
-        self._coordinator = TransactionCoordinator(
-            self._client, lent.transactional_id, self._settings.producer.transaction_timeout_ms
-        )
-        self._appender.transactional_id = lent.transactional_id
-        self._start_over(lent.producer)
-
-    def _start_over(self, holder: ProducerEpoch) -> None:
+    def _start_over(self) -> None:
         """Every partition goes on from its committed position, under a new epoch with sequence numbers from 0 on."""
-        self._holder = holder
         self._broken = None
         self._in_transaction.clear()
-        self._suspects.clear()
+        self._recovery.clear()
         self._sequences.clear()
         self._leaderless.forget()
         self._positions.clear(self.identity)

@@ -88,6 +88,13 @@ def test_nothing_is_kept_of_what_is_released(began: bool, monkeypatch: pytest.Mo
     loop.close()
 
 
+class Forgetting:
+    """Recovery of a transaction that ends well."""
+
+    def forget(self, part: object) -> None:
+        """Nothing is kept of it."""
+
+
 @pytest.mark.parametrize("lost", [True, False])
 def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
     lost: bool, monkeypatch: pytest.MonkeyPatch
@@ -106,7 +113,7 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
         {},
         {},
     )
-    transactions._suspects = {}
+    transactions._recovery = Forgetting()
 
     async def close(_leaving: object) -> None:
         """Nothing can be stored."""
