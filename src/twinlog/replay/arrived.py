@@ -50,7 +50,7 @@ def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False
                     "with another record: what an earlier replay has copied from before cannot be compared any more; "
                     "give another topic for what is left (--into), or delete this one"
                 )
-            at, place = into.position if not same else int(there.offsets[same]), source.position
+            at, place = int(there.offsets[same]), source.position if mine is None else int(mine.offsets[same])
             raise CopyError(
                 f"{into.partition} has at offset {at} another record than {source.partition} at offset {place}: it is "
                 "not what an earlier replay of this range has left; give another topic (--into), or delete this one"

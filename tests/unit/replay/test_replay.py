@@ -157,6 +157,16 @@ def test_a_topic_of_somebody_else_is_left_alone(clusters: Clusters) -> None:
     assert len(copied(clusters)) == 5
 
 
+def test_the_record_that_differs_is_named_with_both_of_its_offsets(clusters: Clusters) -> None:
+    source, target = clusters
+    put(source, "t", 100, 10)
+    assert replay(clusters, 20, 50).problem is None
+    put(target, "s.t.replay", 3, 3, first=50)
+    target.write("s.t.replay", b"foreign")
+    row = replay(clusters, 20, 100)
+    assert "has at offset 33 another record than t-0 at offset 53" in (row.problem or "")
+
+
 def test_who_writes_there_meanwhile_is_noticed(clusters: Clusters) -> None:
     source, target = clusters
     put(source, "t", 400, 12)
