@@ -33,7 +33,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     # With twinlog's own class archive, where it has been made.
     "spark.driver.extraJavaOptions": f"{CHEAP_JVM} {use_options()}",
-    # On a busy machine Python takes longer to start than Spark waits for it otherwise.
     "spark.python.unix.domain.socket.enabled": "true",
 }
 

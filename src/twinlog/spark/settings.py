@@ -28,7 +28,7 @@ QUERY_SETTINGS = {
 SETTINGS = {
     **QUERY_SETTINGS,
     "spark.python.worker.reuse": "true",
-    # Over TCP a Python that takes ten seconds to start would be given up.
+    # Less work than TCP for what passes between Python and the JVM.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.locality.wait": "0s",
     "spark.speculation": "false",
