@@ -7,7 +7,7 @@ import os
 import signal
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -73,7 +73,7 @@ def test_the_three_connectors(
     commit_offsets(source, {group: {(topic_name, 1): 40}})
     here = worker().start()
     names = {kind: f"{flow}.{kind}" for kind in ("Source", "Checkpoint", "Heartbeat")}
-    assert here.ask("GET", "/connectors") == (200, [])
+    refuses_a_wrong_connector(here, connector("Source", source, target, flow))
     for kind, name in names.items():
         config = connector(kind, source, target, flow, topics=topic_name, groups=group, tasks_max="4")
         if kind == "Source":
@@ -144,20 +144,15 @@ def measured(worker: ConnectWorker, alias: str, remote: str, group: str) -> None
     wait_for(all_counted, COPIED_S, "everything is measured", every_s=0.5)
 
 
-def test_a_wrong_connector_is_refused_and_leaves_nothing(
-    clusters: tuple[KafkaCluster, KafkaCluster], worker: Callable[[], ConnectWorker], new_name: Callable[[str], str]
-) -> None:
-    source, target = clusters
-    flow = f"{new_name('s')}->t"
-    here = worker().start()
-    config = connector("Source", source, target, flow, tasks_max="many")
-    status, answer = here.put("c", config)
+def refuses_a_wrong_connector(worker: ConnectWorker, config: Mapping[str, str]) -> None:
+    """It is told what is wrong, and leaves nothing."""
+    status, answer = worker.put("c", {**config, "tasks.max": "many"})
     assert status == 400
     assert "contains the following 1 error(s)" in answer["message"]
     assert "tasks.max" in answer["message"]
-    assert here.put("c", {**config, "connector.class": "org.example.JdbcSource"})[0] == 400
-    assert here.ask("GET", "/connectors") == (200, [])
-    assert here.ask("GET", "/connectors/c/status")[0] == 404
+    assert worker.put("c", {**config, "connector.class": "org.example.JdbcSource"})[0] == 400
+    assert worker.ask("GET", "/connectors") == (200, [])
+    assert worker.ask("GET", "/connectors/c/status")[0] == 404
 
 
 def test_workers_share_connectors_and_take_over(
