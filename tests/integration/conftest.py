@@ -46,7 +46,7 @@ LONGEST = (
     *("harness_clusters", "leases_slow_target", "examples", "stale_topic_ids", "kubernetes", "failover", "engine"),
     *("positions", "connect_secrets", "resume_copier", "gaps_run", "lost_on_target", "gaps_truncated", "rights"),
     *("dataframes_write", "transforms", "verify", "replay", "sink_transactions", "smt_classes", "dataframes"),
-    *("conformance", "few_slots", "nearest_replica", "smt_mirror_maker", "formats", "image", "submitted"),
+    *("conformance", "nearest_replica", "smt_mirror_maker", "formats", "image", "submitted"),
 )
 """Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in
 this order, so that no worker is left with one of them alone at the end. `make test` has pytest-xdist keep it, which

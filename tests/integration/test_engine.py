@@ -1,4 +1,4 @@
-"""Spark's JVM dies under `twinlog run`: its flows go on with another one, and nothing is lost or twice."""
+"""More flows than Spark runs tasks at once share one, and Spark's JVM dies under them: nothing is lost or twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def require_gone(family: list[psutil.Process]) -> None:
     assert not left
 
 
-def test_flows_outlive_the_jvm(
+def test_two_flows_share_the_only_slot_and_outlive_the_jvm(
     clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:
     left, right = clusters
@@ -41,12 +41,20 @@ def test_flows_outlive_the_jvm(
     there, back = (flow.load.topic for flow in flows)
     process = run_twinlog(
         "left, right",
-        flow_properties("left->right", left, right, {"topics": f"{there}.*"})
-        + flow_properties("right->left", right, left, {"topics": back}),
+        flow_properties("left->right", left, right, {"topics": f"{there}.*", "tasks.max": "4"})
+        + flow_properties("right->left", right, left, {"topics": f"{back}.*"}),
+        *("--master", "local[1]"),
     )
 
     with flows[0].load, flows[1].load:
-        wait_until_copied(process, flows, RATE // 10)
+        wait_until_copied(process, flows, RATE)
+        # A new topic of one flow gives the task something else to do.
+        create_topic(left, f"{there}-new")
+        process.wait_for_line(r"left->right: lease \d+: 3 partitions in 1 task")
+        wait_until_copied(process, flows, RATE)
+        assert "does not release its partitions" not in process.log
+        assert "the query is started again" not in process.log
+
         family = kill_jvm(process)
         process.wait_for_line(KILLED)
         wait_until_copied(process, flows, RATE // 10)
@@ -54,7 +62,7 @@ def test_flows_outlive_the_jvm(
 
         # A new topic is a new plan, and so a new lease.
         leases = process.log.count("left->right: lease ")
-        create_topic(left, f"{there}-new")
+        create_topic(left, f"{there}-newer")
         process.wait_for_line(r"left->right: lease ", times=leases + 1)
     wait_until_copied(process, flows)
 
