@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -159,26 +159,39 @@ def test_spark_submit_has_one_jvm_and_gets_the_exit_code(
     assert "pyspark.daemon" in (tmp_path / "started").read_text()
 
 
-def test_what_spark_submit_started_ends_with_its_jvm(
-    clusters: tuple[KafkaCluster, KafkaCluster], run_twinlog: RunTwinlog, new_name: Callable[[str], str]
-) -> None:
-    """On a cluster, whose executors are those that spark-submit asked for."""
-    left, right = clusters
-    topic = topic_with_records(left, new_name)
+@pytest.fixture
+def master(request: pytest.FixtureRequest) -> Iterator[tuple[str, ...]]:
+    """The options for a Spark of one process, or for a cluster, whose executors are those that spark-submit asked
+    for."""
+    if request.param == "local":
+        yield ("--master=local[2]",)
+        return
     with SparkCluster() as spark:
         spark.have(1)
-        process = run_twinlog(
-            "left, right",
-            flow_properties("left->right", left, right, {"topics": topic}),
-            command=submit(f"--master={spark.master}", "--conf=spark.driver.host=127.0.0.1", "--executor-memory=512m"),
-        )
-        wait_until_copied(process.process, right, f"left.{topic}", RECORDS)
-        (jvm,) = javas(process)
-        group = process.pid
-        jvm.kill()
-        assert process.wait(120) == -signal.SIGKILL
-        # What twinlog says of it has no reader any more: spark-submit passed its output on.
-        wait_until_gone(group, 120)
+        yield f"--master={spark.master}", "--conf=spark.driver.host=127.0.0.1", "--executor-memory=512m"
+
+
+@pytest.mark.parametrize("master", ["local", pytest.param("cluster", marks=pytest.mark.scenario)], indirect=True)
+def test_what_spark_submit_started_ends_with_its_jvm(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+    master: tuple[str, ...],
+) -> None:
+    left, right = clusters
+    topic = topic_with_records(left, new_name)
+    process = run_twinlog(
+        "left, right",
+        flow_properties("left->right", left, right, {"topics": topic}),
+        command=submit(*master),
+    )
+    wait_until_copied(process.process, right, f"left.{topic}", RECORDS)
+    (jvm,) = javas(process)
+    group = process.pid
+    jvm.kill()
+    assert process.wait(120) == -signal.SIGKILL
+    # What twinlog says of it has no reader any more: spark-submit passed its output on.
+    wait_until_gone(group, 120)
     # One that Spark's daemon prints, when it starts a worker for a JVM that is gone, is Spark's own.
     assert f'File "{Path(launcher.__file__).parent}/' not in process.log
     require_copies(right, f"left.{topic}", RECORDS)
