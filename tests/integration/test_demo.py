@@ -90,11 +90,11 @@ def test_the_demo_proves_every_record_and_leaves_nothing(tmp_path: Path, tidy: l
     assert demo.left_behind() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "after"), [(signal.SIGINT, "$ twinlog run"), (signal.SIGTERM, "Started ")])
+def test_an_interrupt_stops_everything(tmp_path: Path, tidy: list[DemoRun], number: signal.Signals, after: str) -> None:
     demo = DemoRun(tmp_path)
     tidy.append(demo)
-    demo.prints("twinlog run")
+    demo.prints(after)
     demo.note_children()
     os.kill(demo.process.pid, number)
     assert demo.process.wait(60) == 130, demo.output
