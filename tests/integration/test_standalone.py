@@ -37,6 +37,7 @@ def spark() -> Iterator[SparkCluster]:
         yield cluster
 
 
+@pytest.mark.scenario
 def test_executors_are_given_back_while_a_process_stands_by(spark: SparkCluster) -> None:
     spark.have(1)
     (worker,) = spark.workers
