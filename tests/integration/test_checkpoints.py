@@ -337,7 +337,17 @@ def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: Kafka
     commit_offsets(scene.source, {group: {(scene.topic, 0): Committed(7, "note")}})
     scene.wait_for_offsets(group, {(scene.remote, 0): Committed(7, "note")})
     bootstrap = target_cluster.bootstrap
-    command = [java_command(), "-cp", classpath_argument(), str(ASK), bootstrap, SOURCE, group, "none"]
+    command = [
+        java_command(),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        classpath_argument(),
+        str(ASK),
+        bootstrap,
+        SOURCE,
+        group,
+        "none",
+    ]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert json.loads(asked)["group"] == {f"{scene.remote}-0": [7, "note" + NUL]}
     ours = translate_offsets(ClientSettings((bootstrap,)), SOURCE, group, 30)

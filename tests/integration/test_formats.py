@@ -128,7 +128,15 @@ def test_kafkas_client_library_gives_the_answers_of_ours(
     assert printed(target_cluster, topic, "CheckpointFormatter", 5) == [str(one) for one in checkpoints(alias)]
 
     aliases = [alias, "near", "nobody"]
-    command = [java_command(), "-cp", classpath_argument(), str(ASK), target_cluster.bootstrap, alias]
+    command = [
+        java_command(),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        classpath_argument(),
+        str(ASK),
+        target_cluster.bootstrap,
+        alias,
+    ]
     done = subprocess.run(
         [*command, "shop-1", "shop-.", *aliases], capture_output=True, text=True, check=True, timeout=120
     )
