@@ -23,7 +23,7 @@ NO_BODY: Final = _NoBody()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """Status, the headers that count, and the body: JSON where it is declared so, otherwise text, None when empty."""
 
     status: int
@@ -38,7 +38,7 @@ class Until:
     """Repeat a call until this holds."""
 
     what: str
-    holds: Callable[[Answer], bool]
+    holds: Callable[[Response], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def answered(status: int) -> Until:
 def connector_is(state: str, tasks: int | None = None, task_state: str | None = None) -> Until:
     """The answer of `/status`: the connector's state, how many tasks, and the state of each."""
 
-    def holds(answer: Answer) -> bool:
+    def holds(answer: Response) -> bool:
         if answer.status != 200:
             return False
         found = answer.body["tasks"]
@@ -107,7 +107,7 @@ def lists(*names: str) -> Until:
 def holds_offsets(*offsets: int) -> Until:
     """The answer of `/offsets`, of one partition each."""
 
-    def holds(answer: Answer) -> bool:
+    def holds(answer: Response) -> bool:
         return answer.status == 200 and [one["offset"]["offset"] for one in answer.body["offsets"]] == list(offsets)
 
     return Until(f"offsets {offsets}", holds)
@@ -116,7 +116,7 @@ def holds_offsets(*offsets: int) -> Until:
 def writes(name: str, *topics: str) -> Until:
     """The answer of `/topics` of a connector."""
 
-    def holds(answer: Answer) -> bool:
+    def holds(answer: Response) -> bool:
         return answer.status == 200 and set(answer.body[name]["topics"]) == set(topics)
 
     return Until(f"{name} writes to {topics}", holds)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http.client import HTTPException
 
-from conformance.call import Act, Answer, Call
+from conformance.call import Act, Call, Response
 from conformance.golden import Kept
 from conformance.shapes import as_written, settled
 from conformance.stage import Resource, Stage
@@ -35,7 +35,7 @@ def play(
         yield keep(call, ask(call, stage), stage, version)
 
 
-def ask(call: Call, stage: Stage) -> Answer:
+def ask(call: Call, stage: Stage) -> Response:
     """The answer of one call, once what it waits for holds and no rebalance is in its way."""
     begin = time.monotonic()
     pause = 0.05
@@ -55,7 +55,7 @@ def ask(call: Call, stage: Stage) -> Answer:
 _PASSING = ("rebalance", "momentarily", "IO Error trying to forward REST request")
 
 
-def is_rebalance(answer: Answer) -> bool:
+def is_rebalance(answer: Response) -> bool:
     """Whether a worker refuses because its group moves, and not because of what was asked.
 
     With 409, or with 500 where it reads, or forwards to a leader that is gone.
@@ -64,7 +64,7 @@ def is_rebalance(answer: Answer) -> bool:
     return answer.status in (409, 500) and any(words in message for words in _PASSING)
 
 
-def keep(call: Call, answer: Answer, stage: Stage, version: str) -> Kept:
+def keep(call: Call, answer: Response, stage: Stage, version: str) -> Kept:
     """An answer without what belongs to this run alone."""
     body = stage.names.take_out(answer.body)
     if not call.request.startswith("GET"):
@@ -81,7 +81,7 @@ def keep(call: Call, answer: Answer, stage: Stage, version: str) -> Kept:
     )
 
 
-def _once(call: Call, stage: Stage) -> Answer:
+def _once(call: Call, stage: Stage) -> Response:
     try:
         return stage.send(
             stage.names.put_in(call.request),
@@ -90,7 +90,7 @@ def _once(call: Call, stage: Stage) -> Answer:
             headers=stage.names.put_in(dict(call.headers)),
         )
     except (OSError, HTTPException) as error:
-        return Answer(0, {}, type(error).__name__)
+        return Response(0, {}, type(error).__name__)
 
 
 def by_arrangement(resources: Sequence[Resource]) -> dict[str, list[Resource]]:

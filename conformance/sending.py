@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from conformance.call import NO_BODY, Answer, Json
+from conformance.call import NO_BODY, Json, Response
 
 TIMEOUT_S = 120.0
 """Connect itself gives up after 90."""
@@ -38,7 +38,7 @@ def send(
     body: Json = NO_BODY,
     headers: Mapping[str, str] | None = None,
     tls: ssl.SSLContext | None = None,
-) -> Answer:
+) -> Response:
     """Raises OSError or http.client.HTTPException where there is no answer.
 
     A body that is not bytes is sent as JSON, with the content type that belongs to it unless `headers` has another; an
@@ -65,7 +65,7 @@ def send(
         connection.close()
 
 
-def _read(response: http.client.HTTPResponse) -> Answer:
+def _read(response: http.client.HTTPResponse) -> Response:
     payload = response.read()
     found: dict[str, str] = {}
     for name, value in response.getheaders():
@@ -75,7 +75,7 @@ def _read(response: http.client.HTTPResponse) -> Answer:
             found[key] = f"{found[key]}, {value}" if key in found else value
     for name in SETS & found.keys():
         found[name] = ",".join(sorted(one.strip() for one in found[name].split(",")))
-    return Answer(response.status, found, _body(payload))
+    return Response(response.status, found, _body(payload))
 
 
 def _body(payload: bytes) -> Json:

@@ -10,7 +10,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
-from conformance.call import NO_BODY, Answer, Json, Step
+from conformance.call import NO_BODY, Json, Response, Step
 from conformance.meant import RELEASES
 from conformance.names import Names
 from conformance.sending import send
@@ -124,7 +124,7 @@ class Stage(Started):
         to: str = "worker-1",
         body: Json = NO_BODY,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> Response:
         """One request; raises OSError or HTTPException where there is no answer."""
         method, _, path = request.partition(" ")
         scheme = "https" if to.startswith("https") else "http"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from conformance.call import Act, Answer, Call, Json, Until, answered, connector_is, lists
+from conformance.call import Act, Call, Json, Response, Until, answered, connector_is, lists
 from conformance.mirrors import heartbeat, source
 from conformance.resources.arrangements import GROUP
 from conformance.resources.loggers import OWN, level_is
@@ -26,7 +26,7 @@ def _any_worker(body: Json) -> Json:
     return json.loads(text)
 
 
-def _workers(answer: Answer) -> list[str]:
+def _workers(answer: Response) -> list[str]:
     if answer.status != 200:
         return []
     found = []
@@ -37,7 +37,7 @@ def _workers(answer: Answer) -> list[str]:
 
 
 def _spread(parts: int, workers: int) -> Until:
-    def holds(answer: Answer) -> bool:
+    def holds(answer: Response) -> bool:
         found = _workers(answer)
         return len(found) == parts and len(set(found)) == workers
 

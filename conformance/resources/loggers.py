@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.call import Answer, Call, Until
+from conformance.call import Call, Response, Until
 from conformance.resources.arrangements import LISTENERS, PLAIN, STANDALONE, STRICT
 from conformance.shapes import members
 from conformance.stage import Resource
@@ -16,7 +16,7 @@ def level_is(level: str) -> Until:
 
 
 def _has(*names: str) -> Until:
-    def holds(answer: Answer) -> bool:
+    def holds(answer: Response) -> bool:
         return answer.status == 200 and set(names) <= set(answer.body)
 
     return Until(f"has {names}", holds)

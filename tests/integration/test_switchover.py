@@ -32,7 +32,7 @@ from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, Topi
 from twinlog.settings.flow import ClientSettings
 from twinlog.switchover.entries import Entry, Line, Phase, Run
 from twinlog.switchover.journal import TopicJournal
-from twinlog.switchover.model import Ends, Kind, Options, State
+from twinlog.switchover.model import Ends, Kind, Options, SwitchoverState
 
 COMMAND_S = 240.0
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
@@ -336,7 +336,7 @@ def test_the_journal_has_room_for_what_became_of_very_many_groups(
         admin.connect()
         journal = TopicJournal(ends, admin, 1)
         journal.take()
-        run = Run("one", ends, Options(Kind.PLANNED), State.RUNNING, 0)
+        run = Run("one", ends, Options(Kind.PLANNED), SwitchoverState.RUNNING, 0)
         journal.write([Line("groups", Phase.DONE, Entry(0, data))], run)
         assert TopicJournal(ends, admin, 1).read().done("groups") == data
     finally:

@@ -14,7 +14,7 @@ from tests.unit.config import worker_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import zombies
-from twinlog.connect.model import ConnectorName, Health, Restart, State, StoredOffset, TargetState, TaskId
+from twinlog.connect.model import ConnectorName, ConnectorState, Health, Restart, StoredOffset, TargetState, TaskId
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import Unreadable
@@ -167,19 +167,19 @@ class Campaign:
         assert self.stored == self.known
         started = sorted(name for name, (_, target) in self.known.items() if target is TargetState.STARTED)
         assert sorted(one.name for one in self.world.running) == started
-        wanted = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED}
+        wanted = {TargetState.STARTED: ConnectorState.RUNNING, TargetState.PAUSED: ConnectorState.PAUSED}
         for worker in self.world.workers:
             assert sorted(worker.herder.connectors()) == sorted(self.known)
             for name, (config, target) in self.known.items():
                 status = worker.herder.status(name)
                 assert worker.herder.info(name).config == config
-                assert status.connector.state is wanted.get(target, State.STOPPED), name
+                assert status.connector.state is wanted.get(target, ConnectorState.STOPPED), name
                 here = {one.thread.worker_id for one in self.world.workers}
                 assert status.connector.worker_id in here
                 if target is TargetState.STARTED:
                     assert worker.herder.active_topics(name) == [f"topic-of-{name}"]
                 if target is TargetState.STARTED:
-                    assert [task.state for task in status.tasks.values()] == [State.RUNNING]
+                    assert [task.state for task in status.tasks.values()] == [ConnectorState.RUNNING]
             for name in set(NAMES) - self.known.keys():
                 assert worker.herder.active_topics(name) == []
             assert worker.thread.failure is None
@@ -306,7 +306,7 @@ def test_states_come_back_when_their_topic_was_deleted(caplog: pytest.LogCapture
         world.advance(20.0)
         for worker in workers:
             found = {worker.herder.status(name).connector.state for name in NAMES}
-            assert found == {State.RUNNING}
+            assert found == {ConnectorState.RUNNING}
         # Both workers may have noticed.
         told = [text for text in caplog.messages if "topic states does not exist any more" in text]
         assert 1 <= len(told) <= 2
@@ -364,7 +364,7 @@ def test_failures_are_seen_and_shown_while_the_config_topic_cannot_be_read(monke
         runs.failure = "the group was refused"
         world.advance(10.0)
         (task,) = worker.herder.status(name).tasks.values()
-        assert (task.state, task.trace) == (State.FAILED, "the group was refused")
+        assert (task.state, task.trace) == (ConnectorState.FAILED, "the group was refused")
 
 
 def test_offsets_are_written_only_once_everything_has_ended() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.wait import wait_for
-from tests.unit.connect.serving import Answer, Client
+from tests.unit.connect.serving import Client, Response
 from tests.unit.connect.whole_worker import BODY_BYTES, Beats, whole_worker
 
 HEARTBEAT = {
@@ -129,7 +129,7 @@ def worker() -> Iterator[tuple[Client, Beats]]:
         yield found
 
 
-def taken(kept: dict[str, Mapping[str, str]], method: str, target: str, answer: Answer) -> None:
+def taken(kept: dict[str, Mapping[str, str]], method: str, target: str, answer: Response) -> None:
     """What a worker must have after it has acknowledged this."""
     if answer.status in (200, 201) and (target.endswith("/config") or target == "/connectors"):
         name = answer.json["name"]

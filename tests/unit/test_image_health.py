@@ -14,7 +14,7 @@ import pytest
 from scripts import image_health
 
 
-class Answer(BaseHTTPRequestHandler):
+class HealthServer(BaseHTTPRequestHandler):
     """Answers with the number in the path."""
 
     def do_GET(self) -> None:
@@ -28,7 +28,7 @@ class Answer(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+    with HTTPServer(("127.0.0.1", 0), HealthServer) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.checkpoint.heartbeats import Heartbeat
-from twinlog.checkpoint.keyed_journal import Journal
+from twinlog.checkpoint.keyed_journal import KeyedJournal
 from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.internal_topics import heartbeats
@@ -16,7 +16,7 @@ class HeartbeatWriter:
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
         self._target = target
-        self._journal = Journal(settings.name, target, heartbeats(settings), "heartbeats")
+        self._journal = KeyedJournal(settings.name, target, heartbeats(settings), "heartbeats")
 
     def beat(self) -> None:
         """Write one heartbeat, its time also the record's; the first creates the topic. Raises ClusterError."""

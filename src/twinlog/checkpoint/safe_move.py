@@ -125,7 +125,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MoveVerdict:
     """Whether a group may move, as far as one partition goes.
 
     It may when there is no reason against it. `moved` groups have members on the target and none on the source.
@@ -153,7 +153,7 @@ class Verdict:
         return all(reason.heals for reason in self.reasons)
 
 
-def judge(facts: Facts, *, most_repeats: int = 0) -> Verdict:
+def judge(facts: Facts, *, most_repeats: int = 0) -> MoveVerdict:
     """Whether a group may move, as far as one partition goes; `most_repeats` records repeated are accepted."""
     if not facts.target_answers:
         return _unknown(Obstacle.TARGET_SILENT, "the target does not answer")
@@ -161,7 +161,7 @@ def judge(facts: Facts, *, most_repeats: int = 0) -> Verdict:
         text = f"on the target its name is that of {facts.other_kind}: no offset can be committed for it there"
         return _unknown(Obstacle.NAME_TAKEN, text)
     if facts.active_on_target and not facts.active_on_source:
-        return Verdict(moved=True)
+        return MoveVerdict(moved=True)
     if facts.not_mirrored is not None or facts.remote is None:
         why = facts.not_mirrored or "it has no remote topic"
         return _unknown(Obstacle.NOT_MIRRORED, f"topic {facts.source.topic} is not mirrored: {why}")
@@ -173,21 +173,21 @@ def judge(facts: Facts, *, most_repeats: int = 0) -> Verdict:
         return _without_source(facts)
     if facts.in_transaction:
         text = f"the group has committed {facts.committed}, and more in a transaction that has not ended"
-        return Verdict((Reason(Obstacle.IN_TRANSACTION, text),), None, 0)
+        return MoveVerdict((Reason(Obstacle.IN_TRANSACTION, text),), None, 0)
     in_use: tuple[Reason, ...] = ()
     if facts.active_on_target:
         in_use = (Reason(Obstacle.IN_USE, "the group has members on both clusters, its offset on the target stays"),)
     behind = _behind(facts, facts.committed)
     if behind is not None:
-        return Verdict((*in_use, behind), _left_on_target(facts), 0)
+        return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
     true, exact = _true_place(facts)
     if true is None:
         text = "what the group has committed is older than everything known of the copy"
-        return Verdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
+        return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
     return _compared(facts, true, exact, in_use, most_repeats)
 
 
-def group_is_safe(verdicts: Iterable[Verdict]) -> bool:
+def group_is_safe(verdicts: Iterable[MoveVerdict]) -> bool:
     """Whether a group may move, by the verdicts on all its partitions; one without any may not."""
     found = list(verdicts)
     return bool(found) and all(verdict.safe for verdict in found)
@@ -240,7 +240,9 @@ def _least_place(facts: Facts) -> TargetOffset | None:
     return max(known, default=None)
 
 
-def _compared(facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int) -> Verdict:
+def _compared(
+    facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
+) -> MoveVerdict:
     """The verdict where the place is known at which the group has to go on."""
     resumes = facts.resumes
     if resumes is None:
@@ -249,10 +251,10 @@ def _compared(facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reas
             text = "there is no checkpoint of this partition yet"
         elif not facts.syncs:
             text += ", and the flow commits no offsets there"
-        return Verdict((*reasons, Reason(Obstacle.NOT_COMMITTED, text)), _left_on_target(facts), None)
+        return MoveVerdict((*reasons, Reason(Obstacle.NOT_COMMITTED, text)), _left_on_target(facts), None)
     outside = _outside_the_log(facts, resumes)
     if outside is not None:
-        return Verdict((*reasons, outside), None, None)
+        return MoveVerdict((*reasons, outside), None, None)
     skips: int | None = 0
     if resumes > true:
         skips = resumes - true if exact else None
@@ -266,7 +268,7 @@ def _compared(facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reas
         more = "" if repeats is None else f", up to {repeats} records"
         text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
         reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
-    return Verdict(reasons, repeats, skips)
+    return MoveVerdict(reasons, repeats, skips)
 
 
 def _outside_the_log(facts: Facts, resumes: TargetOffset) -> Reason | None:
@@ -297,23 +299,23 @@ def _late(facts: Facts, resumes: TargetOffset, records: int) -> Reason:
     )
 
 
-def _without_source(facts: Facts) -> Verdict:
+def _without_source(facts: Facts) -> MoveVerdict:
     """The source does not say where the group stands: what the target knows of it."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
-        text = "the source does not say what the group has committed, and the target has nothing of it"
+        text = "the source does not report what the group has committed, and the target has nothing of it"
     elif checkpoint is None:
-        text = f"the source does not say what the group has committed; on the target it goes on at {where}"
+        text = f"the source does not report what the group has committed; on the target it goes on at {where}"
     else:
         text = (
-            f"the source does not say what the group has committed; by its last checkpoint that was "
+            f"the source does not report what the group has committed; by its last checkpoint that was "
             f"{facts.checkpoint_source}, {checkpoint} on the target, where it goes on at {where}"
         )
     return _unknown(Obstacle.SOURCE_SILENT, text)
 
 
-def _unknown(obstacle: Obstacle, text: str) -> Verdict:
-    return Verdict((Reason(obstacle, text),), None, None)
+def _unknown(obstacle: Obstacle, text: str) -> MoveVerdict:
+    return MoveVerdict((Reason(obstacle, text),), None, None)
 
 
 def _left_on_target(facts: Facts) -> int | None:

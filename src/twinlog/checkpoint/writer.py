@@ -12,7 +12,7 @@ from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
 from twinlog.checkpoint.followed_groups import FollowedGroups
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
-from twinlog.checkpoint.keyed_journal import Journal
+from twinlog.checkpoint.keyed_journal import KeyedJournal
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
@@ -61,7 +61,7 @@ class CheckpointWriter:
         self._wrote = wrote
         topic = checkpoints(settings)
         self._topic = topic.name
-        self._journal = Journal(settings.name, target, topic, "checkpoints")
+        self._journal = KeyedJournal(settings.name, target, topic, "checkpoints")
         self._groups = FollowedGroups(settings, source, translator.accepts)
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)

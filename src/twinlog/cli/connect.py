@@ -135,7 +135,7 @@ def run_worker(
     What `beside` makes begins once the worker listens, and ends before it.
     """
     log_to_stderr(table=False)
-    for warning in (*config.warnings, *warnings, *(() if users is None else users.doubts)):
+    for warning in (*config.warnings, *warnings, *(() if users is None else users.warnings)):
         log.warning("%s", warning)
     allow_many_files()
     asked = threading.Event()

@@ -104,7 +104,7 @@ def convert(
                 f"note: {key} of the Secret {name} stands in INPUT and is to be kept by you; -o DIR does", err=True
             )
     for one in made.unsaid:
-        typer.echo(f"not said: {one}", err=True)
+        typer.echo(f"not converted: {one}", err=True)
     if made.unsaid:
         raise typer.Exit(EXIT_UNSAID)
 

@@ -153,10 +153,10 @@ def _names(flow: FlowSettings | None) -> Names:
 
 def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
     from twinlog.cli.reading import ReadingProgress  # noqa: PLC0415
-    from twinlog.inventory.reader import Part, read_inventory  # noqa: PLC0415
+    from twinlog.inventory.reader import Content, read_inventory  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
 
-    parts = Part.CONFIGS | Part.LOGS | Part.ACLS | Part.GROUPS | Part.QUOTAS | Part.USERS
+    parts = Content.CONFIGS | Content.LOGS | Content.ACLS | Content.GROUPS | Content.QUOTAS | Content.USERS
     found = []
     with ReadingProgress() as told:
         for (alias, settings), wanted in (

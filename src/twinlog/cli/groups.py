@@ -109,7 +109,7 @@ def wait_until_done(
     now: Callable[[], float] = SYSTEM.monotonic,
     sleep: Callable[[float], None] = SYSTEM.sleep,
 ) -> list[GroupsSeen]:
-    """Look again and again until all groups may move, for `timeout_s` seconds at most; tells on stderr what is missing.
+    """Look again and again until all groups may move, for `timeout_s` seconds at most; print on stderr what lacks.
 
     Raises ClusterError when the last look was not possible, RefusedError at once.
     """

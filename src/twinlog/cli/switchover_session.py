@@ -99,7 +99,7 @@ def _act(clusters: Clusters, asked: Asked) -> int:
 
 
 def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
-    """Every point is one to go on from, so the process just ends, and says where it stood."""
+    """Every point is one to go on from, so the process just ends, and prints where it stood."""
     typer.echo(f"\nended by {number.name}: {stands(journal.entries)}", err=True)
     end_process(signals.exit_code(number))
 

@@ -13,7 +13,7 @@ from twinlog.switchover import rehearsal
 from twinlog.switchover.clusters import Clusters
 from twinlog.switchover.entries import Entries
 from twinlog.switchover.machine import ENDED
-from twinlog.switchover.model import Options, State
+from twinlog.switchover.model import Options, SwitchoverState
 from twinlog.switchover.report import markdown, report
 from twinlog.switchover.steps import ORDER
 
@@ -35,7 +35,7 @@ def stands(entries: Entries) -> str:
     if entries.done("open") is not None:
         return f"{where}; producers may write to {run.ends.target}, so it is not undone; the same command ends it"
     fenced = "producers are fenced; " if entries.begun("fence") is not None else ""
-    if run.state is State.ABORTING:
+    if run.state is SwitchoverState.ABORTING:
         return f"{where}; {fenced}--abort goes on undoing it"
     return f"{where}; {fenced}the same command goes on there, --abort undoes it"
 

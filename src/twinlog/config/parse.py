@@ -56,7 +56,7 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
             found.clusters.setdefault(item.alias, {})[item.name] = item.entry
         else:
             found.top[item.name] = item.entry
-    _settle_unknown_keys(placed, places, found, unknown)
+    _judge_unknown_keys(placed, places, found, unknown)
     _report_effects(placed, warnings)
     return found
 
@@ -113,9 +113,7 @@ def _check(placed: KeyScope, found: ParsedFile) -> None:
         found.problems.append(problem)
 
 
-def _settle_unknown_keys(
-    placed: Iterable[KeyScope], places: KeyScopes, found: ParsedFile, unknown: UnknownKeys
-) -> None:
+def _judge_unknown_keys(placed: Iterable[KeyScope], places: KeyScopes, found: ParsedFile, unknown: UnknownKeys) -> None:
     policy = found.top.get("twinlog.unknown.keys")
     forgiven = (unknown if policy is None else policy.value.strip()) == "warn"
     for item in placed:

@@ -114,9 +114,9 @@ The same keys count for a Connect worker and its connectors, where nothing is wr
 | `producer.override.KEY` | writing to the target, where the worker's policy allows it |
 | `source.admin.KEY`, `target.admin.KEY`, `admin.KEY` | asking a cluster about topics, and creating them |
 
-`enabled` is true there unless a connector says otherwise, and `target.cluster.alias` is `target`. Records are written
+`enabled` is true there unless a connector sets it, and `target.cluster.alias` is `target`. Records are written
 to `target.cluster.bootstrap.servers` with its login, where MirrorMaker 2 writes to the worker's cluster as long as no
-`producer.override.bootstrap.servers` says otherwise. References to secrets are resolved by the providers of the
+`producer.override.bootstrap.servers` names another. References to secrets are resolved by the providers of the
 worker's file. An unknown key is a warning, and so is one that has no effect where it stands. What a worker's own file
 may hold is at the [end of this page](#file-of-a-connect-worker).
 

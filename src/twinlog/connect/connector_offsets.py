@@ -21,7 +21,7 @@ from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName, StoredOffset
 from twinlog.connect.storage import offset_records
-from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
+from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
 from twinlog.connect.storage.topics import StateTopic
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -150,7 +150,7 @@ class ConnectorOffsets:
             _topic_of(target, settings).append([offset_records.encode(name, one) for one in left])
             log.info("connector %s: %d positions are those of %s on the worker's cluster", name, len(left), self._topic)
 
-    def _left(self, name: ConnectorName, there: StoredOffsets) -> list[StoredOffset]:
+    def _left(self, name: ConnectorName, there: OffsetsByConnector) -> list[StoredOffset]:
         return [one for one in self._state.offsets(name) if there.lacks(name, one.partition)]
 
     def _elsewhere(self, flow: ConnectorFlow | None) -> FlowSettings | None:
@@ -178,9 +178,9 @@ class ConnectorOffsets:
             admin.close()
 
 
-def _read(target: ClusterAdmin, settings: FlowSettings) -> StoredOffsets:
+def _read(target: ClusterAdmin, settings: FlowSettings) -> OffsetsByConnector:
     """What the target knows of a connector."""
-    found = StoredOffsets()
+    found = OffsetsByConnector()
     for topic in dict.fromkeys((settings.earlier_positions_topic, settings.positions_topic)):
         if topic is None:
             continue

@@ -42,9 +42,9 @@ class _Stored:
     settings: FlowSettings
     admin: ClusterAdmin
     topic: StateTopic[OffsetRecord]
-    settled: bool = False
+    merged: bool = False
     """Whether the topic has what the file says, too."""
-    settling: threading.Thread | None = None
+    merging: threading.Thread | None = None
     refused: RefusedError | None = None
     tried_at: float = float("-inf")
 
@@ -107,9 +107,9 @@ class FileOffsets:
             if stored.refused is not None:
                 refused, stored.refused = stored.refused, None
                 raise refused
-            if not stored.settled:
-                self._settle_soon(stored)
-            return stored.settled
+            if not stored.merged:
+                self._merge_soon(stored)
+            return stored.merged
         finally:
             self._lock.release()
 
@@ -124,7 +124,7 @@ class FileOffsets:
         """What was stored since the last call."""
         with self._lock:
             for flow in self._sources():
-                self._take(self._settled(self._of(flow)))
+                self._take(self._merged(self._of(flow)))
             news, self._news = self._news, []
             return news
 
@@ -146,7 +146,7 @@ class FileOffsets:
                 found = _decoded(key, value)
                 flow = None if found is None else flows.get(found.connector)
                 if flow is not None:
-                    self._settled(self._of(flow)).topic.append([(key, value)])
+                    self._merged(self._of(flow)).topic.append([(key, value)])
                 self._put(key, value)
             self._save()
 
@@ -174,20 +174,20 @@ class FileOffsets:
         self._stored[name] = found
         return found
 
-    def _settle_soon(self, stored: _Stored) -> None:
-        running = stored.settling is not None and stored.settling.is_alive()
+    def _merge_soon(self, stored: _Stored) -> None:
+        running = stored.merging is not None and stored.merging.is_alive()
         if running or self._clock.monotonic() - stored.tried_at < RETRY_S:
             return
         stored.tried_at = self._clock.monotonic()
         name = f"offsets {stored.settings.connector_name}"
-        stored.settling = threading.Thread(target=self._settle, args=[stored], name=name, daemon=True)
-        stored.settling.start()
+        stored.merging = threading.Thread(target=self._merge, args=[stored], name=name, daemon=True)
+        stored.merging.start()
 
-    def _settle(self, stored: _Stored) -> None:
+    def _merge(self, stored: _Stored) -> None:
         name = stored.settings.connector_name
         try:
             with self._lock:
-                self._settled(stored)
+                self._merged(stored)
         except RefusedError as error:
             stored.refused = error
         except ClusterError as error:
@@ -196,9 +196,9 @@ class FileOffsets:
         except (RuntimeError, OSError) as error:
             log.debug("connector %s: its positions are read later: %s", name, error)
 
-    def _settled(self, stored: _Stored) -> _Stored:
+    def _merged(self, stored: _Stored) -> _Stored:
         """Put what the file says into the topic, where that is needed; raises ClusterError."""
-        if stored.settled:
+        if stored.merged:
             return stored
         if not stored.admin.client.connected:
             stored.admin.connect()
@@ -223,7 +223,7 @@ class FileOffsets:
             if key not in missing:
                 self._put(key, value)
         self._unread.discard(name)
-        stored.settled = True
+        stored.merged = True
         return stored
 
     def _goes_first(self, key: bytes, value: bytes | None, there: dict[bytes, bytes | None]) -> bool:
@@ -262,7 +262,7 @@ class FileOffsets:
             try:
                 with self._lock:
                     stored = self._of(flow)
-                    if stored.settled:
+                    if stored.merged:
                         self._take(stored)
             except (ClusterError, RuntimeError, OSError) as error:
                 log.debug("connector %s: its positions are not in the file yet: %s", flow.name, error)

@@ -41,7 +41,7 @@ INITIAL_STATES: Mapping[str, TargetState] = {
 """What a connector is to be, by the words for it at its creation (Kafka class CreateConnectorRequest)."""
 
 
-class State(StrEnum):
+class ConnectorState(StrEnum):
     """What a connector or a task is (Kafka class AbstractStatus.State). Tasks are never STOPPED."""
 
     UNASSIGNED = "UNASSIGNED"
@@ -72,7 +72,7 @@ class Status:
     `trace` is why it failed, `generation` that of the worker's group, `version` the plugin's, None where it has none.
     """
 
-    state: State
+    state: ConnectorState
     worker_id: str
     generation: int = 0
     trace: str | None = None

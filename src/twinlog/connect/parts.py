@@ -64,7 +64,7 @@ class Copying:
     place: AssignedFlow
     settings: FlowSettings
     spark: SparkFlows
-    rivals: tuple[FlowSettings, ...] = ()
+    conflicting: tuple[FlowSettings, ...] = ()
     """The flows that it knows could write to its remote topics."""
     lost: str | None = None
     """Why the Spark that it copied with is no more."""

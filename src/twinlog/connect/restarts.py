@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlog.connect.model import ConnectorStatus, Restart, State, Status
+from twinlog.connect.model import ConnectorState, ConnectorStatus, Restart, Status
 
 
 def restarting(restart: Restart, before: ConnectorStatus) -> ConnectorStatus:
     """The states of a connector in which each part that the request restarts reads RESTARTING already."""
 
     def after(status: Status) -> Status:
-        meant = not restart.only_failed or status.state is State.FAILED
-        return replace(status, state=State.RESTARTING, trace=None) if meant else status
+        meant = not restart.only_failed or status.state is ConnectorState.FAILED
+        return replace(status, state=ConnectorState.RESTARTING, trace=None) if meant else status
 
     tasks = before.tasks
     if restart.include_tasks:

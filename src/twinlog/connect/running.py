@@ -78,7 +78,7 @@ class RunningConnectors:
         """The flows of the group that copy, by the clusters from and to which they do."""
         self._all_copying: Sequence[FlowSettings] = ()
         """All of them by name, an order that every worker has: it decides who writes a topic that two would."""
-        self._rivals: Mapping[str, tuple[FlowSettings, ...]] = {}
+        self._conflicting: Mapping[str, tuple[FlowSettings, ...]] = {}
         """Those that could write to the remote topics of each."""
 
     @property
@@ -177,7 +177,7 @@ class RunningConnectors:
         self._copying = pairs
         if copying != self._all_copying:
             self._all_copying = copying
-            self._rivals = {
+            self._conflicting = {
                 one.name: tuple(other for other in self._all_copying if may_meet(one, other))
                 for one in self._all_copying
             }
@@ -276,7 +276,7 @@ class RunningConnectors:
             if isinstance(part, Following) and part.pair != self._pair(part.flow.settings):
                 # Who copies has come or gone since.
                 self._end(running)
-            if isinstance(part, Copying) and part.rivals != self._rivals.get(part.settings.name, ()):
+            if isinstance(part, Copying) and part.conflicting != self._conflicting.get(part.settings.name, ()):
                 # It has to know of them before both begin with a new topic.
                 self._end(running)
             if running.term != self.term:
@@ -354,7 +354,7 @@ class RunningConnectors:
         self._start_spark([settings])
         place = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
         spark.places.append(place)
-        return Copying(place, settings, spark, self._rivals.get(settings.name, ()))
+        return Copying(place, settings, spark, self._conflicting.get(settings.name, ()))
 
     def _pair(self, settings: FlowSettings) -> Pair:
         """The flows that copy from the source of a flow to its target, and the first one that copies back."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.model import Config, ConnectorName, Restart, State, Status, TargetState
+from twinlog.connect.model import Config, ConnectorName, ConnectorState, Restart, Status, TargetState
 from twinlog.connect.parts import Part, Work
 from twinlog.connect.plugins.task_configs import task_configs
 
@@ -75,33 +75,35 @@ class Running:
     def connector_state(self, worker_id: str, generation: int) -> Status:
         """The state of the connector itself; its tasks have theirs."""
         if self.restarts and self.target is not TargetState.STOPPED:
-            return Status(State.RESTARTING, worker_id, generation)
+            return Status(ConnectorState.RESTARTING, worker_id, generation)
         if self.trace is not None and self.target is not TargetState.STOPPED:
-            return Status(State.FAILED, worker_id, generation, self.trace)
+            return Status(ConnectorState.FAILED, worker_id, generation, self.trace)
         state = self._state
-        return Status(state, worker_id, generation, (self.waits or self.remark) if state is State.RUNNING else None)
+        return Status(
+            state, worker_id, generation, (self.waits or self.remark) if state is ConnectorState.RUNNING else None
+        )
 
     def task_states(self, worker_id: str, generation: int) -> dict[int, Status]:
         """The states of its tasks by their numbers."""
         state = self._state
-        if state is State.STOPPED or self.trace is not None:
+        if state is ConnectorState.STOPPED or self.trace is not None:
             return {}
         failure = None if self.part is None else self.part.failure
-        status = Status(state, worker_id, generation, self.trouble if state is State.RUNNING else None)
+        status = Status(state, worker_id, generation, self.trouble if state is ConnectorState.RUNNING else None)
         if failure is not None:
-            status = Status(State.FAILED, worker_id, generation, failure)
+            status = Status(ConnectorState.FAILED, worker_id, generation, failure)
         states = dict.fromkeys(range(self.tasks), status)
-        restarting = Status(State.RESTARTING, worker_id, generation)
+        restarting = Status(ConnectorState.RESTARTING, worker_id, generation)
         return states | {number: restarting for number in self.restarting_tasks if number in states}
 
     @property
-    def _state(self) -> State:
+    def _state(self) -> ConnectorState:
         """What it is where nothing failed. Until what runs of it has ended it is not paused, nor stopped."""
         if self.stopped:
-            return State.STOPPED
+            return ConnectorState.STOPPED
         if self.target is TargetState.PAUSED and (self.part is None or self.part.failure is not None):
-            return State.PAUSED
-        return State.RUNNING
+            return ConnectorState.PAUSED
+        return ConnectorState.RUNNING
 
     def look(self, now: float) -> None:
         """See what its tasks cannot do; a trouble that comes and goes is not shown."""
@@ -119,7 +121,7 @@ class Running:
             return frozenset()
         states = self.task_states("", 0)
         return frozenset(
-            number for number, one in states.items() if not restart.only_failed or one.state is State.FAILED
+            number for number, one in states.items() if not restart.only_failed or one.state is ConnectorState.FAILED
         )
 
     def leave(self) -> Part | None:

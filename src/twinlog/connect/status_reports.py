@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import VERSION, ConnectorName, State, Status, TaskId
+from twinlog.connect.model import VERSION, ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.status_records import (
     ActiveTopic,
@@ -59,8 +59,8 @@ class StatusReports:
                 continue
             if name in now or (name not in known and (mine or assignment.leads)):
                 news[part] = None
-            elif mine and status.state is not State.UNASSIGNED:
-                news[part] = Status(State.UNASSIGNED, worker_id, assignment.generation)
+            elif mine and status.state is not ConnectorState.UNASSIGNED:
+                news[part] = Status(ConnectorState.UNASSIGNED, worker_id, assignment.generation)
         topics = self._active_topics(known, leads=assignment.leads)
         self._state.report([*(_record(part, status) for part, status in news.items()), *topics])
         self._written.clear()

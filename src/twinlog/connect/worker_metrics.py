@@ -8,7 +8,7 @@ from twinlog import __version__
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.connect.group.place import Group
-from twinlog.connect.model import State
+from twinlog.connect.model import ConnectorState
 from twinlog.connect.parts import Copying, Following
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.running_connector import Running
@@ -98,7 +98,9 @@ class WorkerMetrics:
 
 def _flow(running: Running) -> FlowFacts | None:
     part = running.part
-    if State.FAILED in {one.state for one in (running.connector_state("", 0), *running.task_states("", 0).values())}:
+    if ConnectorState.FAILED in {
+        one.state for one in (running.connector_state("", 0), *running.task_states("", 0).values())
+    }:
         return FlowFacts(running.name, leads=False, copies=False, failed=True)
     if isinstance(part, Following):
         return FlowFacts(running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False)

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from twinlog.clock import Clock
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, State
+from twinlog.connect.model import ConnectorName, ConnectorState
 
 UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
@@ -32,7 +32,7 @@ class WorkersBefore:
     def gone(self, name: ConnectorName, worker_id: str) -> bool:
         """Whether no other worker than this one, `worker_id`, runs a connector."""
         status = self._state.look(lambda _, statuses: statuses.connector(name))
-        if status is None or status.state is State.UNASSIGNED or status.worker_id == worker_id:
+        if status is None or status.state is ConnectorState.UNASSIGNED or status.worker_id == worker_id:
             return True
         now = self._now()
         return now - self._came.setdefault(name, now) >= UNHEARD_S

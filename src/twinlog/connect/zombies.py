@@ -8,7 +8,7 @@ from typing import Any
 from twinlog.config.connector import connector_kind
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, State
+from twinlog.connect.model import ConnectorName, ConnectorState
 from twinlog.driver.fencing import TransactionalIds
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
@@ -38,7 +38,7 @@ class Zombies:
                 cluster.awaits_fencing(name),
                 cluster.fenced_tasks(name),
                 len(cluster.tasks(name)),
-                any(one.state is State.RUNNING for one in statuses.tasks(name).values()),
+                any(one.state is ConnectorState.RUNNING for one in statuses.tasks(name).values()),
             )
         )
         if connector_kind(config.get("connector.class", "")) is None:

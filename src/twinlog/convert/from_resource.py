@@ -30,10 +30,10 @@ def _without_form(spec: Item, file: str) -> Iterator[Unsaid]:
     """Fields that only a resource has."""
     for name, item in spec.members.items():
         if name not in _SAID or item.path.endswith("rack.topologyKey"):
-            yield Unsaid(f"{file}:{item.line}", item.path, "only a resource says this")
+            yield Unsaid(f"{file}:{item.line}", item.path, "only a resource has this")
     mirrors = spec.get("mirrors")
     for mirror in mirrors.items if mirrors is not None else ():
         for name, connector in mirror.members.items():
             for field in _CONNECTOR_ONLY & set(connector.members) if name.endswith("Connector") else ():
                 item = connector.members[field]
-                yield Unsaid(f"{file}:{item.line}", item.path, "only a resource says this")
+                yield Unsaid(f"{file}:{item.line}", item.path, "only a resource has this")

@@ -129,7 +129,7 @@ class _Writer:
     ) -> None:
         if connector.state != "RUNNING":
             what = f"to begin {connector.state.lower()}"
-            self._unsaid.append(Unsaid(_file(connector), connector.name, f"{what} cannot be said in a properties file"))
+            self._unsaid.append(Unsaid(_file(connector), connector.name, f"{what} has no form in a properties file"))
         switched_off = connector.entries.get("enabled")
         if switched_off is not None and raw(switched_off).strip().lower() == "false" and connector.kind == "source":
             flow["enabled"] = "false"

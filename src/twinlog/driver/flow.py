@@ -379,7 +379,7 @@ class FlowRunner:
             self._keeps_settings.hurry()
 
     def report(self) -> DriverReport:
-        """What the flow says of itself now."""
+        """What the flow reports of itself now."""
         return self._reporter.report(*self.status, self.flow_status)
 
     def _reported(self, report: Report) -> None:

@@ -182,7 +182,7 @@ def _counts(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
         "twinlog_batches", "Batches made, by road: all but `as it is` cost time per record.", labels=["flow", "road"]
     )
     events = CounterMetricFamily(
-        "twinlog_events", "What copiers reported to operators, by kind; the log has the words.", labels=["flow", "kind"]
+        "twinlog_events", "What copiers reported to operators, by kind; the log has the texts.", labels=["flow", "kind"]
     )
     latency = HistogramMetricFamily(
         "twinlog_record_latency_seconds", "Age of records when the target acknowledged them.", labels=["flow"]

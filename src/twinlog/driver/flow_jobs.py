@@ -41,7 +41,7 @@ def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: Cluster
 def begin_publishing(
     jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]
 ) -> None:
-    """The job that tells other programs how the flow does, also that it has ended."""
+    """The job that reports to other programs how the flow does, also that it has ended."""
     publisher = Publisher(settings, target, look)
     jobs.begin("report what the flow does", publisher.turn, EVERY_S, once_more=True)
 

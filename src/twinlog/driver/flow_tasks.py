@@ -26,7 +26,7 @@ GROW_AFTER_S = 5.0
 VACANT_S = 0.2
 """So long after the loss of a copier its share may be claimed by a task that Spark runs again; then others have it."""
 
-SETTLE_S = 3.0
+GRANT_S = 3.0
 """How long they may take for that before the lease ends all the same, where Spark has fewer slots by now."""
 
 DRAIN_S = 8.0
@@ -71,7 +71,7 @@ class Tasks:
         self._closed: frozenset[int] = frozenset()
         """The shares that others look after, as their executors are lost or about to go."""
         self._drain_by: float | None = None
-        self._settle_by = 0.0
+        self._granted_by = 0.0
         self._partitions: Set[TopicPartition] = frozenset()
         self._lease = 0
         self._calm_since = self._look_at = self._renew_at = self._clock.monotonic()
@@ -114,7 +114,7 @@ class Tasks:
         self._hand_over(now)
         if self._drain_by is not None:
             return
-        if self._replan.is_set() and self._settled(now):
+        if self._replan.is_set() and self._may_deal_anew(now):
             self._replan.clear()
             self._deal()
         if now >= self._look_at:
@@ -152,19 +152,19 @@ class Tasks:
         elif lost:
             count = sum(len(before[number]) for number in lost)
             log.warning("%s: the copier of %d partitions is gone, others go on with them", self._settings.name, count)
-            self._settle_by = now + SETTLE_S
+            self._granted_by = now + GRANT_S
         self._deal(level=bool(opened), same_lease=bool(closed))
 
-    def _settled(self, now: float) -> bool:
+    def _may_deal_anew(self, now: float) -> bool:
         """Whether the lease may end for another number of tasks: those that go on for a lost one have what it had.
 
         Else that would wait for Spark, which ends and begins them all.
         """
         if self._leases.vacant(0.0) - self._closed:
             return False
-        if now < self._settle_by and not self._leases.settled:
+        if now < self._granted_by and not self._leases.fully_granted:
             return False
-        self._settle_by = 0.0
+        self._granted_by = 0.0
         return True
 
     def _end_drained(self) -> None:

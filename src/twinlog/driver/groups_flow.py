@@ -155,7 +155,7 @@ class GroupsFlow:
         return False
 
     def report(self) -> DriverReport:
-        """What it says of itself now."""
+        """What it reports of itself now."""
         return self._reporter.report("stopped" if self._stopping.is_set() else "running", self.trouble)
 
     def _note(self, what: str, trouble: str | None) -> None:

@@ -153,7 +153,7 @@ class Leases:
             return not any(session.held for session in self._ledger.shares.holders(shares))
 
     @property
-    def settled(self) -> bool:
+    def fully_granted(self) -> bool:
         """Whether each copier that works on a share has been given all of it."""
         with self._ledger.changed:
             return not self._ledger.shares.lacking

@@ -25,7 +25,7 @@ CONNECT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TranslatedOffset:
     """Where `offset` of `partition` is on the other cluster: `found` in `there`, or the `reason` why it is nowhere."""
 
     partition: TopicPartition
@@ -62,7 +62,7 @@ class Lookup:
         self._source.close()
         self._target.close()
 
-    def group(self, group: GroupId) -> list[Answer]:
+    def group(self, group: GroupId) -> list[TranslatedOffset]:
         """Every offset that a group has committed on the first cluster; raises ClusterError if it has none."""
         try:
             self._connect(self._here)
@@ -91,7 +91,7 @@ class Lookup:
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise ClusterError(f"cluster {self._here.alias}: group {group} has committed no offsets{hint}")
         self._learn()
-        return [self._answer(partition, committed.offset) for partition, committed in sorted(found[group].items())]
+        return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 
     def _way_out(self, group: GroupId) -> str:
         """Where to find the offsets of a group whose cluster does not answer."""
@@ -106,10 +106,10 @@ class Lookup:
             committed = f", and committed there: {tool}"
         return f"what {group} had committed last is in the checkpoints, topic {topic} of {settings.target}{committed}"
 
-    def offset(self, partition: TopicPartition, offset: int) -> Answer:
+    def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
         """One offset."""
         self._learn()
-        return self._answer(partition, offset)
+        return self._translated(partition, offset)
 
     def _connect(self, admin: ClusterAdmin) -> None:
         if admin.alias not in self._connected:
@@ -140,10 +140,10 @@ class Lookup:
                 f"cluster {self._target.alias} has no topic {topic}: flow {self._settings.name} has never run there"
             )
 
-    def _answer(self, partition: TopicPartition, offset: int) -> Answer:
+    def _translated(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
         source = self._source_of(partition)
         if source is None:
-            return Answer(
+            return TranslatedOffset(
                 partition, offset, reason=f"{partition.topic} is no topic that {self._settings.name} writes to"
             )
         refusal = self._topology.refusal(source.topic)
@@ -154,12 +154,18 @@ class Lookup:
         else:
             found = self._translator.to_target(source, SourceOffset(offset))
         if found is not None:
-            return Answer(partition, offset, there, found)
+            return TranslatedOffset(partition, offset, there, found)
         if refusal is not None:
-            return Answer(partition, offset, reason=f"{self._settings.name} does not mirror {source.topic}: {refusal}")
+            return TranslatedOffset(
+                partition, offset, reason=f"{self._settings.name} does not mirror {source.topic}: {refusal}"
+            )
         if self._translator.knows(source):
-            return Answer(partition, offset, there, reason="it is older than everything known of this partition")
-        return Answer(partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet")
+            return TranslatedOffset(
+                partition, offset, there, reason="it is older than everything known of this partition"
+            )
+        return TranslatedOffset(
+            partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet"
+        )
 
     def _source_of(self, partition: TopicPartition) -> TopicPartition | None:
         if not self._back:

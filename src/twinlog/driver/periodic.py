@@ -38,7 +38,7 @@ class PeriodicJob:
     """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
     `what` completes "cannot ..." in messages, `way_out` is what the operator may do about a refusal. A step raises
-    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Retriable faults are
+    TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Retriable errors are
     not logged while `excused()`: their reason was logged already, for all jobs. A step that takes long is followed by a
     rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
     when it is stopped.

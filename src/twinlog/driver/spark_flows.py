@@ -340,10 +340,10 @@ class SparkFlows:
         if self._options.master is not None:
             given[MASTER] = "--master"
         # Others may share out a whole cluster by their file; whether executors come and go is not for them to say.
-        settled = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
-        sized = derived(master, need, {**settled, **self._options.conf})
+        set_already = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
+        sized = derived(master, need, {**set_already, **self._options.conf})
         settings = {**sized, **self._options.conf}
-        self._warn_of(master, need, {**CLUSTER_SETTINGS, **settled, **settings})
+        self._warn_of(master, need, {**CLUSTER_SETTINGS, **set_already, **settings})
         changes = self._options.any_flow or any(place.settings.transform is not None for place in self.places)
         return SparkEngine(master, settings, given=given, numpy=changes)
 

@@ -31,7 +31,7 @@ Told = Callable[[str, int, int], None]
 """Hears what is being read, how many of it were, and how many there are."""
 
 
-class Part(Flag):
+class Content(Flag):
     """What to read of a cluster; topics and brokers are always read."""
 
     CONFIGS = auto()
@@ -45,12 +45,12 @@ class Part(Flag):
     """Those that log in by SCRAM."""
 
 
-ALL = Part.CONFIGS | Part.LOGS | Part.SIZES | Part.ACLS | Part.GROUPS
+ALL = Content.CONFIGS | Content.LOGS | Content.SIZES | Content.ACLS | Content.GROUPS
 
 
 def read_inventory(
     admin: ClusterAdmin,
-    parts: Part = ALL,
+    parts: Content = ALL,
     *,
     wanted: Callable[[TopicName], bool] = lambda _: True,
     committed: bool = False,
@@ -71,7 +71,7 @@ class _Reader:
         self._told = told
         self._unread: list[str] = []
 
-    def read(self, parts: Part, wanted: Callable[[TopicName], bool], committed: bool) -> Inventory:
+    def read(self, parts: Content, wanted: Callable[[TopicName], bool], committed: bool) -> Inventory:
         admin = self._admin
         self._told("topics", 0, 1)
         cluster = admin.call(describe_cluster, admin.client)
@@ -79,13 +79,13 @@ class _Reader:
         topics, _ = admin.call(describe_topics, admin.client)
         self._told("topics", len(topics), len(topics))
         names = sorted(name for name in topics if wanted(name))
-        configs, hidden = self._configs(names) if Part.CONFIGS in parts else ({}, set[TopicName]())
-        logs = self._logs([topics[name].topic for name in names], committed) if Part.LOGS in parts else {}
-        dirs = self._part(parts, Part.SIZES, describe_log_dirs)
-        acls = self._part(parts, Part.ACLS, describe_acls)
-        quotas = self._part(parts, Part.QUOTAS, describe_quotas)
-        users = self._part(parts, Part.USERS, describe_scram_users)
-        groups, offsets = self._groups() if Part.GROUPS in parts else ({}, {})
+        configs, hidden = self._configs(names) if Content.CONFIGS in parts else ({}, set[TopicName]())
+        logs = self._logs([topics[name].topic for name in names], committed) if Content.LOGS in parts else {}
+        dirs = self._part(parts, Content.SIZES, describe_log_dirs)
+        acls = self._part(parts, Content.ACLS, describe_acls)
+        quotas = self._part(parts, Content.QUOTAS, describe_quotas)
+        users = self._part(parts, Content.USERS, describe_scram_users)
+        groups, offsets = self._groups() if Content.GROUPS in parts else ({}, {})
         sizes: LogDirs = dirs or LogDirs()
         return Inventory(
             alias=admin.alias,
@@ -107,7 +107,7 @@ class _Reader:
         )
 
     def _part(
-        self, parts: Part, part: Part, describe: Callable[[ClusterClient], Coroutine[object, object, T]]
+        self, parts: Content, part: Content, describe: Callable[[ClusterClient], Coroutine[object, object, T]]
     ) -> T | None:
         """What `describe` reads if that is among the wanted `parts`; None without the right to."""
         if part not in parts:

@@ -79,7 +79,7 @@ class Channel:
             # Another thread may have closed it in the middle of this, and it has no number then.
             if not self.connection.closed:
                 raise
-            raise OSError("the line was closed") from error
+            raise OSError("the connection was closed") from error
 
     def receive(self) -> Message:
         """The next message; blocks. Raises EOFError or OSError when the other end has gone, MessageError else."""

@@ -75,7 +75,7 @@ def encode_position(
         "epoch": position.leader_epoch,
         "topic_id": position.topic_id,
         "remote_topic_id": position.remote_topic_id,
-        "life": position.generation,
+        "generation": position.generation,
         "remote_topic": position.remote_topic,
         "producer": None if writer is None else [writer.producer_id, writer.epoch, writer.sequence],
     }
@@ -116,7 +116,8 @@ def decode_position(
         leader_epoch=extra.get("epoch", -1),
         topic_id=extra.get("topic_id"),
         remote_topic_id=extra.get("remote_topic_id"),
-        generation=extra.get("life", 0),
+        # "life" is what earlier versions called it.
+        generation=extra.get("generation", extra.get("life", 0)),
         remote_topic=extra.get("remote_topic"),
         writer=_writer(extra.get("producer")),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twinlog.checkpoint.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
 from twinlog.checkpoint.group_offsets import TranslatedGroupOffset
 from twinlog.checkpoint.group_sync import in_use
-from twinlog.checkpoint.safe_move import Facts, Verdict, judge
+from twinlog.checkpoint.safe_move import Facts, MoveVerdict, judge
 from twinlog.flows.filters import GroupFilter
 from twinlog.inventory.contents import Inventory
 from twinlog.model.groups import CommittedOffset
@@ -111,7 +111,7 @@ def _facts(
 
 
 def _group_plan(
-    flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, Verdict], target: Inventory
+    flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, MoveVerdict], target: Inventory
 ) -> GroupPlan:
     if any(verdict.moved for verdict in verdicts.values()):
         return GroupPlan(group, len(verdicts), "stays", f"it is in use on {flow.target}, its offsets are left alone")

@@ -12,7 +12,7 @@ from twinlog.errors import RefusedError
 from twinlog.flows.plugins import group_filter_of, topic_filter_of
 from twinlog.flows.topology import topology_of
 from twinlog.inventory.contents import Inventory
-from twinlog.inventory.reader import Part, read_inventory
+from twinlog.inventory.reader import Content, read_inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.mirror.internal_topics import internal_topics
@@ -99,7 +99,7 @@ class FlowPlanner:
         self._target.connect(CONNECT_S)
         if not flow.enabled:
             # It writes heartbeats to its target, and never asks its source.
-            there = read_inventory(self._target, Part(0), told=partial(self._told, flow.target))
+            there = read_inventory(self._target, Content(0), told=partial(self._told, flow.target))
             nothing = Inventory(flow.source, None, ())
             deciding = Deciding(flow, self._topology, self._source, self._target, nothing, there, findings)
             plan = replace(plan, create=tuple(deciding.internal()[0]))
@@ -187,11 +187,11 @@ class FlowPlanner:
     def _read(self, findings: Findings) -> tuple[Inventory, Inventory]:
         """What both clusters hold: of the source the topics that may be mirrored, of the target their copies."""
         flow, topology = self._flow, self._topology
-        parts = Part.CONFIGS | Part.LOGS | Part.SIZES
+        parts = Content.CONFIGS | Content.LOGS | Content.SIZES
         if flow.sync_topic_acls_interval_s is not None:
-            parts |= Part.ACLS
+            parts |= Content.ACLS
         if flow.emit_checkpoints_interval_s is not None:
-            parts |= Part.GROUPS
+            parts |= Content.GROUPS
         own = {(topic.cluster, topic.name) for topic in internal_topics(flow)}
         here = read_inventory(
             self._source,
@@ -204,7 +204,7 @@ class FlowPlanner:
         # Also without AclSync: only ACLs tell whether topics that are not there yet could be written.
         there = read_inventory(
             self._target,
-            parts | Part.ACLS,
+            parts | Content.ACLS,
             wanted=lambda name: name in remotes or (flow.target, name) in own,
             told=partial(self._told, flow.target),
         )

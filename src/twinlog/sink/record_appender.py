@@ -33,7 +33,7 @@ GONE_S = 10.0
 """For so long brokers say that a topic is not there before that is taken for true: they hear late of a new one."""
 
 _WATCH_S = 0.5
-SETTLE_S = 0.02
+LOOK_S = 0.02
 
 
 class RecordAppender:
@@ -110,11 +110,11 @@ class RecordAppender:
         """Send nothing more, and forget what was not acknowledged."""
         self._loop.call_threadsafe(self._stop)
 
-    async def settled(self, patience_s: float) -> list[TopicPartition]:
+    async def answered(self, patience_s: float) -> list[TopicPartition]:
         """Once it is closed, on the loop: wait for answers to what was sent; partitions for which none came."""
         give_up_at = self._now() + patience_s
         while any(queue.in_flight for queue in self._queues.values()) and self._now() < give_up_at:
-            await self._loop.sleep(SETTLE_S)
+            await self._loop.sleep(LOOK_S)
         return [partition for partition, queue in self._queues.items() if queue.unanswered]
 
     def _wait(self, most_bytes: int) -> None:

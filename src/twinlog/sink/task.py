@@ -1,4 +1,4 @@
-"""What a Spark task writes by, and what it tells of it. Travels between where Spark plans and tasks, so it is light."""
+"""What a Spark task writes by, and what it reports. Travels between where Spark plans and tasks, so it is light."""
 
 from __future__ import annotations
 

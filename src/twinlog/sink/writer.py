@@ -103,7 +103,7 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     except BaseException:
         # Nobody who reads committed records is to wait for the end of a transaction that nobody goes on with.
         with contextlib.suppress(TwinlogError):
-            late = link.loop.run(appender.settled, DROP_S)
+            late = link.loop.run(appender.answered, DROP_S)
             link.loop.run(transactions.drop, [replace(told, holder=holder)], DROP_S, late)
         raise
     if somewhere is None:

@@ -79,7 +79,7 @@ class Engine(Protocol):
         ...
 
     def figures(self) -> JvmFigures | None:
-        """What the JVM says of itself, None where it cannot be asked."""
+        """What the JVM reports of itself, None where it cannot be asked."""
         ...
 
     def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:

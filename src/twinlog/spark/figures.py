@@ -1,4 +1,4 @@
-"""What a JVM says of itself through its management beans, as Prometheus' Java client reads it."""
+"""What a JVM reports of itself through its management beans, as Prometheus' Java client reads it."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def leaving_tasks(session: SparkSession) -> frozenset[int]:
 
 
 def jvm_figures(session: SparkSession) -> JvmFigures:
-    """What the JVM says of itself."""
+    """What the JVM reports of itself."""
     return read_figures(session.sparkContext._jvm)
 
 

@@ -105,11 +105,11 @@ class SparkEngine:
     def _settings(self, scratch: Path) -> SparkConf:
         # How large Spark is, its users may have settled for every program of this machine.
         usual = LOCAL_SETTINGS if self.local else CLUSTER_SETTINGS
-        settled = file_settings()
+        set_already = file_settings()
         settings = {
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             **SETTINGS,
-            **{key: settled.get(key, value) for key, value in usual.items()},
+            **{key: set_already.get(key, value) for key, value in usual.items()},
             **self._conf,
         }
         log_file = scratch / "log4j2.properties"
@@ -186,7 +186,7 @@ class SparkEngine:
         return self._setting("spark.driver.bindAddress", self.host)
 
     def figures(self) -> JvmFigures:
-        """What the JVM says of itself."""
+        """What the JVM reports of itself."""
         with self._jvm.asked():
             return internals.jvm_figures(self._running)
 

@@ -18,7 +18,7 @@ from twinlog.task.copier_thread import CopierThread
 log = logging.getLogger(__name__)
 
 LOOK_S = 10.0
-"""A copier says when its lease is over; this is for what nobody foresaw."""
+"""A copier reports when its lease is over; this is for what nobody foresaw."""
 
 PAUSE_S = 1.0
 """Pause before a copier that failed beside others is started again."""

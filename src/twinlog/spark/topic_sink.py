@@ -26,13 +26,13 @@ _ANYWHERE = 1 << 32
 
 @dataclass
 class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells where Spark commits."""
+    """What a task reports to where Spark commits."""
 
     part: Part
 
 
 @without_trace
-class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
+class TopicBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes a batch query as idempotent producers; a task that Spark runs again writes its rows again."""
 
     def __init__(self, task: WriteTask) -> None:

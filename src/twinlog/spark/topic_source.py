@@ -58,7 +58,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: Any) -> DataSourceReader:
         self._require_own(schema)
-        kind = FilteringReader if _PUSHES_FILTERS in sys.modules else TopicReader
+        kind = FilteringReader if _PUSHES_FILTERS in sys.modules else TopicBatchReader
         return kind(self._read("batch"))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
@@ -67,11 +67,11 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         from twinlog.errors import OptionError  # noqa: PLC0415
-        from twinlog.spark.topic_sink import TopicWriter  # noqa: PLC0415
+        from twinlog.spark.topic_sink import TopicBatchWriter  # noqa: PLC0415
 
         if overwrite:
             raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save mode is Append.")
-        return TopicWriter(self._write(schema, "batch"))
+        return TopicBatchWriter(self._write(schema, "batch"))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """In the output mode complete all rows are appended each time, too."""
@@ -100,7 +100,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
 
 @without_trace
-class TopicReader(DataSourceReader):  # type: ignore[misc]
+class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
     """Plans a batch query, and reads its ranges in tasks, which get no more of it than they need."""
 
     def __init__(self, options: TopicOptions) -> None:
@@ -132,7 +132,7 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
 
 
 @without_trace
-class FilteringReader(TopicReader):
+class FilteringReader(TopicBatchReader):
     """Takes the filters of a query, too, and leaves out what they leave out anyway."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802

@@ -1,4 +1,4 @@
-"""What a group of Connect workers says of its connectors: by its members, and by its status topic.
+"""What a group of Connect workers reports of its connectors: by its members, and by its status topic.
 
 Kafka's own workers and MirrorMaker 2 report nothing else of what they copy.
 """
@@ -113,4 +113,4 @@ def _said(value: bytes | None, at_ms: int) -> Said | None:
 
 
 def _first_line(said: Said) -> str:
-    return (said.trace or "").strip().partition("\n")[0] or f"worker {said.worker} tells no reason"
+    return (said.trace or "").strip().partition("\n")[0] or f"worker {said.worker} gives no reason"

@@ -24,7 +24,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.status.clocks import Clocks
 from twinlog.status.connectors import ConnectorSeen, ConnectorsReader
-from twinlog.status.state import BY_OTHERS, FlowFacts, ProcessSeen, State, state_of
+from twinlog.status.state import BY_OTHERS, FlowFacts, ProcessSeen, ShownState, state_of
 from twinlog.status.synced import SyncedOffsets
 
 CONNECT_S = 10.0
@@ -44,7 +44,7 @@ class FlowSeen:
 
     settings: FlowSettings
     facts: FlowFacts
-    state: State
+    state: ShownState
     by_positions: bool = False
     lag: int | None = None
     unknown: int = 0

@@ -11,7 +11,7 @@ from types import TracebackType
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.followed_groups import group_refusal
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
-from twinlog.checkpoint.safe_move import Facts, Obstacle, Reason, Verdict, group_is_safe, judge
+from twinlog.checkpoint.safe_move import Facts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
 from twinlog.errors import ClusterError, RefusedError, TopicGoneError
 from twinlog.flows.filters import GroupFilter
 from twinlog.flows.plugins import group_filter_of, policy_of, topic_filter_of
@@ -41,7 +41,7 @@ class PartitionStanding:
     """One partition of a group: what is known, the verdict, and when its last checkpoint was written (Unix ms)."""
 
     facts: Facts
-    verdict: Verdict
+    verdict: MoveVerdict
     checkpoint_ms: int | None = None
 
 

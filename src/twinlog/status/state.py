@@ -105,7 +105,7 @@ class FlowFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ShownState:
     """A flow's state in a word or two, and what there is to say of it."""
 
     condition: Condition
@@ -113,10 +113,10 @@ class State:
     detail: str | None = None
 
 
-def state_of(facts: FlowFacts) -> State:
+def state_of(facts: FlowFacts) -> ShownState:
     """The state of a flow by what is known of it."""
     if facts.target_trouble is not None:
-        return State(Condition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
+        return ShownState(Condition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
     if facts.others is not None:
         return _of_others(facts, facts.others)
     report, age_s = facts.report, facts.report_age_s
@@ -124,78 +124,84 @@ def state_of(facts: FlowFacts) -> State:
         return _of_connector(facts, facts.connector)
     if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
         # It said so itself: it does not become less true with time.
-        return State(Condition.DOWN, report.state, report.detail)
+        return ShownState(Condition.DOWN, report.state, report.detail)
     if report is not None and age_s is not None and facts.fresh:
         if not facts.elected or facts.leader == report.process:
             return _reported(report)
         if facts.leader is not None:
             text = f"{facts.leader} took over from {report.process} and has not reported yet"
-            return State(Condition.NOT_YET, "starting", text)
-        return State(Condition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now")
+            return ShownState(Condition.NOT_YET, "starting", text)
+        return ShownState(
+            Condition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now"
+        )
     last = "it has never reported" if age_s is None else f"its last report is {_span(age_s)} old"
     if facts.leader is not None:
         who = "" if report is None or report.process == facts.leader else f", of {report.process}"
-        return State(Condition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
+        return ShownState(Condition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
     if facts.processes:
-        return State(Condition.NOT_YET, "starting", "no process leads yet")
+        return ShownState(Condition.NOT_YET, "starting", "no process leads yet")
     if report is not None:
-        return State(Condition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}")
+        return ShownState(
+            Condition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}"
+        )
     if facts.beats and not facts.elected:
-        return State(Condition.RUNNING, "alive", "heartbeats are written, nothing reports")
-    return State(Condition.DOWN, "not running", f"no process runs it, {last}")
+        return ShownState(Condition.RUNNING, "alive", "heartbeats are written, nothing reports")
+    return ShownState(Condition.DOWN, "not running", f"no process runs it, {last}")
 
 
-def _reported(report: DriverReport) -> State:
+def _reported(report: DriverReport) -> ShownState:
     running = report.state in ("running", "idle")
     detail = report.detail
     if report.state == "starting" and detail is None:
         detail = "no Spark task copies for it yet"
-    return State(Condition.RUNNING if running else Condition.NOT_YET, report.state, detail)
+    return ShownState(Condition.RUNNING if running else Condition.NOT_YET, report.state, detail)
 
 
-def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> State:
+def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
     """A connector that does not report itself now: what its workers say of it."""
     report, said = facts.report, seen.said
     if seen.members == 0:
         word = "not running" if report is None else report.state if report.state in ENDED else "dead"
-        return State(Condition.DOWN, word, f"no worker is in group {seen.group}")
+        return ShownState(Condition.DOWN, word, f"no worker is in group {seen.group}")
     if said is None:
-        return State(Condition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}")
+        return ShownState(
+            Condition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}"
+        )
     if seen.failure is not None:
-        return State(Condition.DOWN, "failed", seen.failure)
+        return ShownState(Condition.DOWN, "failed", seen.failure)
     if said.state == "STOPPED":
-        return State(Condition.DOWN, "stopped", "somebody stopped the connector")
+        return ShownState(Condition.DOWN, "stopped", "somebody stopped the connector")
     if said.state == "PAUSED":
-        return State(Condition.NOT_YET, "paused", "somebody paused the connector")
+        return ShownState(Condition.NOT_YET, "paused", "somebody paused the connector")
     if said.state != "RUNNING":
-        return State(Condition.NOT_YET, "starting", f"the connector is {said.state.lower()}")
+        return ShownState(Condition.NOT_YET, "starting", f"the connector is {said.state.lower()}")
     if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
         text = f"worker {said.worker} has it, but its last report is {_span(facts.report_age_s or 0.0)} old"
-        return State(Condition.NOT_YET, "silent", text)
+        return ShownState(Condition.NOT_YET, "silent", text)
     if facts.heartbeat_writer:
         word = "alive" if facts.beats else "silent"
         text = (
             f"worker {said.worker} writes heartbeats" if facts.beats else f"worker {said.worker} writes no heartbeats"
         )
-        return State(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
+        return ShownState(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
     text = f"worker {said.worker} of group {seen.group} runs it, and reports nothing: Kafka's own, or one that begins"
-    return State(Condition.RUNNING, BY_OTHERS, text)
+    return ShownState(Condition.RUNNING, BY_OTHERS, text)
 
 
-def _of_others(facts: FlowFacts, others: str) -> State:
+def _of_others(facts: FlowFacts, others: str) -> ShownState:
     """Another program has the flow's group; it reports nothing but heartbeats and the states of its connectors."""
     failure = None if facts.connector is None else facts.connector.failure
     if failure is not None:
-        return State(Condition.DOWN, "failed", f"{others}; {failure}")
+        return ShownState(Condition.DOWN, "failed", f"{others}; {failure}")
     age_s = facts.age_s(facts.heartbeat_ms)
     if facts.beats:
-        return State(Condition.RUNNING, BY_OTHERS, others)
+        return ShownState(Condition.RUNNING, BY_OTHERS, others)
     if facts.heartbeat_every_s is None and facts.connector is not None and facts.connector.said is not None:
         state = facts.connector.said.state
         condition = Condition.RUNNING if state == "RUNNING" else Condition.NOT_YET
-        return State(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
+        return ShownState(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
     beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {_span(age_s)} old"
-    return State(Condition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")
+    return ShownState(Condition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")
 
 
 def _span(seconds: float) -> str:

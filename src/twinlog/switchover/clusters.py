@@ -36,8 +36,8 @@ from twinlog.switchover.model import (
     MovedTopic,
     NotReadyError,
     Options,
-    State,
     Survey,
+    SwitchoverState,
 )
 from twinlog.switchover.producer_topics import make_topics, missing_topics
 from twinlog.switchover.seeding import store_start
@@ -102,9 +102,9 @@ class Clusters:
 
     def close_earlier(self) -> None:
         run = self.earlier().run
-        if run is not None and run.state is State.DONE:
+        if run is not None and run.state is SwitchoverState.DONE:
             self._other_journal.take()
-            self._other_journal.write([], replace(run, state=State.RETURNED))
+            self._other_journal.write([], replace(run, state=SwitchoverState.RETURNED))
 
     def fenced(self) -> Data | None:
         return self.journal.entries.fenced
@@ -199,9 +199,9 @@ class Clusters:
             on_target=on_target,
             runs=self._runs(),
             transactions=tuple(self.open_transactions(pending[:3])),
-            earlier=state in (State.DONE, State.RETURNED),
+            earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
             staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
-            under_way=state in (State.RUNNING, State.ABORTING),
+            under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
             unread=tuple(unread),
             fenced_too=fenced_too([topic.name for topic in topics], here) if self._carries_acls() else (),

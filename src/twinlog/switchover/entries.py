@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from twinlog.switchover.model import Data, Ends, Options, State
+from twinlog.switchover.model import Data, Ends, Options, SwitchoverState
 
 _FENCED = "fenced"
 
@@ -38,7 +38,7 @@ class Run:
     name: str
     ends: Ends
     options: Options
-    state: State
+    state: SwitchoverState
     began_ms: int
     owner: str = ""
     seen_ms: int = 0
@@ -128,7 +128,7 @@ def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
             str(runs["run"]),
             ends,
             Options.of(runs["options"]),
-            State(runs["state"]),
+            SwitchoverState(runs["state"]),
             int(runs["began_ms"]),
             str(runs["owner"]),
             int(runs["seen_ms"]),

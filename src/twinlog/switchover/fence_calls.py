@@ -99,7 +99,7 @@ def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
 
 
 def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
-    """Whether every broker says that it refuses producers by now; False where that cannot be told."""
+    """Whether every broker reports that it refuses producers by now; False where that cannot be told."""
     denials = [acl for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY]
     if not denials:
         return False

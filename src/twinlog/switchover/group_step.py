@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.checkpoint.safe_move import Facts, Verdict
+from twinlog.checkpoint.safe_move import Facts, MoveVerdict
 from twinlog.checkpoint.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.switchover.model import Data, GroupOffset, GroupsSeen, Kind
@@ -60,7 +60,7 @@ def sync_groups(context: Context) -> Data:
     return group_data(seen, judged, refused, source_answers=context.options.kind is not Kind.EMERGENCY)
 
 
-def _verdict(one: Judged, seen: GroupsSeen, *, committed: bool, source_answers: bool) -> Verdict:
+def _verdict(one: Judged, seen: GroupsSeen, *, committed: bool, source_answers: bool) -> MoveVerdict:
     """Whether the group may move, as far as this partition goes: everything before its offset is copied."""
     offset = one.offset
     stands = offset.there if committed else offset.present

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.switchover.entries import Entries, Entry, Line, Phase, Run, with_lines
-from twinlog.switchover.model import Data, Kind, Options, State, TooLongError, UnderWayError
+from twinlog.switchover.model import Data, Kind, Options, SwitchoverState, TooLongError, UnderWayError
 from twinlog.switchover.places import from_json
 from twinlog.switchover.step import Again, Context, Tell
 from twinlog.switchover.steps import ORDER, STEPS, lift
@@ -27,7 +27,7 @@ AGAIN_S = 1.0
 SEEN_MS = 5_000
 """How often a step that waits writes down that its process works on, and so hears of another one that took over."""
 
-ENDED = frozenset({State.DONE, State.ABORTED, State.RETURNED})
+ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverState.RETURNED})
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
 
 
@@ -53,18 +53,20 @@ class Machine:
         """
         entries, run = self._journal.entries, self._journal.entries.run
         emergency = options.kind is Kind.EMERGENCY
-        if run is not None and run.state is State.ABORTING and not emergency:
+        if run is not None and run.state is SwitchoverState.ABORTING and not emergency:
             raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to end that")
         if run is not None and emergency and self._is_open(run):
             self._require_same("from", "to", "topics")
             run = self._end_without_source(run)
             self._sync_again(run, emergency=True)
             return self._journal.entries
-        if run is not None and run.state is State.DONE and not self._is_over(run, emergency=emergency):
+        if run is not None and run.state is SwitchoverState.DONE and not self._is_over(run, emergency=emergency):
             self._require_same("from", "to", "topics")
             self._sync_again(self._owned(run), emergency=emergency)
             return self._journal.entries
-        lost = emergency and run is not None and (run.options.kind, run.state) != (Kind.EMERGENCY, State.RUNNING)
+        lost = (
+            emergency and run is not None and (run.options.kind, run.state) != (Kind.EMERGENCY, SwitchoverState.RUNNING)
+        )
         if run is None or run.state in ENDED or entries.done("check") is None or lost:
             run = self._begin(options)
         elif run.options.kind is not options.kind:
@@ -91,7 +93,7 @@ class Machine:
         run = self._journal.entries.run
         if run is None or run.state in ENDED:
             done = "it is done: go back instead"
-            if run is None or run.state is State.ABORTED:
+            if run is None or run.state is SwitchoverState.ABORTED:
                 done = "nothing is under way"
                 if self._world.earlier().fenced:
                     done += f", but {self._world.ends.source} is still fenced by one: --release lifts that"
@@ -102,7 +104,7 @@ class Machine:
                 "end, and go back then"
             )
         self._require_same("from", "to")
-        run = replace(self._owned(run), state=State.ABORTING)
+        run = replace(self._owned(run), state=SwitchoverState.ABORTING)
         self._journal.write([], run)
         context = Context(self._world, run.options, self._journal.entries, self._tell)
         for name in reversed(ORDER[run.options.kind]):
@@ -110,18 +112,18 @@ class Machine:
             if undo is not None and context.entries.begun(name) is not None:
                 self._tell("abort", f"takes back: {STEPS[name].words}")
                 self._tried(name, undo, context)
-        self._journal.write([], replace(run, state=State.ABORTED))
+        self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
         return self._journal.entries
 
     def release(self) -> Entries:
         """Lift the fence of a switchover that is done, for good, or of one whose journal is lost; returns the journal.
         Raises UnderWayError."""
         run = self._journal.entries.run
-        if (run is None or run.state is State.ABORTED) and (left := self._world.earlier().fenced):
+        if (run is None or run.state is SwitchoverState.ABORTED) and (left := self._world.earlier().fenced):
             context = Context(self._world, Options(Kind.PLANNED), self._journal.entries, self._tell)
             self._tried("release", lambda _context: self._lift_left(left), context)
             return self._journal.entries
-        if run is None or run.state is not State.DONE:
+        if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} is not done, there is no fence to release")
         self._require_same("from", "to")
         run = self._owned(run)
@@ -147,11 +149,11 @@ class Machine:
 
     def _is_open(self, run: Run) -> bool:
         """Whether one is not at its end whose producers may write to the target already: nothing moves them back."""
-        return run.state is State.RUNNING and self._journal.entries.done("open") is not None
+        return run.state is SwitchoverState.RUNNING and self._journal.entries.done("open") is not None
 
     def _end_without_source(self, run: Run) -> Run:
         """End one whose source was lost behind `open`: what is left to do would only look at it."""
-        run = replace(run, state=State.DONE, owner=self._owner, seen_ms=self._world.now_ms())
+        run = replace(run, state=SwitchoverState.DONE, owner=self._owner, seen_ms=self._world.now_ms())
         cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
         copied = self._world.copied()
         late = {where: copied[where].source for where, end in cut.items() if where in copied}
@@ -171,17 +173,21 @@ class Machine:
             ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
             return any(copied[where].source > end for where, end in ends.items() if where in copied)
         other = self._world.earlier().run
-        return other is not None and other.state in (State.DONE, State.RETURNED) and other.began_ms > run.began_ms
+        return (
+            other is not None
+            and other.state in (SwitchoverState.DONE, SwitchoverState.RETURNED)
+            and other.began_ms > run.began_ms
+        )
 
     def _begin(self, options: Options) -> Run:
         now_ms = self._world.now_ms()
         name = f"{now_ms:x}-{secrets.token_hex(3)}"
-        run = Run(name, self._world.ends, options, State.RUNNING, now_ms, self._owner, now_ms)
+        run = Run(name, self._world.ends, options, SwitchoverState.RUNNING, now_ms, self._owner, now_ms)
         # Lines of the one before have another name, and count no more; but what it had fenced is lifted by its plan.
         before = self._journal.entries
         plan = before.steps.get(("fence", Phase.BEGUN))
         ended = before.run is None or before.run.state in ENDED
-        if before.run is not None and before.run.state is State.DONE and options.kind is Kind.EMERGENCY:
+        if before.run is not None and before.run.state is SwitchoverState.DONE and options.kind is Kind.EMERGENCY:
             ended = before.done("release") is not None
         self._journal.write([] if ended or plan is None else [Line("fence", Phase.BEGUN, plan)], run)
         return run
@@ -257,4 +263,4 @@ class Machine:
                     context = Context(self._world, run.options, self._journal.entries, context.tell)
             else:
                 ended.append(Line(name, Phase.DONE, Entry(self._world.now_ms(), result)))
-        self._journal.write(ended, replace(run, state=State.DONE, seen_ms=self._world.now_ms()))
+        self._journal.write(ended, replace(run, state=SwitchoverState.DONE, seen_ms=self._world.now_ms()))

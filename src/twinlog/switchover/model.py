@@ -30,7 +30,7 @@ class Fence(StrEnum):
     NONE = "none"
 
 
-class State(StrEnum):
+class SwitchoverState(StrEnum):
     """How far a switchover is; the last three are ends. After `RETURNED` there was a way back."""
 
     RUNNING = "running"

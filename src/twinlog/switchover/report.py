@@ -9,7 +9,7 @@ from typing import Any
 from twinlog.model.topics import listed
 from twinlog.switchover.entries import Entries, Phase, Run
 from twinlog.switchover.group_step import AHEAD, COMMITTED, IN_USE, REFUSED, THERE, UNKNOWN
-from twinlog.switchover.model import Data, Fence, Kind, State
+from twinlog.switchover.model import Data, Fence, Kind, SwitchoverState
 from twinlog.switchover.step import topics_of
 from twinlog.switchover.steps import ORDER, STEPS
 
@@ -84,9 +84,9 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     source, target = run.ends.source, run.ends.target
-    if run.state is State.ABORTING:
+    if run.state is SwitchoverState.ABORTING:
         return [f"run it with --abort: that undoes the rest, until then producers to {source} may be fenced"]
-    if run.state is State.ABORTED:
+    if run.state is SwitchoverState.ABORTED:
         lines = [f"producers may write to {source}; nothing has moved"]
         created = (entries.done("topics") or {}).get("created", [])
         if created:
@@ -94,10 +94,10 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         if found["fence"] == Fence.QUOTA:
             lines.append("start producers anew that were throttled: they wait for as long as their broker told them")
         return lines
-    if run.state is State.RUNNING and entries.done("open") is not None:
+    if run.state is SwitchoverState.RUNNING and entries.done("open") is not None:
         lines = _for_clients(entries, run)
         return [*lines, "run the same command again: it looks whether anybody still writes to " + source]
-    if run.state is State.RUNNING:
+    if run.state is SwitchoverState.RUNNING:
         return ["run the same command again: it goes on there; --abort undoes it"]
     lines = _for_clients(entries, run)
     active = [name for name, one in found["groups"].items() if one["members_on_source"]]

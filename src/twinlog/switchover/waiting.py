@@ -21,7 +21,7 @@ STILL_S: Mapping[Fence, float] = {Fence.ACL: 1.5, Fence.QUOTA: 6.0, Fence.NONE: 
 requests on their way."""
 
 QUIET_S = 0.2
-"""The same once every broker says that it refuses producers: what it had let in by then is in its log at once, or on
+"""The same once every broker reports that it refuses producers: what it had let in by then is in its log at once, or on
 its way to the followers, which the ends show."""
 
 LOST_STILL_S = 3.0

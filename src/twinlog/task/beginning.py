@@ -120,7 +120,7 @@ class Beginning:
 
     async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
         """Begin with those that are resolved now; whether there are any."""
-        resolved = await self._start_positions.resolve(grants, refreshed=refreshed)
+        resolved = await self._start_positions.find(grants, refreshed=refreshed)
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)

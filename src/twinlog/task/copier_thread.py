@@ -150,7 +150,7 @@ class CopierThread:
             self.error = error
         except (OSError, EOFError) as error:
             if not self._stopping:
-                self.error = DriverLostError(f"the line to the driver broke: {error!r}")
+                self.error = DriverLostError(f"the connection to the driver broke: {error!r}")
         except Exception as error:
             # The task raises it, whatever it is.
             log.exception("copier %s", self.name)

@@ -152,7 +152,7 @@ class Recovery:
         runs: Sequence[Run] = ()
         found: Position | None
         if part.misplaced is None:
-            resolved = await self._start_positions.resolve([grant])
+            resolved = await self._start_positions.find([grant])
             if resolved.errors:
                 raise resolved.errors[grant.source]
             found, runs = resolved.positions.get(grant.source), resolved.runs.get(grant.source, ())

@@ -1,4 +1,4 @@
-"""Answers the driver for a copier that a transform keeps busy, from a thread of its own, and says so where that lasts.
+"""Answers the driver for a copier that a transform keeps busy, from a thread of its own, and reports what lasts.
 
 The driver takes a copier that is silent for seconds for dead, and gives its partitions to another one, which the same
 record would silence.
@@ -14,7 +14,7 @@ from twinlog.lease.messages import Beat, Event, FromCopier
 from twinlog.model.call import Call, Loading
 
 TOLD_S = 10.0
-"""A call that lasts so long is told of, and again whenever it has lasted twice as long."""
+"""A call that lasts so long is reported, and again whenever it has lasted twice as long."""
 
 
 class StandIn:

@@ -109,7 +109,7 @@ class StartPositions:
         there, here = (None if leader is None else leader.node for leader in leaders)
         return there, here
 
-    async def resolve(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
+    async def find(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
         """Start positions of those grants that could be resolved now; the caller tries the others again.
 
         With `refreshed` leaders are known, as `refresh` has just asked for them.

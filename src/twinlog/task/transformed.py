@@ -39,7 +39,7 @@ class Transformed:
         if not all_of_them:
             more = f"; and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
             named = [
-                f"{'; '.join(named)}{more}; further ones are skipped without a word, unless errors.log.enable is true"
+                f"{'; '.join(named)}{more}; further ones are skipped and not logged, unless errors.log.enable is true"
             ]
         for text in named:
             self._event("transform", f"{self._source}: the transform failed on {text}")

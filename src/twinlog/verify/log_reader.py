@@ -32,7 +32,7 @@ WAIT_MS = 500
 CONNECT_S = 30.0
 PAUSE_S = 0.02
 GONE_S = 10.0
-"""For so long brokers say that a topic is not there before that is believed: one that has just started says so."""
+"""For so long brokers report that a topic is not there before that is believed: one that has just started does."""
 
 GRANULE_BYTES = 512 << 10
 """Bytes of batches that are decoded at once at first; more where record after record has to be looked at."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.checkpoint.safe_move import Facts, Obstacle, Verdict, group_is_safe, judge
+from twinlog.checkpoint.safe_move import Facts, MoveVerdict, Obstacle, group_is_safe, judge
 from twinlog.model.types import TopicPartition
 
 HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
@@ -29,16 +29,16 @@ STANDS = Facts(
 """A group in the middle of a partition, with everything in step."""
 
 
-def of(**changes: Any) -> Verdict:
+def of(**changes: Any) -> MoveVerdict:
     return judge(replace(STANDS, **changes))
 
 
-def kinds(verdict: Verdict) -> list[Obstacle]:
+def kinds(verdict: MoveVerdict) -> list[Obstacle]:
     return [reason.obstacle for reason in verdict.reasons]
 
 
 def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
-    assert judge(STANDS) == Verdict()
+    assert judge(STANDS) == MoveVerdict()
     assert judge(STANDS).safe
     assert (STANDS.source_lag, STANDS.target_lag) == (40, 40)
 

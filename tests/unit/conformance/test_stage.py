@@ -11,7 +11,7 @@ import javaproperties
 import pytest
 
 from conformance import stage as staging
-from conformance.call import Answer
+from conformance.call import Response
 from conformance.stage import Arrangement, Stage
 from conformance.worker import Order
 from harness.cluster import KafkaCluster
@@ -60,9 +60,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, str]]]
     """Everybody is healthy and has no connectors."""
     asked: list[tuple[str, Mapping[str, str]]] = []
 
-    def send(url: str, method: str, path: str, body: Any, headers: Mapping[str, str], tls: object) -> Answer:
+    def send(url: str, method: str, path: str, body: Any, headers: Mapping[str, str], tls: object) -> Response:
         asked.append((f"{method} {url}{path}", headers))
-        return Answer(200, {}, [])
+        return Response(200, {}, [])
 
     monkeypatch.setattr(staging, "send", send)
     return asked

@@ -10,6 +10,7 @@ from twinlog.connect.model import (
     Config,
     ConnectorInfo,
     ConnectorName,
+    ConnectorState,
     ConnectorStatus,
     Created,
     Health,
@@ -19,7 +20,6 @@ from twinlog.connect.model import (
     Plugin,
     Restart,
     ServerInfo,
-    State,
     Status,
     StoredOffset,
     TargetState,
@@ -31,7 +31,11 @@ from twinlog.errors import RequestError
 WORKER = "worker:8083"
 SOURCE = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 HEALTHY = HealthStatus(Health.HEALTHY, "Worker has completed startup.")
-_STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
+_STATES = {
+    TargetState.STARTED: ConnectorState.RUNNING,
+    TargetState.PAUSED: ConnectorState.PAUSED,
+    TargetState.STOPPED: ConnectorState.STOPPED,
+}
 _KEY = KeyDefinition("topics", "LIST", False, ".*", "HIGH", "Topics.", "Common", 1, "LONG", "topics", ("groups",))
 
 
@@ -93,7 +97,7 @@ class FakeHerder:
     def status(self, name: ConnectorName) -> ConnectorStatus:
         self._begin("status", name)
         state = Status(_STATES[self.targets.get(name, TargetState.STARTED)], WORKER)
-        task = Status(State.FAILED, WORKER, trace=self.failed) if self.failed else state
+        task = Status(ConnectorState.FAILED, WORKER, trace=self.failed) if self.failed else state
         return ConnectorStatus(name, state, {0: task})
 
     def task_status(self, task: TaskId) -> Status:
@@ -141,7 +145,9 @@ class FakeHerder:
 
     def restart(self, restart: Restart) -> ConnectorStatus:
         self._begin("restart", restart.connector)
-        return ConnectorStatus(restart.connector, Status(State.RESTARTING, WORKER), {0: Status(State.RUNNING, WORKER)})
+        return ConnectorStatus(
+            restart.connector, Status(ConnectorState.RESTARTING, WORKER), {0: Status(ConnectorState.RUNNING, WORKER)}
+        )
 
     def restart_task(self, task: TaskId) -> None:
         self._begin("restart_task", task.connector)

@@ -24,7 +24,7 @@ DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: Mapping[str, str]
     content: bytes
@@ -53,7 +53,7 @@ class Client:
 
     def ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, **more: str
-    ) -> Answer:
+    ) -> Response:
         """`body` is JSON, or bytes as they are; with one the content is JSON unless `headers` are given."""
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         sent = dict(headers if headers is not None else {"Content-Type": "application/json"} if content else {})
@@ -67,11 +67,11 @@ class Client:
         try:
             connection.request(method, path, content, sent)
             response = connection.getresponse()
-            return Answer(response.status, dict(response.getheaders()), response.read())
+            return Response(response.status, dict(response.getheaders()), response.read())
         finally:
             connection.close()
 
-    def get(self, path: str, **headers: str) -> Answer:
+    def get(self, path: str, **headers: str) -> Response:
         return self.ask("GET", path, headers=headers or None)
 
 

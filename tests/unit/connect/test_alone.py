@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.place import Alone
 from twinlog.connect.group.state import state_alone
-from twinlog.connect.model import ConnectorName, Restart, State, Status, TargetState
+from twinlog.connect.model import ConnectorName, ConnectorState, Restart, Status, TargetState
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.storage.offset_records import OffsetRecord
@@ -47,8 +47,8 @@ def test_its_state_is_in_memory() -> None:
         state.look(lambda cluster, _: cluster.tasks(C)),
     )
     assert ([one.connectors for one in seen if one.connectors], seen[-1].loggers) == ([(C,)], {"root": "DEBUG"})
-    state.report([ConnectorStatusRecord(C, Status(State.RUNNING, "w:1"))])
-    assert state.look(lambda _, statuses: statuses.connector(C)) == Status(State.RUNNING, "w:1")
+    state.report([ConnectorStatusRecord(C, Status(ConnectorState.RUNNING, "w:1"))])
+    assert state.look(lambda _, statuses: statuses.connector(C)) == Status(ConnectorState.RUNNING, "w:1")
     state.remove(C)
     assert state.look(lambda cluster, _: cluster.connectors) == {}
 
@@ -60,7 +60,7 @@ def test_its_revision_grows_with_whatever_may_be_seen() -> None:
         lambda: state.put(C, {"name": "c"}),
         lambda: state.set_target_state(C, TargetState.PAUSED),
         lambda: state.put_tasks(C, [{"task": "0"}]),
-        lambda: state.report([ConnectorStatusRecord(C, Status(State.PAUSED, "w:1"))]),
+        lambda: state.report([ConnectorStatusRecord(C, Status(ConnectorState.PAUSED, "w:1"))]),
         lambda: state.remove(C),
     )
     for step in steps:

@@ -13,10 +13,10 @@ from twinlog.config.strimzi.load import load_resource
 from twinlog.connect.model import (
     ConnectorInfo,
     ConnectorName,
+    ConnectorState,
     ConnectorStatus,
     Created,
     Restart,
-    State,
     Status,
     StoredOffset,
     TargetState,
@@ -61,7 +61,7 @@ class OneWorker:
 
     def __init__(self) -> None:
         self.leads = True
-        self.state = State.RUNNING
+        self.state = ConnectorState.RUNNING
         self.has: dict[ConnectorName, tuple[dict[str, str], TargetState]] = {}
         self.done: list[str] = []
         self.offsets_of: list[StoredOffset] = [StoredOffset(PLACE, {"offset": 5})]
@@ -84,7 +84,7 @@ class OneWorker:
     def status(self, name: ConnectorName) -> ConnectorStatus:
         if name in self.unheard_of:
             raise RequestError(404, f"No status found for connector {name}")
-        return ConnectorStatus(name, Status(State.RUNNING, "w", 1), {0: Status(self.state, "w", 1)})
+        return ConnectorStatus(name, Status(ConnectorState.RUNNING, "w", 1), {0: Status(self.state, "w", 1)})
 
     def target_state(self, name: ConnectorName) -> TargetState:
         return self.has[name][1]
@@ -221,7 +221,7 @@ def test_a_version_that_is_wrong_changes_nothing(following: Following, caplog: p
     assert following.look(("state: halted", "state: paused")) == ["PAUSED"]
     following.file.unlink()
     assert following.look() == []
-    assert "cannot be read, what it said before goes on" in caplog.text
+    assert "cannot be read, what was read before stays in effect" in caplog.text
 
 
 def test_another_target_needs_another_process(following: Following, caplog: pytest.LogCaptureFixture) -> None:
@@ -327,7 +327,7 @@ def test_an_empty_file_deletes_nothing(following: Following, caplog: pytest.LogC
 
 
 def test_a_failed_task_is_restarted(following: Following) -> None:
-    following.worker.state = State.FAILED
+    following.worker.state = ConnectorState.FAILED
     assert following.look() == ["restart tasks failed"]
     assert following.look() == []
 
@@ -335,7 +335,7 @@ def test_a_failed_task_is_restarted(following: Following) -> None:
 def test_a_connector_that_was_just_created_is_no_trouble_and_holds_up_no_restart(
     following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:
-    following.worker.state = State.FAILED
+    following.worker.state = ConnectorState.FAILED
     following.worker.unheard_of = {"east->west.MirrorSourceConnector"}
     more = "      checkpointConnector: {autoRestart: {enabled: true}}\n      sourceConnector"
     assert following.look(("      sourceConnector", more)) == ["put None", "restart tasks failed"]

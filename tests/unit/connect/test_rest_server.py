@@ -16,7 +16,7 @@ import pytest
 from harness.certificates import Certified, authority
 from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
-from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Answer, Client, serving
+from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Client, Response, serving
 from twinlog.clock import SYSTEM, SystemClock
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
@@ -168,7 +168,7 @@ def not_here(url: str) -> FakeHerder:
 LOGIN = {"Authorization": "Basic dTpw", "Content-Type": "application/json", "Cookie": "a=b"}
 
 
-def told(answer: Answer) -> tuple[int, object]:
+def told(answer: Response) -> tuple[int, object]:
     return answer.status, answer.json if answer.content else None
 
 
@@ -292,7 +292,7 @@ def test_the_other_worker_may_want_tls(above: Certified, tmp_path: Path, tls: Tl
 def test_it_stops_while_clients_are_connected(tls: Tls, caplog: pytest.LogCaptureFixture) -> None:
     go_on = threading.Event()
     herder = FakeHerder(before=lambda method: None if method == "connectors" else bool(go_on.wait(DEADLINE_S)) and None)
-    answers: list[Answer] = []
+    answers: list[Response] = []
     with serving(RestSettings((HTTP, HTTPS)), herder=herder, tls=tls) as client:
         parts = [urlsplit(url) for url in client.server.urls]
         idle = [socket.create_connection((part.hostname or "", part.port or 0)) for part in parts for _ in range(3)]

@@ -11,7 +11,7 @@ from harness.wait import wait_for
 from tests.unit.connect.one_connector import C, attend, flow, have, shown, states
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
-from twinlog.connect.model import ConnectorName, Restart, State, TargetState, TaskId
+from twinlog.connect.model import ConnectorName, ConnectorState, Restart, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -85,7 +85,7 @@ def test_a_connector_runs_and_follows_its_configuration(running: RunningConnecto
         have(running)
     attend(running)
     assert [one.done for one in made] == [["started"]]
-    assert states(running) == (State.RUNNING, [State.RUNNING])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     have(running, flow=flow("b"))
     attend(running)
     assert [one.done for one in made] == [["started", "stopped", "closed"], ["started"]]
@@ -127,13 +127,13 @@ def test_a_paused_connector_has_tasks_and_a_stopped_one_has_none(
     have(running)
     attend(running)
     have(running, TargetState.PAUSED)
-    assert states(running) == (State.PAUSED, [State.PAUSED])
+    assert states(running) == (ConnectorState.PAUSED, [ConnectorState.PAUSED])
     assert made[0].done[-1] == "closed"
     have(running, TargetState.STOPPED)
-    assert states(running) == (State.STOPPED, [])
+    assert states(running) == (ConnectorState.STOPPED, [])
     have(running)
     attend(running)
-    assert states(running) == (State.RUNNING, [State.RUNNING])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     assert len(made) == 2
 
 
@@ -144,7 +144,7 @@ def test_its_tasks_are_made_of_what_it_is_given_and_known_when_that_is(
     config = {"name": C, "tasks.max": "2"}
     have(running)
     one = running.connectors[C]
-    assert (one.task_configs(config), states(running)) == (None, (State.RUNNING, []))
+    assert (one.task_configs(config), states(running)) == (None, (ConnectorState.RUNNING, []))
     made[0].groups = ("g", "h")
     attend(running)
     (task,) = one.task_configs(config) or ()
@@ -160,27 +160,27 @@ def test_its_tasks_are_made_of_what_it_is_given_and_known_when_that_is(
 def test_a_paused_connector_keeps_the_tasks_that_it_had_elsewhere(running: RunningConnectors) -> None:
     running.set(C, flow(), TargetState.PAUSED, None, 3)
     attend(running)
-    assert states(running) == (State.PAUSED, [State.PAUSED] * 3)
+    assert states(running) == (ConnectorState.PAUSED, [ConnectorState.PAUSED] * 3)
 
 
 def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnectors, made: list[Groups]) -> None:
     have(running)
     made[0].failure = "no permission"
     attend(running)
-    assert states(running) == (State.RUNNING, [State.FAILED])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
     assert running.connectors[C].task_states("w", 1)[0].trace == "no permission"
     # Pausing mends nothing, as in Connect.
     have(running, TargetState.PAUSED)
-    assert states(running) == (State.PAUSED, [State.FAILED])
+    assert states(running) == (ConnectorState.PAUSED, [ConnectorState.FAILED])
     have(running)
-    assert states(running) == (State.RUNNING, [State.FAILED])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
     running.restart(Restart(C, only_failed=True))
     attend(running)
     assert len(made) == 1
     running.restart(Restart(C, include_tasks=True, only_failed=True))
     attend(running)
-    assert shown(running) == (State.RUNNING, [State.RESTARTING])
-    assert shown(running) == (State.RUNNING, [State.RUNNING])
+    assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RESTARTING])
+    assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     assert len(made) == 2
 
 
@@ -188,17 +188,17 @@ def test_only_what_is_asked_for_is_restarted(running: RunningConnectors, made: l
     have(running)
     attend(running)
     running.restart(Restart(C))
-    assert shown(running) == (State.RESTARTING, [State.RUNNING])
+    assert shown(running) == (ConnectorState.RESTARTING, [ConnectorState.RUNNING])
     attend(running)
-    assert shown(running) == (State.RUNNING, [State.RUNNING])
+    assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     running.restart(Restart(C, include_tasks=True, only_failed=True))
     attend(running)
-    assert shown(running) == (State.RUNNING, [State.RUNNING])
+    assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     assert len(made) == 1
     running.restart_task(TaskId(C, 0))
-    assert shown(running) == (State.RUNNING, [State.RESTARTING])
+    assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RESTARTING])
     attend(running)
-    wait_for(lambda: shown(running) == (State.RUNNING, [State.RUNNING]), 60, "the task runs")
+    wait_for(lambda: shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING]), 60, "the task runs")
     assert len(made) == 2
 
 
@@ -211,22 +211,22 @@ def test_nothing_is_paused_or_stopped_before_it_has_ended(
     attend(running)
     running.set(C, flow(), TargetState.STOPPED, None)
     running.attend()
-    assert states(running) == (State.RUNNING, [State.RUNNING])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     running.set(C, flow(), TargetState.PAUSED, None)
-    assert states(running) == (State.RUNNING, [State.RUNNING])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     running.set(C, flow(), TargetState.STOPPED, None)
     goes_on.set()
     attend(running)
-    assert states(running) == (State.STOPPED, [])
+    assert states(running) == (ConnectorState.STOPPED, [])
 
 
 def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, made: list[Groups]) -> None:
     have(running, flow=None, refused="tasks.max: many")
-    assert states(running) == (State.FAILED, [])
+    assert states(running) == (ConnectorState.FAILED, [])
     assert running.connectors[C].connector_state("w", 1).trace == "tasks.max: many"
     Groups.error = ClusterError("no such host")
     have(running)
-    assert states(running) == (State.FAILED, [])
+    assert states(running) == (ConnectorState.FAILED, [])
     assert running.connectors[C].connector_state("w", 1).trace == "no such host"
     # Nobody asked for another try.
     Groups.error = None
@@ -234,8 +234,8 @@ def test_what_cannot_begin_fails_with_its_reason(running: RunningConnectors, mad
     assert made == []
     running.restart(ALL)
     attend(running)
-    assert shown(running) == (State.RESTARTING, [State.RUNNING])
-    assert states(running) == (State.RUNNING, [State.RUNNING])
+    assert shown(running) == (ConnectorState.RESTARTING, [ConnectorState.RUNNING])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
 
 
 def test_nothing_begins_while_another_worker_may_run_it(
@@ -257,7 +257,7 @@ def test_what_is_removed_ends(running: RunningConnectors, made: list[Groups]) ->
     assert made[0].done[-1] == "closed"
     have(running, flow=flow(idle=True))
     attend(running)
-    assert states(running) == (State.RUNNING, [])
+    assert states(running) == (ConnectorState.RUNNING, [])
     running.stop()
     assert running.connectors == {}
 
@@ -273,17 +273,17 @@ def test_what_a_connector_waits_for_is_told_until_it_begins(made: list[Groups]) 
     running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, may_begin=may_begin)
     have(running)
     status = running.connectors[C].connector_state("w", 1)
-    assert (status.state, status.trace, made) == (State.RUNNING, "the target does not answer", [])
+    assert (status.state, status.trace, made) == (ConnectorState.RUNNING, "the target does not answer", [])
     del reasons[0]
     attend(running)
     status = running.connectors[C].connector_state("w", 1)
-    assert (status.state, status.trace, len(made)) == (State.RUNNING, None, 1)
+    assert (status.state, status.trace, len(made)) == (ConnectorState.RUNNING, None, 1)
 
     reasons[:] = [RefusedError("it lacks READ")]
     have(running, TargetState.STOPPED)
     have(running)
     status = running.connectors[C].connector_state("w", 1)
-    assert (status.state, status.trace) == (State.FAILED, "it lacks READ")
+    assert (status.state, status.trace) == (ConnectorState.FAILED, "it lacks READ")
 
 
 def test_what_ends_does_so_without_a_thread_for_it(
@@ -297,7 +297,7 @@ def test_what_ends_does_so_without_a_thread_for_it(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         have(running, TargetState.PAUSED)
-        assert shown(running) == (State.PAUSED, [State.PAUSED])
+        assert shown(running) == (ConnectorState.PAUSED, [ConnectorState.PAUSED])
         have(running)
         running.stop()
     assert [one.done for one in made] == [["started", "stopped", "closed"]] * 2
@@ -314,7 +314,7 @@ def test_what_will_not_work_and_what_does_not_just_now_is_told_of_what_runs(
     assert connector.task_states("w", 1)[0].trace is None
     connector.look(float("inf"))
     told = connector.connector_state("w", 1), connector.task_states("w", 1)[0]
-    assert [one.state for one in told] == [State.RUNNING, State.RUNNING]
+    assert [one.state for one in told] == [ConnectorState.RUNNING, ConnectorState.RUNNING]
     assert [one.trace for one in told] == ["nobody writes offset syncs", "the source does not answer"]
     made[0].trouble = None
     attend(running)

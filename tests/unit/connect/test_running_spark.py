@@ -14,7 +14,7 @@ from harness.wait import wait_for
 from tests.unit.connect.one_connector import C, attend, flow, have, shown, states
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
-from twinlog.connect.model import ConnectorName, Restart, State, TargetState
+from twinlog.connect.model import ConnectorName, ConnectorState, Restart, TargetState
 from twinlog.connect.running import RunningConnectors
 from twinlog.driver import spark_flows
 from twinlog.driver.spark_flows import SparkOptions
@@ -66,7 +66,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     source = replace(source, settings=replace(source.settings, kind="source"))
     have(running, flow=source)
     attend(running)
-    assert states(running) == (State.RUNNING, [State.FAILED])
+    assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
     assert running.connectors[C].task_states("w", 1)[0].trace == "no Java"
     assert Spark.made[0].ended.wait(60)
     # Only when it is asked for.
@@ -77,7 +77,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
 
     def runs() -> bool:
         running.attend()
-        return bool(shown(running) == (State.RUNNING, [State.RUNNING]))
+        return bool(shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING]))
 
     wait_for(runs, 60, "it runs again")
     assert len(Spark.made) == 2
@@ -122,7 +122,7 @@ def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
 
     def failed() -> bool:
         running.attend()
-        return bool(states(running) == (State.RUNNING, [State.FAILED]))
+        return bool(states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED]))
 
     wait_for(failed, 60, "its task has failed")
     assert running.connectors[C].task_states("w", 1)[0].trace == reason
@@ -186,7 +186,7 @@ def test_what_keeps_spark_from_copying_is_told_of_what_it_copies(monkeypatch: py
     connector = running.connectors[C]
     connector.look(float("inf"))
     status = connector.task_states("w", 1)[0]
-    assert (status.state, status.trace) == (State.RUNNING, "Spark's JVM was killed by SIGKILL")
+    assert (status.state, status.trace) == (ConnectorState.RUNNING, "Spark's JVM was killed by SIGKILL")
     monkeypatch.setattr(Spark, "trouble", None)
     attend(running)
     assert connector.task_states("w", 1)[0].trace is None
@@ -206,7 +206,7 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     running.set(C, source, TargetState.STARTED, None)
     running.attend()
     waits = running.connectors[C].connector_state("w", 1)
-    assert (waits.state, waits.trace) == (State.RUNNING, "it begins later: can't start new thread")
+    assert (waits.state, waits.trace) == (ConnectorState.RUNNING, "it begins later: can't start new thread")
     for _ in range(3):
         attend(running)
     assert running.connectors[C].connector_state("w", 1).trace is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.connect.model import ConnectorName, State, Status, TaskId
+from twinlog.connect.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.storage.config_records import Unreadable
 from twinlog.connect.storage.status_records import (
     ActiveTopic,
@@ -19,7 +19,7 @@ from twinlog.connect.storage.statuses import Statuses
 
 C = ConnectorName("a-1")
 HERE, THERE = "one:8083", "two:8083"
-RUNNING = Status(State.RUNNING, HERE, 4)
+RUNNING = Status(ConnectorState.RUNNING, HERE, 4)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ RUNNING = Status(State.RUNNING, HERE, 4)
             b'{"state":"RUNNING","trace":null,"worker_id":"one:8083","generation":4}',
         ),
         (
-            TaskStatusRecord(TaskId(C, 3), Status(State.FAILED, HERE, 4, "why", "4.3.0")),
+            TaskStatusRecord(TaskId(C, 3), Status(ConnectorState.FAILED, HERE, 4, "why", "4.3.0")),
             b"status-task-a-1-3",
             b'{"state":"FAILED","trace":"why","worker_id":"one:8083","generation":4,"version":"4.3.0"}',
         ),
@@ -50,7 +50,7 @@ def test_a_record_has_the_bytes_of_connect(record: StatusRecord, key: bytes, val
 
 
 def test_what_is_destroyed_is_deleted() -> None:
-    assert encode(ConnectorStatusRecord(C, Status(State.DESTROYED, HERE))) == (b"status-connector-a-1", None)
+    assert encode(ConnectorStatusRecord(C, Status(ConnectorState.DESTROYED, HERE))) == (b"status-connector-a-1", None)
 
 
 OTHERS = [b"status-connector-", b"status-task-a-x", b"status-task-0", b"status-topic-:connector-a", b"status-topic-t"]
@@ -83,11 +83,11 @@ def test_the_last_state_counts() -> None:
 
 def test_the_worker_that_lost_a_task_does_not_hide_the_one_that_has_it() -> None:
     statuses, task = Statuses(), TaskId(C, 0)
-    statuses.take([TaskStatusRecord(task, Status(State.RUNNING, THERE, 5))])
-    statuses.take([TaskStatusRecord(task, Status(State.UNASSIGNED, HERE, 4))])
-    assert statuses.task(task) == Status(State.RUNNING, THERE, 5)
-    statuses.take([TaskStatusRecord(task, Status(State.UNASSIGNED, THERE, 6))])
-    assert statuses.task(task) == Status(State.UNASSIGNED, THERE, 6)
+    statuses.take([TaskStatusRecord(task, Status(ConnectorState.RUNNING, THERE, 5))])
+    statuses.take([TaskStatusRecord(task, Status(ConnectorState.UNASSIGNED, HERE, 4))])
+    assert statuses.task(task) == Status(ConnectorState.RUNNING, THERE, 5)
+    statuses.take([TaskStatusRecord(task, Status(ConnectorState.UNASSIGNED, THERE, 6))])
+    assert statuses.task(task) == Status(ConnectorState.UNASSIGNED, THERE, 6)
 
 
 def test_active_topics_are_forgotten_when_they_are_reset() -> None:

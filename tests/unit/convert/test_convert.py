@@ -101,7 +101,7 @@ def test_a_resource_is_as_strimzis_schema_wants_it(properties: Path, tmp_path: P
 def test_what_v1_cannot_say_is_said(properties: Path, tmp_path: Path) -> None:
     result = run(properties, "--to", "strimzi", "-o", tmp_path / "out")
     assert result.exit_code == 3
-    (line,) = [line for line in result.stderr.splitlines() if line.startswith("not said: ")]
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("not converted: ")]
     assert line.endswith(": west->east: MirrorHeartbeatConnector: v1 has no heartbeatConnector")
 
 
@@ -186,9 +186,9 @@ def test_a_resource_becomes_properties(tmp_path: Path) -> None:
     reference = "${secrets:/mnt/secrets/admin-user-1:user.key}"
     assert f"origin-cluster.ssl.keystore.key = {reference}" in lines
     assert "origin-cluster->destination-cluster.replication.factor = 3" in lines
-    unsaid = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("not said")]
-    assert any(":67: spec.logging: only a resource says this" in line for line in unsaid)
-    assert any(":6: spec.version: only a resource says this" in line for line in unsaid)
+    unsaid = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("not converted")]
+    assert any(":67: spec.logging: only a resource has this" in line for line in unsaid)
+    assert any(":6: spec.version: only a resource has this" in line for line in unsaid)
 
 
 OLD = """\
@@ -222,7 +222,7 @@ def test_the_newer_version_of_a_resource(tmp_path: Path) -> None:
     path.write_text(OLD)
     result = run(path, "--to", "strimzi", "-o", tmp_path / "out")
     assert result.exit_code == 3
-    assert f"not said: {path}:20: spec.mirrors[0].heartbeatConnector: v1 has no such connector" in result.stderr
+    assert f"not converted: {path}:20: spec.mirrors[0].heartbeatConnector: v1 has no such connector" in result.stderr
     found = read_yaml(tmp_path / "out" / "mirror.yaml")
     jsonschema.validate(found, schema("v1"))
     assert found["spec"]["target"] == {
@@ -277,7 +277,7 @@ def test_connectors_that_differ_are_no_flow(tmp_path: Path) -> None:
     result = run(source, checkpoint, "--to", "properties")
     assert result.exit_code == 3
     assert f"{checkpoint}:9: topics: it counts for the whole flow here, and s has another value" in result.stderr
-    assert "s: to begin paused cannot be said in a properties file" in result.stderr
+    assert "s: to begin paused has no form in a properties file" in result.stderr
     assert "under the name 's', and looked for under 'MirrorSourceConnector'" in result.stderr
     assert "a->b.topics = x" in result.stdout.replace("\\>", ">")
 

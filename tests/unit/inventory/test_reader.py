@@ -6,7 +6,7 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
 from twinlog.inventory.contents import Inventory, Log
-from twinlog.inventory.reader import CHUNK, Part, read_inventory
+from twinlog.inventory.reader import CHUNK, Content, read_inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.acls import Operation
 from twinlog.model.topics import DescribedTopic, Topic
@@ -27,7 +27,7 @@ def test_many_topics_take_few_requests() -> None:
             told: list[tuple[str, int, int]] = []
             found = read_inventory(
                 admin,
-                Part.CONFIGS | Part.LOGS,
+                Content.CONFIGS | Content.LOGS,
                 wanted=lambda name: name != "t0",
                 told=lambda *step: told.append(step),
             )

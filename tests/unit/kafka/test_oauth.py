@@ -303,7 +303,7 @@ def test_a_token_that_is_opaque_ends_when_its_server_says_so() -> None:
     assert found.text == "opaque"
     assert now + 600 <= found.ends_at <= time.time() + 600
     assert answered('{"access_token": "opaque", "expires_in": 600}', replace(login, longest_s=60)).ends_at < now + 590
-    with pytest.raises(LoginRefusedError, match="does not say when its token ends"):
+    with pytest.raises(LoginRefusedError, match="does not report when its token ends"):
         answered('{"access_token": "opaque"}', login)
     with pytest.raises(LoginRefusedError, match="no JSON web token"):
         answered('{"access_token": "opaque", "expires_in": 600}', replace(login, may_be_opaque=False))

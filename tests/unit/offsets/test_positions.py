@@ -25,10 +25,18 @@ def test_the_header_names_the_remote_topic_and_the_producer() -> None:
     assert name == HEADER
     assert json.loads(value)["remote_topic"] == "north.t"
     assert json.loads(value)["producer"] == [4001, 3, 17]
+    assert json.loads(value)["generation"] == FULL.generation != 0
+
+
+def test_the_generation_is_read_under_its_earlier_name() -> None:
+    record = PositionRecord(
+        encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, b'{"target":9,"life":5}'),)
+    )
+    assert decode_position(NORTH, record) == (PART, Position(8, 9, generation=5))
 
 
 @pytest.mark.parametrize("producer", ["", ',"producer":null', ',"producer":[1,2]', ',"producer":["a",0,0]'])
 def test_a_header_without_a_producer_is_read(producer: str) -> None:
-    header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"life":0%b}' % producer.encode()
+    header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"generation":0%b}' % producer.encode()
     record = PositionRecord(encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, header),))
     assert decode_position(NORTH, record) == (PART, Position(8, 9, 2))

@@ -69,6 +69,6 @@ def test_small_batches_of_one_task_go_to_all_partitions(begun: Begun, monkeypatc
     drawn = count(0, 3)
     monkeypatch.setattr(topic_sink, "random", SimpleNamespace(randrange=lambda _: next(drawn)))
     options = read_write_options(BROKERS, "batch")
-    assert_even([begun.partition_of(topic_sink.TopicWriter(options), 0) for _ in range(ROUNDS)])
-    one = topic_sink.TopicWriter(options)
+    assert_even([begun.partition_of(topic_sink.TopicBatchWriter(options), 0) for _ in range(ROUNDS)])
+    one = topic_sink.TopicBatchWriter(options)
     assert sorted(begun.partition_of(one, part) for part in range(PARTITIONS)) == list(range(PARTITIONS))

@@ -21,7 +21,7 @@ from twinlog.errors import RefusedError
 from twinlog.model.types import TopicPartition
 from twinlog.switchover.entries import Entries
 from twinlog.switchover.machine import Machine
-from twinlog.switchover.model import Kind, Options, State, TooLongError
+from twinlog.switchover.model import Kind, Options, SwitchoverState, TooLongError
 from twinlog.switchover.report import report
 
 
@@ -107,7 +107,7 @@ def test_a_source_that_is_lost_on_the_way_makes_an_emergency_of_it(undoing: bool
             machine(brokers).abort()
     entries = machine(brokers).run(Options(Kind.EMERGENCY))
     assert entries.run is not None
-    assert (entries.run.state, entries.run.options.kind) == (State.DONE, Kind.EMERGENCY)
+    assert (entries.run.state, entries.run.options.kind) == (SwitchoverState.DONE, Kind.EMERGENCY)
     # How to lift the fence went along.
     assert entries.begun("fence") == plan
 
@@ -124,7 +124,7 @@ def test_an_emergency_after_the_end_brings_groups_alone_unless_there_was_a_way_b
     brokers.copied[P0] += 5
     another = machine(brokers).run(Options(Kind.EMERGENCY)).run
     assert another is not None
-    assert (another.state, another.options.kind) == (State.DONE, Kind.EMERGENCY)
+    assert (another.state, another.options.kind) == (SwitchoverState.DONE, Kind.EMERGENCY)
     assert another.name != planned.name
 
 
@@ -160,7 +160,7 @@ def test_a_source_that_is_lost_when_producers_may_write_to_the_target_is_waited_
         # What was late is no way back for the second one either.
         entries = Machine(world, ScriptedJournal(brokers, Kill()), "host 1").run(Options(Kind.EMERGENCY))
         assert entries.run is not None
-        assert (entries.run.state, entries.run.options.kind) == (State.DONE, Kind.PLANNED)
+        assert (entries.run.state, entries.run.options.kind) == (SwitchoverState.DONE, Kind.PLANNED)
         assert entries.done("watch") == {"late": {"orders": {"1": [20, 22]}} if late else {}, "lost": True}
         assert brokers.committed[P0] == 1030
     (line,) = [line for line in report(entries)["next"] if line.startswith("a was lost before it had stood still")]

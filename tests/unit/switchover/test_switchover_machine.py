@@ -22,7 +22,7 @@ from twinlog.switchover.model import (
     MovedTopic,
     NotReadyError,
     Options,
-    State,
+    SwitchoverState,
     TooLongError,
     UnderWayError,
 )
@@ -36,7 +36,7 @@ P2 = TopicPartition(TopicName("orders"), 2)
 def require_moved(brokers: Brokers) -> None:
     entries = ScriptedJournal(brokers, Kill()).entries
     assert entries.run is not None
-    assert entries.run.state is State.DONE
+    assert entries.run.state is SwitchoverState.DONE
     assert brokers.fenced
     # Nothing came after the cut, everything before it is copied.
     cut = (entries.done("settle") or {})["cut"]["orders"]
@@ -89,7 +89,7 @@ def test_undone_at_any_point_producers_write_again_and_the_next_one_works() -> N
         abort = Kill()
         undone = machine(brokers, abort).abort()
         assert undone.run is not None
-        assert undone.run.state is State.ABORTED
+        assert undone.run.state is SwitchoverState.ABORTED
         assert not brokers.fenced
         assert brokers.noted_fence is None
         machine(brokers).run(PLANNED)
@@ -108,10 +108,10 @@ def test_an_undoing_that_is_killed_is_ended_before_anything_else() -> None:
         except KilledError:
             state = ScriptedJournal(brokers, Kill()).entries.run
             assert state is not None
-            if state.state is State.ABORTING:
+            if state.state is SwitchoverState.ABORTING:
                 with pytest.raises(UnderWayError, match="is being undone; run it with --abort"):
                     machine(brokers).run(PLANNED)
-            if state.state is not State.ABORTED:
+            if state.state is not SwitchoverState.ABORTED:
                 machine(brokers).abort()
         assert not brokers.fenced
 
@@ -123,7 +123,7 @@ def test_producers_that_stay_fenced_for_too_long_are_let_go() -> None:
     assert not brokers.fenced
     run = ScriptedJournal(brokers, Kill()).entries.run
     assert run is not None
-    assert run.state is State.ABORTED
+    assert run.state is SwitchoverState.ABORTED
 
 
 def test_what_writes_behind_the_cut_takes_it_back() -> None:

@@ -11,12 +11,12 @@ import pytest
 from twinlog.cli.switchover_owner import ALIVE_S, require_free
 from twinlog.model.types import Alias
 from twinlog.switchover.entries import Entries, Run
-from twinlog.switchover.model import Ends, Kind, Options, State, UnderWayError
+from twinlog.switchover.model import Ends, Kind, Options, SwitchoverState, UnderWayError
 
 HERE = socket.gethostname()
 
 
-def entries(owner: str, silent_s: float = 0.0, state: State = State.RUNNING) -> Entries:
+def entries(owner: str, silent_s: float = 0.0, state: SwitchoverState = SwitchoverState.RUNNING) -> Entries:
     seen_ms = int((time.time() - silent_s) * 1000)
     return Entries(Run("r", Ends(Alias("a"), Alias("b")), Options(Kind.PLANNED), state, seen_ms, owner, seen_ms))
 
@@ -25,7 +25,7 @@ def entries(owner: str, silent_s: float = 0.0, state: State = State.RUNNING) -> 
     "free",
     [
         Entries(),
-        entries("elsewhere 1", state=State.DONE),
+        entries("elsewhere 1", state=SwitchoverState.DONE),
         entries("elsewhere 1", silent_s=2 * ALIVE_S),
         # A container that was started anew has its host's name and its number again.
         entries(f"{HERE} {os.getpid()}"),

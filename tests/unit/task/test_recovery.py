@@ -104,7 +104,7 @@ class StartPositions:
         self._meanwhile = meanwhile
         self.asked = 0
 
-    async def resolve(self, grants: Sequence[Grant]) -> StartPosition:
+    async def find(self, grants: Sequence[Grant]) -> StartPosition:
         self.asked += 1
         self._meanwhile()
         return StartPosition({grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}, {})

@@ -92,11 +92,11 @@ def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
     loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     found = StartPosition({SOURCE: at(7, 7)}, {})
-    resolve = Failing(found, refuses=refuses)
+    find = Failing(found, refuses=refuses)
     stores = Failing(None, 1)
     again = recovery(
         loop,
-        start_positions=SimpleNamespace(resolve=resolve),
+        start_positions=SimpleNamespace(find=find),
         identity_after=Failing(ProducerIdentity(1, 1), 0),
         store=stores,
     )
@@ -105,7 +105,7 @@ def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
     if not refuses:
         assert part.acknowledged == at(7, 7, writer=Writer(1, 1, 0))
         # Twice the target was away, then it was stored as what it became.
-        assert (resolve.asked, part.paused) == (3, False)
+        assert (find.asked, part.paused) == (3, False)
     loop.close()
 
 

@@ -98,7 +98,7 @@ def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
 
     async def begin() -> StartPosition:
         await slow.refresh(fresh)
-        return await slow.resolve(fresh, refreshed=True)
+        return await slow.find(fresh, refreshed=True)
 
     assert len(loop.run(begin).positions) == PARTITIONS
     assert len(asked) == 4
@@ -114,7 +114,7 @@ def test_one_whose_source_has_no_leader_says_so_and_holds_back_no_other(loop: Lo
             return None if (partition.topic, partition.partition) == ("t", BROKEN) else super().leader(partition)
 
     fresh = [replace(grant, position=None) for grant in grants()]
-    resolved = loop.run(start_positions(loop, Leaderless(loop)).resolve, fresh)
+    resolved = loop.run(start_positions(loop, Leaderless(loop)).find, fresh)
     missing = TopicPartition(TopicName("t"), BROKEN)
     assert {source: str(error) for source, error in resolved.errors.items()} == {
         missing: f"cluster north: {missing} has no leader"
@@ -141,7 +141,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
 
     async def begin() -> list[StartPosition]:
         # Those that need other brokers begin by themselves, and share what may be read at a time.
-        return await loop.gather([loop.spawn(both.resolve, group) for group in both.apart(grants())])
+        return await loop.gather([loop.spawn(both.find, group) for group in both.apart(grants())])
 
     groups = loop.run(begin)
     assert [source.partition for resolved in groups for source in resolved.errors] == [BROKEN]

@@ -24,7 +24,7 @@ _SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Response:
     status: int
     content: bytes
     location: str | None = None
@@ -100,7 +100,7 @@ class ConnectRest:
             self.clock.sleep(wait_s)
             wait_s = min(2 * wait_s, AGAIN_S[1])
 
-    def _try(self, method: str, target: str, content: bytes | None) -> tuple[_Answer | None, str | None]:
+    def _try(self, method: str, target: str, content: bytes | None) -> tuple[_Response | None, str | None]:
         """An answer, and what has to pass before it is worth asking again; None where that is a last word."""
         try:
             answer = self._send(method, target, content)
@@ -127,7 +127,7 @@ class ConnectRest:
         """Whether the worker knows no path yet: Kafka's own listens before it does."""
         return self._send("GET", f"{self.access.path}/health", None).status == 503
 
-    def _send(self, method: str, target: str, content: bytes | None) -> _Answer:
+    def _send(self, method: str, target: str, content: bytes | None) -> _Response:
         """Raises ConnectionRefusedError where nothing listens, TwinlogError where there is no answer otherwise."""
         import http.client  # noqa: PLC0415 - --help must not wait for it
 
@@ -145,7 +145,7 @@ class ConnectRest:
         try:
             connection.request(method, target, content, headers)
             response = connection.getresponse()
-            return _Answer(response.status, response.read(), response.getheader("Location"))
+            return _Response(response.status, response.read(), response.getheader("Location"))
         except ConnectionRefusedError:
             raise
         except TimeoutError:
@@ -161,7 +161,7 @@ class ConnectRest:
         finally:
             connection.close()
 
-    def _read(self, answer: _Answer) -> tuple[int, Json]:
+    def _read(self, answer: _Response) -> tuple[int, Json]:
         """Raises RequestError for what is no success."""
         if answer.status < 300:
             if answer.content and answer.json is None:

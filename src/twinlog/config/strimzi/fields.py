@@ -97,7 +97,7 @@ _AUTHENTICATION: dict[str, Field] = {
     **_old_secret("clientSecret"),
     **_old_secret("refreshToken"),
     "accessTokenIsJwt": Field(
-        "boolean", OLD, named="either kind is taken, and one that says when it ends counts until then"
+        "boolean", OLD, named="either kind is taken, and one that names its end counts until then"
     ),
     "accessTokenLocation": Field("string", OLD),
     "audience": Field("string", OLD),

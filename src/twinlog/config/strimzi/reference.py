@@ -62,7 +62,7 @@ The file is read every second, also behind links as Kubernetes swaps them. The p
 | another target, login or setting of the worker | nothing; the log asks for a restart of the process |
 | something wrong | nothing, not even what is right in it; the log names file, line and path |
 | a Secret is named that is not there yet | the same, until it is there |
-| it is away, or empty | nothing; what it said before goes on |
+| it is away, or empty | nothing; what was read before stays in effect |
 
 Two resources with one target need each a group and topics of its own, as with Strimzi: `group.id` and the three topics
 are the same for all in v1beta2 unless they are set. With Strimzi each then deletes the connectors of the other. Here a
@@ -82,8 +82,8 @@ write what it has stored into `DIR/NAME/east--west.MirrorSourceConnector.json`, 
 is that of `--offsets`, or the variable `TWINLOG_OFFSETS_DIR`; else that of `--secrets`, or of the file. Every process
 with this file writes its own. `alter` stores what is in the same key of `alterOffsets.fromConfigMap.name`, which is
 looked for as any ConfigMap is, and at last in `DIR`; `reset` deletes everything stored. For both the connector has to
-be stopped: until it is, and as long as something else is wrong, the log says so and it is tried again. Nothing is done
-for annotations that were there when the process started, or once they are gone.
+be stopped: until it is, and as long as something else is wrong, the log reports it and it is tried again. Nothing is
+done for annotations that were there when the process started, or once they are gone.
 
 With the identity policy another alias would copy everything into the same topics a second time. The new source
 connector is therefore not created, and the old one stays, unless the new one is to begin as `stopped`: list the
@@ -102,14 +102,14 @@ $ twinlog convert old.yaml --to strimzi -o new
 
 `convert` writes a properties file, connectors with the file of their worker, or a resource, from any of them; of a
 resource also the other version, with all that it holds. No secret is printed: those that stand in the input become
-files `DIR/secrets/<name>/<key>` that nobody else may read, and references to them. What the form asked for cannot say
-is named with file, line and key. No file is written over.
+files `DIR/secrets/<name>/<key>` that nobody else may read, and references to them. What has no
+place in the form asked for is named with file, line and key. No file is written over.
 
 | exit code | of `convert` |
 |---|---|
-| 0 | everything was said |
+| 0 | everything was converted |
 | 2 | the input or the command line is wrong, or a file exists; nothing was written |
-| 3 | something could not be said; the rest was written |
+| 3 | something could not be converted; the rest was written |
 
 Positions go by the name of the source connector: `MirrorSourceConnector` in a dedicated MirrorMaker 2, and
 `A->B.MirrorSourceConnector` in a resource. `convert` notes where a flow would therefore begin anew.

@@ -21,7 +21,7 @@ from twinlog.connect.storage.config_records import (
     TargetStateRecord,
     TaskRecord,
 )
-from twinlog.connect.storage.offset_records import OffsetRecord, StoredOffsets
+from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
 from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
@@ -94,7 +94,7 @@ class GroupState:
         self._known = Statuses()
         self._statuses_of: object = None
         """The topic that these were read from."""
-        self._stored = StoredOffsets()
+        self._stored = OffsetsByConnector()
         self.revision = 0
         """Grows with whatever `look` may see; read it before looking."""
 

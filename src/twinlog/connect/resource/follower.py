@@ -14,10 +14,10 @@ from twinlog.config.strimzi.load import ResourceConfig
 from twinlog.connect.model import (
     ConnectorInfo,
     ConnectorName,
+    ConnectorState,
     ConnectorStatus,
     Created,
     Restart,
-    State,
     StoredOffset,
     TargetState,
     TaskId,
@@ -176,7 +176,8 @@ class ResourceFollower:
             return self._path.read_bytes()
         except OSError as error:
             if self._logged.is_new("file", AGAIN_S) and hasattr(self, "_seen"):
-                log.warning("%s cannot be read, what it said before goes on: %s", self._path, error.strerror or error)
+                why = error.strerror or error
+                log.warning("%s cannot be read, what was read before stays in effect: %s", self._path, why)
             return None
 
     def _look_at_file(self) -> None:
@@ -391,7 +392,7 @@ class ResourceFollower:
                     raise
                 # It has just been created: no worker has said anything of it, and others may have failed.
                 continue
-            failed = State.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
+            failed = ConnectorState.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
             if self._auto.is_due(one.name, one.auto_restart, failed=failed, now=self._clock.monotonic()):
                 log.warning(
                     "connector %s failed and is restarted, for the %s. time", one.name, self._auto.count(one.name)

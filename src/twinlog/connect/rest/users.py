@@ -52,8 +52,8 @@ class Users:
     this process, so that each later request is answered at once.
     """
 
-    def __init__(self, passwords: Mapping[str, str], doubts: Sequence[str] = ()) -> None:
-        self.doubts = doubts
+    def __init__(self, passwords: Mapping[str, str], warnings: Sequence[str] = ()) -> None:
+        self.warnings = warnings
         """Sentences about what the file says and hardly means."""
         self._passwords = dict(passwords)
         self._key = secrets.token_bytes(32)

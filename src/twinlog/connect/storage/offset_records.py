@@ -49,7 +49,7 @@ def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | Unreadable 
 
 
 @dataclass(slots=True)
-class StoredOffsets:
+class OffsetsByConnector:
     """The last offset of each source partition, by connector."""
 
     _known: dict[ConnectorName, set[str]] = field(default_factory=dict)

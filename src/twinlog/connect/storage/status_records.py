@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.connect.model import ConnectorName, State, Status, TaskId
+from twinlog.connect.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
 from twinlog.connect.storage.schemaless_json import dump, load, number, optional_text, text
 
@@ -90,7 +90,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | Unreadable 
 
 
 def _status_value(status: Status | None) -> bytes | None:
-    if status is None or status.state is State.DESTROYED:
+    if status is None or status.state is ConnectorState.DESTROYED:
         return None
     fields: dict[str, object] = {
         "state": status.state,
@@ -109,7 +109,7 @@ def _status(value: bytes | None) -> Status | None:
         return None
     fields = load(value)
     return Status(
-        State(text(fields, "state")),
+        ConnectorState(text(fields, "state")),
         text(fields, "worker_id"),
         number(fields, "generation"),
         optional_text(fields, "trace"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from twinlog.connect.model import ConnectorName, State, Status, TaskId
+from twinlog.connect.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.storage.status_records import (
     ActiveTopic,
     ActiveTopicRecord,
@@ -68,9 +68,9 @@ class Statuses:
             tasks.pop(task.task, None)
         elif not (
             # The worker that lost a task may report that later than the one that has it reports its own.
-            status.state is State.UNASSIGNED
+            status.state is ConnectorState.UNASSIGNED
             and known is not None
-            and known.state is State.RUNNING
+            and known.state is ConnectorState.RUNNING
             and known.generation >= status.generation
         ):
             tasks[task.task] = status

@@ -363,7 +363,7 @@ def _dated(text: str, settings: TokenSettings, lasts_s: float | None = None) -> 
         claims = {}
     if settings.may_be_opaque and "exp" not in claims:
         if lasts_s is None and settings.url is not None:
-            raise LoginRefusedError(f"{_where(settings)} does not say when its token ends (expires_in)") from None
+            raise LoginRefusedError(f"{_where(settings)} does not report when its token ends (expires_in)") from None
         # One out of a file counts until the file has another one.
         claims = {"exp": now + (lasts_s or _OPAQUE_S / _LOGIN_AGAIN)}
     ends, begins = claims.get("exp"), claims.get("iat")

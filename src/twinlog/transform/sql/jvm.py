@@ -115,7 +115,7 @@ class SqlJvm:
         self._log.seek(0)
         lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip()]
         telling = (line for line in lines if "Error" in line or "Exception" in line)
-        said = next(telling, lines[-1] if lines else "it says nothing")
+        said = next(telling, lines[-1] if lines else "it logged nothing")
         text = f"Spark's JVM for transform.sql does not start, and ends with code {code}: {said}"
         if code < 0 or any(_SHORT_OF_MEMORY in line for line in lines):
             return EngineLostError(text)

@@ -132,7 +132,7 @@ def _check_column(name: str, kind: str, seen: set[str], *, kept: bool) -> None:
     if kept:
         return
     if name in _FIXED:
-        raise TransformError(f"it changes the column {name}, which says what the source has")
+        raise TransformError(f"it changes the column {name}, which is the source's")
     if kind not in _TAKEN[name]:
         raise TransformError(f"its column {name} is {kind}, and has to be {COLUMNS[name]}; write a CAST")
 
