@@ -13,8 +13,8 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws bench parity scenarios conformance faults connect-faults soak drill picture docs build image \
-	lock clean
+.PHONY: help demo test check unit draws bench parity scenarios spark-versions conformance faults connect-faults soak drill picture docs \
+	build image lock clean
 
 help: ## print this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,14 @@ parity: .venv/.ready ## beside MirrorMaker 2 of 3.9, as `make test` is beside 4.
 
 scenarios: .venv/.ready ## the guides of docs/guides, followed line by line, and other stories that take minutes
 	@$(PYTHON) -m pytest -m scenario tests/integration $(ARGS)
+
+# Files whose tests depend on PySpark: on its private names, its data sources, the classes of its JVM.
+SPARK_TESTS := tests/unit/spark $(patsubst %,tests/integration/test_%.py,engine given_session dataframes dataframes_write sql \
+	sql_evaluation verify submitted)
+
+spark-versions: .venv/.ready ## what depends on PySpark, with the other one that the package allows; fetches 460 MB once
+	@place=$$($(PYTHON) -m harness.other_spark) && env -u SPARK_HOME PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" \
+		$(PYTHON) -m pytest -m "not parity and not scenario" $(or $(ARGS),$(SPARK_TESTS))
 
 conformance: .venv/.ready ## Connect's REST API as its workers of 3.9 and 4.3 answer it; ARGS=--renew keeps the answers
 	@$(PYTHON) -m conformance $(ARGS)

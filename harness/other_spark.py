@@ -1,4 +1,7 @@
-"""Gets another PySpark than the one of the virtual environment, once, and keeps it in a folder of its own."""
+"""Gets another PySpark than the one of the virtual environment, once, and keeps it in a folder of its own.
+
+`python -m harness.other_spark` prints the folder.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +51,7 @@ def other_spark() -> Path:
                 raise HarnessError(f"PySpark {other_version()} could not be installed:\n{done.stderr[-2000:]}")
             fresh.rename(home)
     return home
+
+
+if __name__ == "__main__":
+    print(other_spark())

@@ -24,7 +24,7 @@ from twinlog.config.worker_group import read_group
 from twinlog.config.worker_rest import read_rest
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.driver import DriverListener
-from twinlog.settings.worker import HEADER_CONVERTER, OverridePolicy, WorkerSettings
+from twinlog.settings.worker import OverridePolicy, WorkerSettings
 
 _CLIENT_NAMES = tuple(f"{word}.{name}" for word, table in CLIENTS.items() for name in table.exact)
 _REPLICAS = "offset.storage.replication.factor"
@@ -127,9 +127,6 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
     return WorkerSettings(
         **plain_fields(WorkerSettings, reading),
         client=read_connection(Reading(layer, WORKER_CLIENT, problems), str, file, warnings, client_id),
-        key_converter=reading.text("key.converter"),
-        value_converter=reading.text("value.converter"),
-        header_converter=reading.text("header.converter") or HEADER_CONVERTER,
         group=read_group(reading, file, problems, warnings) if distributed else None,
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),

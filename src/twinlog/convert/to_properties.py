@@ -30,7 +30,6 @@ _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
     "checkpoint": ("emit.checkpoints.enabled", "sync.group.offsets.enabled"),
     "heartbeat": ("emit.heartbeats.enabled",),
 }
-_POSITIONS = "mm2-offsets.{}.internal"
 
 
 def to_properties(mirrors: Mirrors, vault: Vault) -> Output:

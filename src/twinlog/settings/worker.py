@@ -19,9 +19,6 @@ HeaderAction = Literal["set", "add", "setDate", "addDate"]
 ConnectProtocol = Literal["eager", "compatible", "sessioned"]
 OverridePolicy = Literal["All", "None", "Principal", "Allowlist"]
 
-HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-"""What converts headers where a worker's file names no other class."""
-
 
 @dataclass(frozen=True, slots=True)
 class HeaderRule:
@@ -79,11 +76,7 @@ class GroupSettings:
     status_storage: Annotated[StorageTopic, out_of("status.storage.topic")]
     protocol: Annotated[ConnectProtocol, WrittenAs("connect.protocol")] = "sessioned"
     session_timeout_ms: Annotated[int, WrittenAs("session.timeout.ms")] = 6_000
-    heartbeat_interval_ms: Annotated[int, WrittenAs("heartbeat.interval.ms")] = 3_000
     rebalance_timeout_ms: Annotated[int, WrittenAs("rebalance.timeout.ms")] = 60_000
-    scheduled_rebalance_max_delay_ms: Annotated[int, WrittenAs("scheduled.rebalance.max.delay.ms")] = 300_000
-    worker_sync_timeout_ms: Annotated[int, WrittenAs("worker.sync.timeout.ms")] = 3_000
-    worker_unsync_backoff_ms: Annotated[int, WrittenAs("worker.unsync.backoff.ms")] = 300_000
     key_algorithm: Annotated[str, WrittenAs("inter.worker.key.generation.algorithm")] = "HmacSHA256"
     key_size: Annotated[int | None, out_of("inter.worker.key.size")] = None
     key_ttl_ms: Annotated[int, WrittenAs("inter.worker.key.ttl.ms")] = 3_600_000
@@ -103,9 +96,6 @@ class WorkerSettings:
     """
 
     client: ClientSettings
-    key_converter: Annotated[str, out_of("key.converter")]
-    value_converter: Annotated[str, out_of("value.converter")]
-    header_converter: Annotated[str, out_of("header.converter")] = HEADER_CONVERTER
     group: GroupSettings | None = None
     offset_file: Annotated[str | None, out_of("offset.storage.file.filename")] = None
     rest: RestSettings = RestSettings()
@@ -115,9 +105,6 @@ class WorkerSettings:
     override_allowlist: Annotated[tuple[str, ...], WrittenAs("connector.client.config.override.allowlist")] = ()
     exactly_once: Annotated[ExactlyOnce, WrittenAs("exactly.once.source.support")] = "disabled"
     offset_flush_interval_ms: Annotated[int, WrittenAs("offset.flush.interval.ms")] = 60_000
-    offset_flush_timeout_ms: Annotated[int, WrittenAs("offset.flush.timeout.ms")] = 5_000
-    graceful_shutdown_ms: Annotated[int, WrittenAs("task.shutdown.graceful.timeout.ms")] = 5_000
-    topic_creation: Annotated[bool, WrittenAs("topic.creation.enable")] = True
     warm_up: Annotated[bool, WrittenAs("twinlog.warm.up.enabled")] = True
     connector_classes: Annotated[tuple[str, ...], WrittenAs("twinlog.connector.classes")] = ()
     topic_tracking: Annotated[bool, WrittenAs("topic.tracking.enable")] = True

@@ -67,10 +67,8 @@ def problems(text: str, *, base: str = BASE, distributed: bool = True) -> list[s
         ),
         ("connector.client.config.override.allowlist = acks, linger.ms\n", "override_allowlist", ("acks", "linger.ms")),
         ("exactly.once.source.support = PREPARING\n", "exactly_once", "preparing"),
-        ("", "header_converter", "org.apache.kafka.connect.storage.SimpleHeaderConverter"),
         ("topic.tracking.enable = false\n", "topic_tracking", False),
         ("inter.worker.key.size = 256\n", "group.key_size", 256),
-        ("scheduled.rebalance.max.delay.ms = 0\n", "group.scheduled_rebalance_max_delay_ms", 0),
     ],
 )
 def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:

@@ -19,7 +19,6 @@ from twinlog.settings.flow import ConnectorKind
 REQUIRED = frozenset({"name", "connector.class", "source.cluster.alias", "converter.type"})
 """Keys that have to be written."""
 
-_NEWEST = (99, 0)
 _TYPES = {KeyType.BOOL: "BOOLEAN", KeyType.ENUM: "STRING"}
 _HIDDEN = "[hidden]"
 

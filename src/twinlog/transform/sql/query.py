@@ -38,7 +38,6 @@ _TAKEN = {
 _PARSED = {"Project", "Filter", "UnresolvedRelation", "SubqueryAlias"}
 _ANALYSED = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD"}
 _LEAVES = {"Literal", "CreateArray", "CreateMap", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber"}
-_CATALYST = "org.apache.spark.sql.catalyst"
 
 
 @dataclass(frozen=True, slots=True)
