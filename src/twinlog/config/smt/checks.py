@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems
+from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.kinds import SmtKind
 from twinlog.errors import TransformError
 from twinlog.flows.patterns import PatternError, translate
@@ -32,12 +33,12 @@ _UNIQUE = {"DropHeaders": ("headers",), "MaskField": ("fields",), "ValueToKey": 
 }
 
 
-class _Wrong(Exception):  # noqa: N818
-    """A setting is wrong: its name, what was found, what was expected."""
+class _SettingError(ValueRefusedError):
+    """The setting of that name is wrong."""
 
     def __init__(self, name: str, found: str, expected: str) -> None:
-        super().__init__(name, found, expected)
-        self.name, self.found, self.expected = name, found, expected
+        super().__init__(found, expected)
+        self.name = name
 
 
 def checked(
@@ -47,13 +48,15 @@ def checked(
     try:
         for name in _FILLED.get(kind.name, ()):
             if not values[name] or values[name] == ("",):
-                raise _Wrong(name, "nothing", "at least one name" if isinstance(values[name], tuple) else "some text")
+                raise _SettingError(
+                    name, "nothing", "at least one name" if isinstance(values[name], tuple) else "some text"
+                )
         for name in _UNIQUE.get(kind.name, ()):
             _check_unique(name, values[name])
         check = _CHECKS.get(kind.name)
         if check is not None:
             values = check(values)
-    except _Wrong as wrong:
+    except _SettingError as wrong:
         entry = entries.get(wrong.name) or entries["type"]
         problems.refuse(entry, wrong.found, wrong.expected)
     return values.items()
@@ -62,16 +65,16 @@ def checked(
 def _check_unique(name: str, value: SmtValue) -> None:
     assert isinstance(value, tuple)
     if len(set(value)) < len(value):
-        raise _Wrong(name, repr(", ".join(value)), "each name once")
+        raise _SettingError(name, repr(", ".join(value)), "each name once")
     if "" in value:
-        raise _Wrong(name, repr(", ".join(value)), "names separated by single commas")
+        raise _SettingError(name, repr(", ".join(value)), "names separated by single commas")
 
 
 def _pattern(name: str, text: SmtValue) -> re.Pattern[str]:
     try:
         return re.compile(translate(str(text)), re.ASCII)
     except (PatternError, re.error, OverflowError) as error:
-        raise _Wrong(name, repr(text), f"a regular expression: {error}") from None
+        raise _SettingError(name, repr(text), f"a regular expression: {error}") from None
 
 
 def _regex_router(values: Values) -> Values:
@@ -79,7 +82,7 @@ def _regex_router(values: Values) -> Values:
     try:
         Replacement(str(values["replacement"]), pattern)
     except TransformError as error:
-        raise _Wrong("replacement", repr(values["replacement"]), f"a replacement: {error}") from None
+        raise _SettingError("replacement", repr(values["replacement"]), f"a replacement: {error}") from None
     return values | {"regex": pattern.pattern}
 
 
@@ -91,7 +94,7 @@ def _date_format(name: str, text: SmtValue) -> None:
     try:
         DateFormat(str(text))
     except DateFormatError as error:
-        raise _Wrong(name, repr(text), f"a pattern of SimpleDateFormat: {error}") from None
+        raise _SettingError(name, repr(text), f"a pattern of SimpleDateFormat: {error}") from None
 
 
 def _timestamp_router(values: Values) -> Values:
@@ -101,11 +104,11 @@ def _timestamp_router(values: Values) -> Values:
 
 def _insert_header(values: Values) -> Values:
     if not values["header"]:
-        raise _Wrong("header", "nothing", "the header's name")
+        raise _SettingError("header", "nothing", "the header's name")
     try:
         literal_bytes(str(values["value.literal"]))
     except TransformError as error:
-        raise _Wrong("value.literal", repr(values["value.literal"]), f"text or a number: {error}") from None
+        raise _SettingError("value.literal", repr(values["value.literal"]), f"text or a number: {error}") from None
     return values
 
 
@@ -114,21 +117,23 @@ def _header_from(values: Values) -> Values:
     assert isinstance(fields, tuple)
     assert isinstance(headers, tuple)
     if len(fields) != len(headers):
-        raise _Wrong("headers", repr(", ".join(headers)), f"as many names as fields has, {len(fields)}")
+        raise _SettingError("headers", repr(", ".join(headers)), f"as many names as fields has, {len(fields)}")
     return values
 
 
 def _insert_field(values: Values) -> Values:
     if values["offset.field"] is not None:
-        raise _Wrong("offset.field", repr(values["offset.field"]), "no such key: a source connector has no offset yet")
+        raise _SettingError(
+            "offset.field", repr(values["offset.field"]), "no such key: a source connector has no offset yet"
+        )
     if all(values[name] is None for name in values if name.endswith(".field")):
-        raise _Wrong(
+        raise _SettingError(
             "type",
             "InsertField without a field",
             "topic.field, partition.field, timestamp.field or static.field beside it",
         )
     if values["static.field"] is not None and values["static.value"] is None:
-        raise _Wrong("static.field", repr(values["static.field"]), "static.value beside it")
+        raise _SettingError("static.field", repr(values["static.field"]), "static.value beside it")
     return values
 
 
@@ -137,13 +142,13 @@ def _replace_field(values: Values) -> Values:
     assert isinstance(renames, tuple)
     for entry in renames:
         if len(entry.rstrip(":").split(":")) != 2 or entry.endswith(":"):
-            raise _Wrong("renames", repr(entry), "pairs such as old:new, separated by commas")
+            raise _SettingError("renames", repr(entry), "pairs such as old:new, separated by commas")
     return values
 
 
 def _mask_field(values: Values) -> Values:
     if values["replacement"] == "":
-        raise _Wrong("replacement", "nothing", "some text or a number; without the key fields become empty")
+        raise _SettingError("replacement", "nothing", "some text or a number; without the key fields become empty")
     return values
 
 
@@ -151,7 +156,7 @@ def _extract_field(values: Values) -> Values:
     try:
         path_of(str(values["field"]), str(values["field.syntax.version"]))
     except TransformError as error:
-        raise _Wrong("field", repr(values["field"]), f"a path: {error}") from None
+        raise _SettingError("field", repr(values["field"]), f"a path: {error}") from None
     return values
 
 
@@ -161,7 +166,7 @@ def _cast(values: Values) -> Values:
     try:
         parsed_spec(spec)
     except TransformError as error:
-        raise _Wrong("spec", repr(", ".join(spec)), f"fields with types: {error}") from None
+        raise _SettingError("spec", repr(", ".join(spec)), f"fields with types: {error}") from None
     return values
 
 
@@ -169,13 +174,13 @@ def _timestamp_converter(values: Values) -> Values:
     if str(values["format"]).strip():
         _date_format("format", values["format"])
     elif values["target.type"] == "string":
-        raise _Wrong("target.type", "'string'", "format beside it")
+        raise _SettingError("target.type", "'string'", "format beside it")
     return values
 
 
 def _set_schema_metadata(values: Values) -> Values:
     if values["schema.name"] is None and values["schema.version"] is None:
-        raise _Wrong("type", "SetSchemaMetadata without a name", "schema.name or schema.version beside it")
+        raise _SettingError("type", "SetSchemaMetadata without a name", "schema.name or schema.version beside it")
     return values
 
 

@@ -9,6 +9,7 @@ from twinlog.clock import Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.log_once import LogOnce
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class EarlierLeaders:
         self._clock = clock
         self._done_in: int | None = None
         self._again_at = 0.0
-        self._warned = False
+        self._logged = LogOnce(clock)
 
     def look(self, assignment: Assignment | None) -> None:
         """Fence them soon after this worker began to lead; what cannot be done now is tried again."""
@@ -50,9 +51,8 @@ class EarlierLeaders:
         try:
             self._state.claim()
         except RefusedError as error:
-            if not self._warned:
+            if self._logged.is_new("claim"):
                 log.warning("an earlier leader of the group may still write to the config topic: %s", error)
-            self._warned = True
         self._done_in = assignment.generation
 
     def _due(self, assignment: Assignment) -> bool:
