@@ -10,8 +10,8 @@ from pyspark.util import handle_worker_exception
 
 from twinlog.errors import ClusterError
 from twinlog.spark.short_errors import HIDE, without_trace
-from twinlog.spark.topic_sink import TopicStreamWriter, TopicWriter
-from twinlog.spark.topic_source import FilteringReader, TopicReader, TopicSource, TopicStreamReader
+from twinlog.spark.topic_sink import TopicBatchWriter, TopicStreamWriter
+from twinlog.spark.topic_source import FilteringReader, TopicBatchReader, TopicSource, TopicStreamReader
 from twinlog.spark.verify_source import VerifyReader, VerifySource
 
 OURS = ClusterError("cluster east: no broker can be reached")
@@ -59,10 +59,10 @@ def test_one_of_somebody_else_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -
 def test_all_that_spark_calls_is_told_so() -> None:
     for kind, names in (
         (TopicSource, ("schema", "reader", "streamReader", "writer", "streamWriter")),
-        (TopicReader, ("partitions", "read")),
+        (TopicBatchReader, ("partitions", "read")),
         (FilteringReader, ("pushFilters",)),
         (TopicStreamReader, ("initialOffset", "latestOffset", "partitions", "read")),
-        (TopicWriter, ("write",)),
+        (TopicBatchWriter, ("write",)),
         (TopicStreamWriter, ("write", "commit", "abort")),
         (VerifySource, ("reader",)),
         (VerifyReader, ("partitions", "read")),
