@@ -2,7 +2,8 @@
 
 In the Markdown files of the root, of bench, docs and examples: every `twinlog ...` command and `make ...` target in a
 console, bash or sh block; every `path/file.py:name` in backticks (from the root or from src/twinlog; name is a
-function, class, constant or Class.method); every relative link, with the heading that it points to. What single pages
+function, class, constant or Class.method); every relative link, with the heading that it points to; and that no page
+of the documentation site links to what is outside of it. What single pages
 promise is checked in `scripts/check_pages.py` and `scripts/check_messages.py`. Prints one line for each problem, and
 ends with status 1 if there is any.
 """
@@ -53,6 +54,8 @@ def problems(root: Path, cli: Any) -> Iterator[str]:
             target = document.parent / link if link else document
             if not target.exists():
                 yield f"{where}: links to {link}, which does not exist"
+            elif where.parts[0] == "docs" and root.resolve() / "docs" not in target.resolve().parents:
+                yield f"{where}: links to {link}, which the documentation site does not have; name it in backticks"
             elif anchor and target.suffix == ".md" and anchor not in anchors(target):
                 yield f"{where}: links to {link}#{anchor}, and there is no such heading"
     yield from wrong_pages(root)

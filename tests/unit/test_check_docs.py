@@ -88,6 +88,15 @@ def test_links_to_nowhere_are_reported(tmp_path: Path, cli: Any) -> None:
     ]
 
 
+def test_links_out_of_the_site_are_reported(tmp_path: Path, cli: Any) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "page.md").write_text("[a](page.md) [b](../README.md)\n")
+    assert found(tmp_path, cli, "[a](docs/page.md)\n") == [
+        "docs/page.md: links to ../README.md, which the documentation site does not have; name it in backticks"
+    ]
+
+
 def test_links_to_headings_that_are_not_there_are_reported(tmp_path: Path, cli: Any) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "that.md").write_text(

@@ -60,10 +60,10 @@ def users_in(path: Path) -> Users:
         passwords = javaproperties.loads(_text(path, "latin-1", "file"))
     except ValueError:
         raise _problem(str(path), "file", "no file of properties", "lines of the form user=password") from None
-    return Users(passwords, tuple(_doubts(str(path), passwords)))
+    return Users(passwords, tuple(_warnings(str(path), passwords)))
 
 
-def _doubts(named: str, passwords: Mapping[str, str]) -> Iterator[str]:
+def _warnings(named: str, passwords: Mapping[str, str]) -> Iterator[str]:
     if not passwords:
         yield f"{named} has no users: everybody may use the REST API without a login"
     for user, password in passwords.items():
