@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 15.0
 NOT_COPIED = "nothing of them was copied yet"
+MADE_ANEW = "the source topic was made anew since its last position was stored: nothing of it is known to be copied"
 TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
 
 Told = Callable[[str, str, int, int], None]
@@ -148,8 +149,13 @@ class VerifyPlanner:
                     yield self._part(topic.name, remote, number, problem=problem)
                     continue
                 known, position = store.maps.map(part), store.position(part)
-                if position is not None and not _is_of(position, topic, copy):
-                    # What was copied before one of the topics was made anew says nothing of these.
+                if position is not None and _made_anew(topic, position.topic_id):
+                    nothing = Left("source", logs[part].start, logs[part].end, MADE_ANEW)
+                    left = (nothing,) if nothing.end > nothing.start else ()
+                    yield replace(self._part(topic.name, remote, number), left=left)
+                    continue
+                if position is not None and not _is_of(position, copy):
+                    # What was copied before the remote topic was made anew says nothing of this one.
                     known = position = None
                 bounds = Bounds(
                     logs[part].start,
@@ -263,12 +269,11 @@ def _compared(
     return replace(part, sections=tuple(sections), left=tuple(left))
 
 
-def _is_of(position: Position, topic: Topic, copy: Topic) -> bool:
-    """Whether a position is of these topics, and not of earlier ones of their names."""
-    return (
-        position.remote_topic in {None, copy.name}
-        and (position.topic_id is None or topic.topic_id is None or position.topic_id == str(topic.topic_id))
-        and (
-            position.remote_topic_id is None or copy.topic_id is None or position.remote_topic_id == str(copy.topic_id)
-        )
-    )
+def _is_of(position: Position, copy: Topic) -> bool:
+    """Whether a position counts records of this remote topic, and not of an earlier one of its name."""
+    return position.remote_topic in {None, copy.name} and not _made_anew(copy, position.remote_topic_id)
+
+
+def _made_anew(topic: Topic, known_id: str | None) -> bool:
+    """Whether a topic has another id than the one that is known."""
+    return None not in (known_id, topic.topic_id) and known_id != str(topic.topic_id)

@@ -94,6 +94,19 @@ def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
     assert part.sections == (Section("copied from", 0, 30, 0, 1),)
 
 
+def test_of_a_source_topic_that_was_made_anew_nothing_is_a_difference(clusters: Clusters) -> None:
+    """What the remote topic has are copies of the one before."""
+    source = clusters[0]
+    store(clusters, Position(SourceOffset(22), TargetOffset(12), topic_id=str(source.topics.ids["t"]), generation=256))
+    source.topics.delete("t")
+    source.create("t")
+    source.write("t", b"new")
+    (part,) = plan(clusters)
+    assert part.sections == ()
+    assert [(one.side, one.start, one.end) for one in part.left] == [("source", 0, 1)]
+    assert "made anew" in part.left[0].reason
+
+
 def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
     source, _ = clusters
     source.create("none", 2)
