@@ -78,7 +78,7 @@ def _header(pair: str) -> tuple[str, bytes | None]:
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BatchTool]:
     log = tmp_path_factory.mktemp("batch-tool") / "stderr"
-    command = [java_command(), "-cp", classpath_argument(), str(TOOL)]
+    command = [java_command(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath_argument(), str(TOOL)]
     with (
         log.open("wb") as stderr,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,

@@ -16,6 +16,7 @@ from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.other_spark import other_spark, other_version
 from harness.produce import numbered, produce
+from harness.spark_cluster import CHEAP_JVM
 from harness.topics import create_topic
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog, wait_until_gone
@@ -35,6 +36,8 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(place))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.delenv("SPARK_HOME", raising=False)
+    # That of spark-submit, which compiles well what runs for a moment.
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", CHEAP_JVM)
     return place
 
 

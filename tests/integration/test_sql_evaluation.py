@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors.exceptions.captured import install_exception_handler
 
+from harness.sql_archive import cheap_sql
 from harness.wait import wait_for
 from twinlog.errors import TransformError
 from twinlog.rows.arrow import schema
@@ -24,6 +25,12 @@ from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.jvm import SqlJvm
 
 STARTS_ONE = "import time; from twinlog.transform.sql.jvm import SqlJvm; print(SqlJvm().process.pid, flush=True)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cheap() -> Iterator[None]:
+    with cheap_sql():
+        yield
 
 
 @pytest.fixture(scope="module")
