@@ -52,7 +52,13 @@ def python_with_an_older_wheel(folder: Path, module: str) -> Path:
     return launcher
 
 
-@pytest.mark.parametrize(("module", "caller"), [(TASKS, r"copier \S+"), (PLANNER, "the planner of query left->right")])
+@pytest.mark.parametrize(
+    ("module", "caller"),
+    [
+        (TASKS, r"copier \S+"),
+        pytest.param(PLANNER, "the planner of query left->right", marks=pytest.mark.scenario),
+    ],
+)
 def test_the_flow_ends_with_one_line_that_names_both_versions_and_the_way_out(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
