@@ -33,7 +33,6 @@ LONGEST = (
     *(
         "run",
         "status",
-        "exactly_once_run",
         "plan",
         "metrics",
         "distance",

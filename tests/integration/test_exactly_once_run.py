@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import psutil
+import pytest
 
 from harness.checker import SLOW_TICK_S, Load, require_clean
 from harness.cluster import KafkaCluster
@@ -36,6 +37,7 @@ def copiers(process: MirrorProcess, target: KafkaCluster) -> list[psutil.Process
     return found
 
 
+@pytest.mark.scenario
 def test_the_two_steps_to_exactly_once(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
