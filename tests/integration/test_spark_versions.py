@@ -41,7 +41,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-@pytest.mark.parametrize("way", ["run", "spark-submit"])
+@pytest.mark.parametrize("way", ["run", pytest.param("spark-submit", marks=pytest.mark.scenario)])
 def test_it_copies(
     way: str,
     other: Path,
