@@ -275,7 +275,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _environment(pod: Pod, container: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     fields = {"status.podIP": "127.0.0.1", "metadata.name": pod["metadata"]["name"]}
-    found = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "HOME") if name in os.environ}
+    ours = ("PATH", "JAVA_HOME", "HOME", "JDK_JAVA_OPTIONS")
+    found = {name: os.environ[name] for name in ours if name in os.environ}
     for variable in container.get("env", ()):
         where = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
         found[variable["name"]] = variable.get("value", "") if where is None else fields[where]

@@ -9,11 +9,14 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from harness.chart import one, render
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.kubernetes import Kubernetes
 from harness.produce import numbered, produce
+from harness.spark_cluster import CHEAP_JVM
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import flow_properties
@@ -44,7 +47,10 @@ def test_executors_are_pods_that_are_made_anew_and_go_with_their_driver(
     run_twinlog: RunTwinlog,
     new_name: Callable[[str], str],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Those of the driver and of executors, which on a cluster compile well.
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", CHEAP_JVM)
     near, far = clusters
     topic = create_topic(near, new_name("t"))
     remote = f"near.{topic}"
