@@ -10,7 +10,6 @@ from twinlog.config.connector import build_connector
 from twinlog.config.file_kind import OFFSET_FILE
 from twinlog.config.properties import parse_properties
 from twinlog.config.queries import check_queries
-from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import load_worker, worker_of
 from twinlog.errors import ConfigError
 from twinlog.settings.worker import WorkerSettings
@@ -56,6 +55,8 @@ def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
 
 def check_resource(path: Path, secrets: Path | None) -> tuple[list[str], list[str]]:
     """What Strimzi's resource asks for, in lines for people, and warnings. Raises ConfigError with its problems."""
+    from twinlog.config.strimzi.load import load_resource  # noqa: PLC0415 - YAML is slow to import
+
     config = load_resource(path, secrets)
     lines = _worker(config.worker.settings)
     for flow, planned in zip(config.flows, config.resource.connectors, strict=True):

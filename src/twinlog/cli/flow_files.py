@@ -9,7 +9,6 @@ from pathlib import Path
 from twinlog.config import load
 from twinlog.config.connector import build_connector
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.config.strimzi.load import load_resource
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import FlowSettings
@@ -44,6 +43,8 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
     if kind is FileKind.MIRROR:
         return FlowsOfFile(list(load(path).flows))
     if kind is FileKind.RESOURCE:
+        from twinlog.config.strimzi.load import load_resource  # noqa: PLC0415 - YAML is slow to import
+
         resource = load_resource(path, secrets)
         return FlowsOfFile([flow.settings for flow in resource.flows if not flow.idle], resource.worker.settings)
     if kind is FileKind.CONNECTOR or not connectors:

@@ -15,7 +15,7 @@ import typer
 
 from twinlog.cli import signals
 from twinlog.cli.adopted import adopted
-from twinlog.cli.live import LiveTable, LogLines
+from twinlog.cli.live import LogLines
 from twinlog.cli.metrics import served
 from twinlog.cli.together import Together
 from twinlog.config import MirrorConfig
@@ -23,6 +23,7 @@ from twinlog.errors import ConfigError, EngineError, TwinlogError
 from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:
+    from twinlog.cli.live_table import LiveTable
     from twinlog.driver.runner import Runner
     from twinlog.driver.spark_flows import SparkOptions
 
@@ -130,7 +131,7 @@ def _run(
 
     runner = Runner(config.flows, RunOptions(spark, until_caught_up), config.all_enabled)
     stop.begin(runner)
-    display = LiveTable(runner) if table else LogLines(runner)
+    display = _table(runner) if table else LogLines(runner)
     try:
         with served(config.metrics, runner):
             outcome = runner.run(started=lambda _: display.start())
@@ -139,6 +140,12 @@ def _run(
     if outcome is Outcome.STOPPED:
         return 0 if stop.number is None else signals.exit_code(stop.number)
     return {Outcome.DONE: 0, Outcome.FAILED: codes.failed, Outcome.NOTHING: codes.nothing}[outcome]
+
+
+def _table(runner: Runner) -> LiveTable:
+    from twinlog.cli.live_table import LiveTable  # noqa: PLC0415 - only a terminal waits for it
+
+    return LiveTable(runner)
 
 
 def end_process(code: int) -> NoReturn:
@@ -155,7 +162,7 @@ def log_to_stderr(table: bool) -> None:
     if table:
         from rich.logging import RichHandler  # noqa: PLC0415
 
-        from twinlog.cli.live import console  # noqa: PLC0415
+        from twinlog.cli.live_table import console  # noqa: PLC0415
 
         handler = RichHandler(console=console, show_path=False, markup=False, log_time_format="%H:%M:%S")
         handler.setFormatter(logging.Formatter("%(message)s"))

@@ -7,24 +7,34 @@ from typing import Annotated
 import typer
 
 from twinlog import __version__
-from twinlog.cli.check import check
-from twinlog.cli.connect import connect
-from twinlog.cli.connectors.commands import app as connectors
-from twinlog.cli.convert import convert
-from twinlog.cli.diff import diff
-from twinlog.cli.groups import groups
-from twinlog.cli.launcher import launcher
-from twinlog.cli.plan import plan
-from twinlog.cli.replay import replay
-from twinlog.cli.run import run
-from twinlog.cli.status import status
-from twinlog.cli.switchover import switchback, switchover
-from twinlog.cli.translate import translate
-from twinlog.cli.verify import verify
-from twinlog.cli.warm_up import warm_up
+from twinlog.cli.on_demand import CommandPlace, OnDemand
+
+
+class _Commands(OnDemand):
+    places = (
+        # connect-mirror-maker's `--clusters a b c` leaves b and c over.
+        CommandPlace("run", "twinlog.cli.run", "run", {"allow_extra_args": True}),
+        CommandPlace("check", "twinlog.cli.check", "check"),
+        CommandPlace("plan", "twinlog.cli.plan", "plan"),
+        CommandPlace("diff", "twinlog.cli.diff", "diff"),
+        CommandPlace("convert", "twinlog.cli.convert", "convert"),
+        CommandPlace("translate", "twinlog.cli.translate", "translate"),
+        CommandPlace("verify", "twinlog.cli.verify", "verify"),
+        CommandPlace("replay", "twinlog.cli.replay", "replay"),
+        CommandPlace("status", "twinlog.cli.status", "status"),
+        CommandPlace("groups", "twinlog.cli.groups", "groups"),
+        CommandPlace("switchover", "twinlog.cli.switchover", "switchover"),
+        CommandPlace("switchback", "twinlog.cli.switchover", "switchback"),
+        CommandPlace("connect", "twinlog.cli.connect", "connect"),
+        CommandPlace("warm-up", "twinlog.cli.warm_up", "warm_up"),
+        CommandPlace("launcher", "twinlog.cli.launcher", "launcher"),
+        CommandPlace("connectors", "twinlog.cli.connectors.commands", "app"),
+    )
+
 
 app = typer.Typer(
     name="twinlog",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,24 +42,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# connect-mirror-maker's `--clusters a b c` leaves b and c over.
-_CLUSTERS = {"allow_extra_args": True}
-app.command(context_settings=_CLUSTERS)(run)
-app.command()(check)
-app.command()(plan)
-app.command()(diff)
-app.command()(convert)
-app.command()(translate)
-app.command()(verify)
-app.command()(replay)
-app.command()(status)
-app.command()(groups)
-app.command()(switchover)
-app.command()(switchback)
-app.command()(connect)
-app.add_typer(connectors, name="connectors")
-app.command("warm-up")(warm_up)
-app.command()(launcher)
 
 
 def _version(asked: bool) -> None:

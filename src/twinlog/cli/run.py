@@ -16,7 +16,7 @@ from twinlog.cli.spark_options import Conf, Master, spark_options
 from twinlog.config import load
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import check_queries
-from twinlog.config.strimzi.load import DEFAULT_LISTENER
+from twinlog.config.strimzi.options import DEFAULT_LISTENER
 from twinlog.errors import ConfigError
 
 EXITS = ExitCodes(failed=1, broken=3, nothing=4)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlog.config.strimzi.secrets import DIRECTORY_VARIABLE
+from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
 
 Secrets = Annotated[
     Path | None,

@@ -18,6 +18,8 @@ from twinlog.config.refused import ValueRefusedError
 from twinlog.scratch import Scratch
 
 TIMEOUT_S = 60.0
+_BRIEF = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
+"""It ends before a better compiler or more threads for garbage would pay."""
 
 _ENTRY = re.compile(r"^Alias name: (.+)$(?:\n(?!Alias name:).*)*?\nEntry type: PrivateKeyEntry$", re.MULTILINE)
 _CONVERT = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
@@ -94,7 +96,7 @@ def _run(*arguments: str, passwords: dict[str, str]) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_TOOL_OPTIONS"}}
     # The output is searched for English words, so keytool gets that language. Java decodes its environment and its
     # arguments by the locale, which may have no characters for a password, but files by file.encoding.
-    command = [_keytool(), "-J-Duser.language=en", "-J-Dfile.encoding=UTF-8", *arguments]
+    command = [_keytool(), *_BRIEF, "-J-Duser.language=en", "-J-Dfile.encoding=UTF-8", *arguments]
     with contextlib.ExitStack() as pipes:
         ends = [pipes.enter_context(_pipe(password)) for password in passwords.values()]
         for option, end in zip(passwords, ends, strict=True):

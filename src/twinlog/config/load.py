@@ -18,7 +18,6 @@ from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers, resolve_flow
-from twinlog.config.strimzi.load import parsed_resource
 from twinlog.config.warnings import warn_of_conflicts, warn_of_cycles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.driver import DriverListener
@@ -42,6 +41,8 @@ def load(
     """
     file = str(path)
     if is_resource(path):
+        from twinlog.config.strimzi.load import parsed_resource  # noqa: PLC0415 - YAML is slow to import
+
         found = parsed_resource(path, secrets)
     else:
         require_kind(path, FileKind.MIRROR)

@@ -12,10 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
-
 from twinlog.config.jaas import Login
 from twinlog.config.keys import SECURITY
 from twinlog.config.oauth_strimzi import HANDLER as STRIMZI
@@ -264,6 +260,16 @@ class _Tokens:
         secret = self.reading.text(f"{_OAUTH}assertion.private.key.passphrase")
         if content is None:
             return None
+        # Slow to import, and hardly anybody signs assertions.
+        from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa  # noqa: PLC0415
+        from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            load_pem_private_key,
+        )
+
         try:
             key = load_pem_private_key(content, secret.encode() or None)
         except (ValueError, TypeError, UnsupportedAlgorithm):

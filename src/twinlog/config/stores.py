@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -24,23 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from twinlog.config.keytool import KeytoolError, certificates_of_jks, key_of_jks
-from twinlog.config.refused import ValueRefusedError
-
-StoreType = Literal["PEM", "PKCS12", "JKS"]
-Setting = Literal["location", "password", "key.password", "key", "certificate.chain", "certificates"]
-"""The setting of a store that is wrong, by the end of its key."""
+from twinlog.config.store_error import Setting, StoreError, StoreType
 
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
 _PEM_BLOCK = re.compile(r"-+BEGIN\s+([^-]+?)\s*-+(.*?)-+END\s+\1\s*-+", re.DOTALL)
-
-
-class StoreError(ValueRefusedError):
-    """A store cannot be used: what is wrong with it, what would be right, and which setting is to blame."""
-
-    def __init__(self, setting: Setting, found: str, expected: str) -> None:
-        super().__init__(found, expected)
-        self.setting = setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,16 @@ import ssl
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from twinlog.config.ciphers import OPENSSL_NAMES, SUITES
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
-from twinlog.config.stores import (
-    Identity,
-    StoreError,
-    StoreType,
-    identity,
-    pem_certificates,
-    pem_identity,
-    trusted_certificates,
-)
+from twinlog.config.store_error import StoreError, StoreType
 from twinlog.settings.tls import TlsSettings, Version, tls_context
+
+if TYPE_CHECKING:
+    from twinlog.config.stores import Identity
 
 _VERSIONS: tuple[Version, ...] = ("TLSv1.2", "TLSv1.3")
 _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
@@ -88,6 +83,9 @@ class _Stored:
         kind = self._kind(place, inline)
         if not self._agree(place, inline, kind) or kind is None:
             return None
+        # What opens stores is slow to import, and most files name none.
+        from twinlog.config.stores import pem_certificates, trusted_certificates  # noqa: PLC0415
+
         try:
             if inline is not None:
                 return pem_certificates(inline.value, "certificates")
@@ -102,6 +100,8 @@ class _Stored:
         kind = self._kind(place, key or chain)
         if not self._agree(place, key or chain, kind) or kind is None:
             return None
+        from twinlog.config.stores import identity, pem_identity  # noqa: PLC0415
+
         key_password = self._entry("ssl.key.password")
         secret = None if key_password is None else key_password.value.strip()
         try:

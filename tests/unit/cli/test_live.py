@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from twinlog.cli import live
+from twinlog.cli import live, live_table
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.lease.progress import PartitionProgress, Report
 
@@ -41,16 +41,16 @@ def line(flow: Flow) -> str:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_nothing_is_cut_off(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(width=width, color_system=None)
-    monkeypatch.setattr(live, "console", console)
+    monkeypatch.setattr(live_table, "console", console)
     flow = Flow(status=("starting", REFUSED))
     runner: Any = SimpleNamespace(flows=[flow], idle=[], web_url=None)
     with console.capture() as captured:
-        console.print(live.LiveTable(runner)._table())
+        console.print(live_table.LiveTable(runner)._table())
     shown = captured.get()
     assert "\u2026" not in shown
     for word in ("east->west", "starting", "refused", "records/s", "lag", "unknown", "copied"):
         assert word in shown
-    assert ("partitions" in shown) == (width >= live.WIDE)
+    assert ("partitions" in shown) == (width >= live_table.WIDE)
 
 
 def test_a_lag_is_logged_with_its_age() -> None:

@@ -15,14 +15,12 @@ from twinlog.config.parse import ParsedFile
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems
 from twinlog.config.strimzi.fields import STORAGE
+from twinlog.config.strimzi.options import DEFAULT_LISTENER
 from twinlog.config.strimzi.resource import CONVERTER, KINDS, PlannedConnector, Resource, read_resource
 from twinlog.config.worker import WorkerConfig, worker_of
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ConnectorKind
-
-DEFAULT_LISTENER = "http://127.0.0.1:8083"
-"""Where the REST API of a worker is unless somebody asks for more: nobody else can change what it copies."""
 
 _HEARTBEAT = ("emit.heartbeats.", "heartbeats.topic.")
 _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {

@@ -15,9 +15,7 @@ from pathlib import Path
 
 from twinlog.config.providers import Lookup, MissingError
 from twinlog.config.strimzi.document import Item
-
-DIRECTORY_VARIABLE = "TWINLOG_SECRETS_DIR"
-"""Names the directory where no option does."""
+from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
 
 _PREFIX = "TWINLOG_SECRET_"
 _OTHER = re.compile(r"[^A-Z0-9]")
