@@ -36,10 +36,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.drawn)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collectstart() -> None:
     # Thousands of tests stay to the end: the garbage collector need not go through them each time.
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -136,7 +136,8 @@ class VirtualSelector(selectors.SelectSelector):
     def ready(self, patience_s: float = 0.0) -> Ready:
         """What can be read or written now."""
         ready, woken = [], []
-        for key in self.get_map().values():
+        # This is asked at every turn of every loop, and its `get_map` looks each key up again.
+        for key in self._fd_to_key.values():  # type: ignore[attr-defined]
             if isinstance(key.fileobj, VirtualSocket):
                 found = key.events & (selectors.EVENT_WRITE | (selectors.EVENT_READ if key.fileobj.readable else 0))
                 if found:

@@ -145,10 +145,12 @@ def test_programs_die_with_us_however_we_die(tmp_path: Path, how: signal.Signals
         f"child = Child('sleeper', ['sleep', '60'], Path({str(tmp_path / 'log')!r}))\n"
         "child.start(); gone = Child('other', ['sleep', '60'], child.log); gone.start(); gone.kill()\n"
         "print(child.pid, flush=True)\n"
-        "input()\n"
+        # One that waits for input does not see what comes right before it waits.
+        "import time\n"
+        "while True: time.sleep(0.05)\n"
     )
     command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout is not None
         sleeper = psutil.Process(int(parent.stdout.readline()))
         parent.send_signal(how)

@@ -88,10 +88,14 @@ def test_each_query_of_our_dashboard_finds_a_series(scrapes: Scrapes, title: str
     assert scrapes.query(query), f"{title}: {query}"
 
 
+@pytest.fixture(scope="module")
+def well() -> Scrapes:
+    return watched(Scene(), each=busy)
+
+
 @pytest.mark.parametrize("alert", sorted(ALERTS))
-def test_no_alert_fires_while_all_is_well(alert: str) -> None:
-    found = watched(Scene(), each=busy)
-    assert found.query(ALERTS[alert]) == {}
+def test_no_alert_fires_while_all_is_well(well: Scrapes, alert: str) -> None:
+    assert well.query(ALERTS[alert]) == {}
 
 
 def changed(**values: Any) -> Scene:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
@@ -101,8 +102,10 @@ def test_batches_of_more_records_than_have_numbers_of_one_byte_are_merged_one_by
     taken: list[int], each: int
 ) -> None:
     """On the way to a distant target any number of records is merged."""
+    # Now few are many.
+    importlib.import_module("twinlog.write.merge_small")
     log = SourceLog(5)
-    for number in range(1_500):
+    for number in range(many.FROM + 20):
         log.batch([New(1_000 + number, b"abc", b"k")] * each)
     prepared = prepare(log.fetch(), 5, CopyRules().merging_all())
     assert bool(sum(taken)) == (each <= 64)
