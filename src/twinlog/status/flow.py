@@ -16,6 +16,7 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
 from twinlog.model.internal_topics import HEARTBEATS, progress_topic
+from twinlog.model.topics import Topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
@@ -232,14 +233,18 @@ class FlowReader:
         try:
             if self._positions is None:
                 self._positions = PositionStore(self.settings, self._target)
-            positions = {
-                part: position
-                for part, position in self._positions.read_all().items()
-                if self._topology.mirrors(part.topic) and not self._topology.policy.is_heartbeats(part.topic)
-            }
+            stored = self._positions.read_all()
             if not self._source.client.connected:
                 self._source.connect(CONNECT_S)
             there = self._source.topics()
+            positions = {
+                part: position
+                for part, position in stored.items()
+                if self._topology.mirrors(part.topic)
+                and not self._topology.policy.is_heartbeats(part.topic)
+                # Of a topic that was made anew since, nothing is copied.
+                and not _made_anew(there.get(part.topic), position)
+            }
             wanted = [
                 TopicPartition(name, number)
                 for name, topic in there.items()
@@ -276,6 +281,11 @@ def by_report(settings: FlowSettings, facts: FlowFacts) -> FlowSeen:
         return seen
     lag = None if report.lag < 0 else report.lag
     return _with(seen, lag, report.unknown, report.topics, None, by_positions=False)
+
+
+def _made_anew(topic: Topic | None, position: Position) -> bool:
+    known = None if topic is None else topic.topic_id
+    return None not in (known, position.topic_id) and str(known) != position.topic_id
 
 
 def lag_by_positions(

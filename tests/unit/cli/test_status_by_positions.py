@@ -1,0 +1,86 @@
+"""`twinlog status` of a flow that nobody runs, in virtual time: what it shows beside brokers and topics that change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.faults import Fault
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import LIST_OFFSETS
+from twinlog.cli.main import app
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.positions import Position, encode_position
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.record.stamp import stamp
+from twinlog.settings.flow import ClientSettings
+from twinlog.status import flow
+
+FILE = """\
+clusters = s, w
+s.bootstrap.servers = s-1:9092
+w.bootstrap.servers = w-1:9092
+s->w.enabled = true
+"""
+PROGRESS = "mm2-twinlog-progress.s.internal"
+
+
+Clusters = tuple[VirtualCluster, VirtualCluster]
+
+
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
+    with virtual_loop(1) as loop:
+        source, target = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
+        target.create(PROGRESS)
+
+        def connect(alias: str, client: ClientSettings) -> ClusterAdmin:
+            return ClusterAdmin(alias, client, VirtualLoop(loop.world))
+
+        # It is the process's own.
+        monkeypatch.setattr("twinlog.cli.status.log_warnings", lambda: None)
+        monkeypatch.setattr(flow, "FlowReader", partial(flow.FlowReader, connect=connect))
+        yield source, target
+
+
+def run(tmp_path: Path, *options: str) -> tuple[int, str]:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE)
+    done = CliRunner().invoke(app, ["status", str(file), *options])
+    return done.exit_code, done.stdout
+
+
+@pytest.mark.parametrize(("times", "code", "word"), [(1, 3, "not running"), (2, 1, "unknown")])
+def test_it_is_asked_again_before_its_cluster_is_called_dead(
+    clusters: Clusters, tmp_path: Path, times: int, code: int, word: str
+) -> None:
+    _, target = clusters
+    target.fault(LIST_OFFSETS, Fault(lost=True), times=times, topic=PROGRESS)
+    ended, out = run(tmp_path)
+    assert out.startswith(f"s->w: {word}")
+    assert (ended, target.faults_left) == (code, 0)
+
+
+def test_of_a_topic_that_was_made_anew_everything_waits(clusters: Clusters, tmp_path: Path) -> None:
+    """Its log is shorter than what was copied of the one before."""
+    source, target = clusters
+    source.create("t")
+    source.write("t", b"1", b"2", b"3")
+    part, topic_id = TopicPartition(TopicName("t"), 0), source.topics.ids["t"]
+    record = encode_position(Alias("s"), part, Position(SourceOffset(40), TargetOffset(40), topic_id=str(topic_id)))
+    batch = encode_batch([(0, record_body(record.key, record.value, record.headers))])
+    stamp(batch, -1, -1, -1)
+    target.create("mm2-offsets.s.internal").pop().append(bytes(batch))
+    assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 0
+    source.topics.delete("t")
+    source.create("t")
+    source.write("t", b"1", b"2", b"3")
+    assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 3
