@@ -52,6 +52,12 @@ def no_sevens(batch: Any) -> Any:
     return batch
 
 
+def daily(batch: Any) -> Any:
+    """Routes each record to a topic of its day, which is its value."""
+    days = [f"day-{int(value)}" for value in batch.column("value").to_pylist()]
+    return put(batch, "topic", pa.array(days, pa.string()))
+
+
 def sorting(batch: Any) -> Any:
     """Routes even numbers to the topic `even`, and copies the others."""
     topics = [
@@ -70,6 +76,11 @@ def rekeyed(batch: Any) -> Any:
 def away(batch: Any) -> Any:
     """Routes everything to one topic."""
     return put(batch, "topic", pa.repeat(pa.scalar("everything", pa.string()), batch.num_rows))
+
+
+def gathering(batch: Any) -> Any:
+    """Routes everything to the first partition of one topic."""
+    return put(away(batch), "partition", pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows))
 
 
 def thirds(batch: Any) -> Any:

@@ -320,6 +320,10 @@ class ClusterClient:
         """A topic by the last `refresh`."""
         return self._topics.get(name)
 
+    def forget(self, name: TopicName) -> None:
+        """A topic is not needed any more: what was known of it is dropped."""
+        self._topics.pop(name, None)
+
     def leader(self, partition: TopicPartition) -> Leader | None:
         """The partition's leader by the last `refresh`; None while unknown."""
         topic = self._topics.get(partition.topic)

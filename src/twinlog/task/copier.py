@@ -53,6 +53,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.2
+LOOK_AT_ROUTES_S = 60.0
 
 MIN_REQUEST_BYTES = 8 << 20
 """A produce request carries many partitions' batches, so it may be larger than a Java producer's `max.request.size`."""
@@ -230,6 +231,8 @@ class Copier:
         self._reader.start()
         self._appender.start(self._wanted)
         self._delivery_timeout.start()
+        if self.settings.transform is not None:
+            self.loop.start(self._forget_routes)
         self._committer.start(positions=self.transactions is None)
         self.loop.start(self._foreign.keep_counting, self.loop, lambda: self.stopped)
 
@@ -378,6 +381,11 @@ class Copier:
         self._moved.set()
         self.source.close()
         self.target.close()
+
+    async def _forget_routes(self) -> None:
+        while not self.stopped:
+            await self.loop.sleep(LOOK_AT_ROUTES_S)
+            self._routes.forget_unused(self.loop.clock.monotonic())
 
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)

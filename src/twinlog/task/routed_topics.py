@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from twinlog.errors import ClusterError, CopyError
@@ -31,6 +32,8 @@ class RoutedTopics:
         self._settings = settings
         self._compared = False
         self._counts: dict[TopicName, int] = {}
+        self._used: dict[TopicName, float] = {}
+        """When something was routed to each topic last, in monotonic seconds."""
         self._finding = source.loop.lock()
 
     def knows(self, topic: TopicName) -> bool:
@@ -47,6 +50,20 @@ class RoutedTopics:
     def forget(self, topic: TopicName) -> None:
         """The topic is not there any more, as far as its broker knows."""
         self.names.discard(topic)
+
+    def use(self, topics: Iterable[TopicName], now: float) -> None:
+        """Something is routed to them."""
+        self._used.update(dict.fromkeys(topics, now))
+
+    def unused(self, since: float) -> set[TopicName]:
+        """Topics to which nothing was routed since a moment, in monotonic seconds."""
+        return {topic for topic, at in self._used.items() if at < since}
+
+    def drop(self, topic: TopicName) -> None:
+        """Nothing is routed to it any more, as it seems."""
+        self.names.discard(topic)
+        self._counts.pop(topic, None)
+        self._used.pop(topic, None)
 
     async def compare_clusters(self) -> None:
         """Find out whether the target is the source. Raises ClusterError."""

@@ -8,7 +8,7 @@ whole.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -31,6 +31,9 @@ from twinlog.write.sent import Sent
 from twinlog.write.split import split_append
 
 LATER_S = 0.05
+FORGET_S = 3_600.0
+"""A topic that nothing was routed to for so long is forgotten: some transforms make another one each day."""
+
 PARTITION_S = 2.0
 """How often it is looked for a partition that records are routed to and that is not there."""
 
@@ -90,17 +93,17 @@ class Routes:
         self._queues: dict[TopicPartition, AppendQueue] = {}
         self._limits: dict[TopicName, int] = {}
         self._identity: ProducerIdentity | None = None
-        self._sequence: Callable[[TopicPartition], int] = lambda partition: 0
+        self._sequences: MutableMapping[TopicPartition, int] = {}
         self._abort: Callable[[str], None] | None = None
         self._units: dict[Unit, None] = {}
         """Those that were sent and are not known to be over."""
         self._held: list[Unit] | None = None
         self._stopped = False
 
-    def in_transactions(self, abort: Callable[[str], None], sequence: Callable[[TopicPartition], int]) -> None:
-        """All appends are part of transactions: `abort(reason)` ends the open one, `sequence(partition)` is where the
-        numbers of a partition go on that was appended to before."""
-        self._abort, self._sequence = abort, sequence
+    def in_transactions(self, abort: Callable[[str], None], sequences: MutableMapping[TopicPartition, int]) -> None:
+        """All appends are part of transactions: `abort(reason)` ends the open one, `sequences` are where the numbers of
+        partitions go on that were appended to before."""
+        self._abort, self._sequences = abort, sequences
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -128,14 +131,35 @@ class Routes:
     def check_overdue(self, now: float) -> None:
         """Fail the owners of appends that wait for longer than `delivery.timeout.ms`; `now` is in monotonic seconds."""
         limit_s = self._settings.producer.delivery_timeout_ms / 1000
-        for where, queue in self._queues.items():
+        for where, queue in list(self._queues.items()):
             if queue.ended or not queue.overdue(now, limit_s):
                 continue
             unit = queue.first.route
             assert isinstance(unit, Unit)
-            queue.end()
             appending = Appending(unit.owner.source, where, self._abort is not None, None, True)
-            unit.owner.fail(produce_errors.overdue(queue.first, appending, self._rules, unit.owner.trouble).error)
+            self._give_up(queue, produce_errors.overdue(queue.first, appending, self._rules, unit.owner.trouble).error)
+
+    def forget_unused(self, now: float) -> None:
+        """Forget topics that nothing was routed to for `FORGET_S`; `now` is in monotonic seconds.
+
+        Their leaders are not looked up any more. A topic that is routed to again is found again.
+        """
+        busy = {routed.topic for unit in (*self.unfinished, *(self._held or ())) for routed in unit.rows}
+        for topic in self._topics.unused(now - FORGET_S) - busy:
+            queues = [queue for where, queue in self._queues.items() if where.topic == topic]
+            if not all(queue.idle and not queue.ended for queue in queues):
+                continue
+            for queue in queues:
+                del self._queues[queue.partition]
+                if self._abort is not None:
+                    self._sequences[queue.partition] = queue.next_sequence
+            if queues and self._abort is None:
+                # With numbers from 0 on again, brokers may take what comes for what they have.
+                self._identity = None
+            self._limits.pop(topic, None)
+            self._topics.drop(topic)
+            if all(where.topic != topic for where in self._owned):
+                self._target.forget(topic)
 
     def hold(self) -> None:
         """Send no further unit: the transaction is about to end."""
@@ -167,6 +191,7 @@ class Routes:
             return
         if not unit.wanted or self._stopped:
             return
+        self._topics.use({routed.topic for routed in unit.rows}, self._loop.clock.monotonic())
         if self._identity is None or not all(self._topics.knows(routed.topic) for routed in unit.rows):
             self._loop.start(self._make_ready, unit)
             return
@@ -228,7 +253,7 @@ class Routes:
                 partial(self._refused, where),
                 now=self._loop.clock.monotonic,
                 max_in_flight=self._settings.producer.max_in_flight,
-                sequence=self._sequence(where),
+                sequence=self._sequences.get(where, 0),
             )
         return queue
 
@@ -310,10 +335,16 @@ class Routes:
                 queue.replace_first([])
                 unit.acknowledged(sent.append)
             case Fail(error):
-                queue.end()
-                unit.owner.fail(error)
+                self._give_up(queue, error)
                 return
         self._offer(queue)
+
+    def _give_up(self, queue: AppendQueue, error: TwinlogError) -> None:
+        """Nothing goes into a partition any more: all that wait for it fail, the first of them may have left."""
+        units = [append.route for append in queue.waiting() if isinstance(append.route, Unit)]
+        queue.end()
+        for owner in dict.fromkeys(unit.owner for unit in units if unit.wanted):
+            owner.fail(error)
 
     async def _make_again(self, topic: TopicName, unit: Unit) -> None:
         """A topic is not there any more: it is made again, as long as somebody waits for it."""

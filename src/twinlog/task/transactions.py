@@ -68,7 +68,8 @@ class Transactions:
         self._mark = mark
         self._lost = lost
         self._routes = routes
-        routes.in_transactions(lambda why: self._break(AbortedError(why)), self.sequence)
+        self._sequences: dict[TopicPartition, int] = {}
+        routes.in_transactions(lambda why: self._break(AbortedError(why)), self._sequences)
         self._wake = loop.signal()
         # The target must not abort a transaction that only waits to be due.
         timeout_ms = settings.producer.transaction_timeout_ms
@@ -77,7 +78,6 @@ class Transactions:
             client, settings, appender, lend=lend, failed=self._not_answered, ended=lambda: self.ended
         )
         self._stored: dict[TopicPartition, Position] = {}
-        self._sequences: dict[TopicPartition, int] = {}
         self._in_transaction = TransactionPartitions(client, appender, self._wake.set)
         self._positions = TransactionPositions(client, settings, appender, self._holder, self._wake, self._break)
         self._leaderless = LeaderlessPartitions(client, self._in_transaction, self._positions)

@@ -18,6 +18,8 @@ from twinlog.errors import EngineLostError, RefusedError, TransformError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.partitioner import partition_for
 from twinlog.settings.transform import TransformSettings
+from twinlog.task import copier as copier_module
+from twinlog.task import routes
 
 NUMBERS = range(1, 41)
 VALUES = [b"%d" % number for number in NUMBERS]
@@ -654,3 +656,42 @@ def test_partitions_come_and_go_while_others_route_records_to_them(mode: str, ch
             mine = [value for value in written if partition_for(value, 3) == number]
             assert sorted(value or b"" for value in seen(here, REMOTE, number)) == sorted(mine)
         assert [event for event in here.events if event[0] == "transaction"] == []
+
+
+@pytest.mark.parametrize(("mode", "year"), [("disabled", 365), ("enabled", 20)])
+def test_topics_of_days_that_are_over_are_forgotten(mode: str, year: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by TimestampRouter. A year of days, each of which is little more than a second long here."""
+    monkeypatch.setattr(routes, "FORGET_S", 0.5)
+    monkeypatch.setattr(copier_module, "LOOK_AT_ROUTES_S", 0.2)
+    with world(transform=by("daily"), exactly_once=mode) as here:
+        copier = here.begin()
+        for day in range(year):
+            here.write(b"%d" % day)
+            here.pass_by(1.2)
+            assert len(copier._routes.topics) <= 1
+        assert not list(copier._routes.queues)
+        assert not [topic for topic in copier.target._topics if topic.startswith("day-")]
+        # One that comes again goes on where it was, with no record left out and none twice.
+        for _ in range(3):
+            here.write(b"7")
+            here.pass_by(3)
+        here.until(lambda: at(here) == year + 3)
+        assert seen(here, "day-7") == [b"7"] * 4
+        assert [seen(here, f"day-{day}") for day in range(8, year)] == [[b"%d" % day] for day in range(8, year)]
+        assert here.failures == []
+
+
+def test_all_that_wait_for_a_partition_fail_where_it_takes_nothing() -> None:
+    """Not only the first of them, which may have been released."""
+    with world(transform=by("gathering"), producer={"delivery_timeout_ms": 30_000}, partitions=2) as here:
+        here.target.create("everything", 1)
+        copier = here.begin(here.grant(0), here.grant(1))
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=100_000, topic="everything")
+        here.feed(VALUES, number=0)
+        here.pass_by(1)
+        here.feed(VALUES, number=1)
+        here.pass_by(1)
+        copier.partitions[part(0)]._open.unit = None
+        here.until(lambda: bool(here.failures))
+        assert [where for where, _ in here.failures] == [part(1)]
