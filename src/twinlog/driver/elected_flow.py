@@ -146,6 +146,14 @@ class ElectedFlow:
                 self._take(lease_server, term)
         elif election.standing is Standing.REFUSED:
             self._withdraw(election.reason or "")
+        elif (twin := election.twin) is not None:
+            settings = self.settings
+            self._withdraw(
+                f"this process runs {twin} from {settings.source} into the same cluster already: {settings.target} is "
+                f"another alias of it, so that both have one group, {settings.group_id}, and the same positions; set "
+                f"{settings.name}.enabled = false and give {twin} the topics of both, or correct the bootstrap.servers "
+                "of one of the two"
+            )
         elif self.stands_by:
             if election.standing is Standing.STANDBY and self._until:
                 self._wait_for_turn(election.leadership)

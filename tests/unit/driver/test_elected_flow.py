@@ -39,6 +39,7 @@ class Election:
     standing = Standing.LEADING
     text = "this process runs the flow"
     unfit = False
+    twin: str | None = None
 
     def __init__(self, done: list[str]) -> None:
         self._done = done
@@ -226,6 +227,19 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
     else:
         assert "runs this flow already" in (elected.status[1] or "")
         wait_for(lambda: done == ["leave"], 60, "it leaves")
+
+
+def test_a_flow_whose_target_is_an_alias_of_that_of_another_flow_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """It stood by for its own process for ever."""
+    done: list[str] = []
+    elected, lease_server = elected_flow_of(done)
+    election: Any = elected.election
+    election.standing, election.twin = Standing.STANDBY, "a->y"
+    for _ in range(3):
+        elected.attend(lease_server)
+    assert elected.ended
+    assert "this process runs a->y from a into the same cluster already: z is another alias of it" in caplog.text
+    wait_for(lambda: done == ["leave"], 60, "it leaves")
 
 
 @pytest.mark.parametrize("standing", [Standing.STANDBY, Standing.WAITING])

@@ -36,14 +36,17 @@ SOON_S = 3.0
 class Process:
     """One process of several that could run the flow; `led` are the standings it went through."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(
+        self, world: World, name: str, settings: FlowSettings | None = None, roster: Roster | None = None
+    ) -> None:
         self.world = world
         self.loop = VirtualLoop(world.loop.world)
         self.went: list[Standing] = []
+        self.roster = roster or Roster(ready=True, name=name, clock=self.loop.clock)
         self.election = Election(
-            world.settings,
+            settings or world.settings,
             lambda: self.went.append(self.election.standing),
-            Roster(ready=True, name=name, clock=self.loop.clock),
+            self.roster,
             connect=lambda alias, client: ClusterAdmin(alias, client, self.loop),
         )
         self.election.start()
@@ -127,6 +130,20 @@ class World:
     @property
     def leaders(self) -> list[Process]:
         return [one for one in self.processes if one.may_append]
+
+
+def test_two_flows_of_a_process_into_one_cluster_by_two_names(caplog: pytest.LogCaptureFixture) -> None:
+    """Both have the same group there."""
+    with world() as here, caplog.at_level(logging.INFO):
+        first = here.begin("h-1", LEADS)
+        alias = Process(here, "h-1", replace(here.settings, target=Alias("backup")), first.roster)
+        here.processes.append(alias)
+        here.until(lambda: alias.election.twin == "east->west")
+        assert (first.standing, first.election.twin) == (LEADS, None)
+        other = here.begin("h-2", STANDS_BY)
+        assert other.election.twin is None
+    assert "east->backup: standing by" not in caplog.text
+    assert "h-1 stands by" not in caplog.text
 
 
 @contextmanager

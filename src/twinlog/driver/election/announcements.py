@@ -61,6 +61,9 @@ class Announcements:
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
         for other in (mate for member, mate in leadership.mates.items() if member != me):
+            # Another flow of this process with an alias of the same target says so itself.
+            if other.name == self._name:
+                continue
             if self._logged.is_new((other.name, other.differs)):
                 log.info("%s: %s stands by", self._flow, other.name)
                 if other.differs:
@@ -71,6 +74,8 @@ class Announcements:
 
     def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
         """Another process runs the flow, with settings that differ from this one's in some keys."""
+        if leadership.leader.name == self._name:
+            return
         if not self._logged.is_new(("standing by", leadership.term, differences)):
             return
         log.info("%s: standing by for %s", self._flow, leadership)

@@ -128,6 +128,15 @@ class Election:
         return self._role.reason
 
     @property
+    def twin(self) -> str | None:
+        """Another flow of this process that leads the same group, as its target is the same cluster."""
+        leadership = self.leadership
+        if self.standing is not Standing.STANDBY or leadership is None:
+            return None
+        flow = self._roster.flow_of(leadership.term.runner)
+        return None if flow == self.settings.name else flow
+
+    @property
     def term(self) -> int:
         """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
         return self._role.term
@@ -272,6 +281,7 @@ class Election:
 
     async def _sync(self, generation: Generation, begun: float) -> bool:
         assignments: dict[str, bytes] = {}
+        self._roster.joined(self.settings.name, generation.member_id)
         if generation.leads:
             members = {member: Member.decode(data) for member, data in generation.members.items()}
             flow = self.settings.name

@@ -27,6 +27,7 @@ class Roster:
         self._ready = ready
         self._lock = threading.Lock()
         self._crews: dict[FlowName, Crew] = {}
+        self._members: dict[FlowName, str] = {}
         self._on_ready: list[Callable[[], None]] = []
         self._since = self._clock.monotonic()
         self._rest_until = 0.0
@@ -59,6 +60,16 @@ class Roster:
             self._crews.pop(flow, None)
             if crew is not None:
                 self._crews[flow] = crew
+
+    def joined(self, flow: FlowName, member: str) -> None:
+        """This process is a member of the group of a flow, under this id."""
+        with self._lock:
+            self._members[flow] = member
+
+    def flow_of(self, member: str) -> FlowName | None:
+        """The flow in whose group this process is that member, None where it is another process."""
+        with self._lock:
+            return next((flow for flow, own in self._members.items() if own == member), None)
 
     def leave(self, flow: FlowName, heir: ProcessName | None) -> None:
         """This process left a flow to another one, which counts as its runner until the group has appointed one."""
