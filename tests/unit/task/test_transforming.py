@@ -442,6 +442,22 @@ def test_a_record_that_became_several_batches_is_in_one_transaction() -> None:
         assert heads(here) == THIRDS[:3]
 
 
+def test_a_record_that_becomes_several_batches_as_the_limit_is_lowered_is_in_one_transaction() -> None:
+    with world(transform=by("thirds"), exactly_once="enabled") as here:
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.MESSAGE_TOO_LARGE), topic=REMOTE)
+        here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
+        here.write(b"1")
+        here.until(lambda: bool(heads(here)))
+        here.crash(copier)
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: at(here) == 1)
+        here.pass_by(5)
+        assert heads(here) == THIRDS[:3]
+        assert here.failures == []
+
+
 def test_a_slow_function_lets_others_have_their_turn_between_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line to the driver breaks after seven seconds."""
     with world(transform=by("slow"), partitions=12) as here:
