@@ -151,7 +151,8 @@ class FlowStatus:
         self._parts[key] = part, holder
         self._count(key, part, holder, 1)
         if part.trouble is not None and key not in self._own:
-            self._stuck[key] = part.trouble
+            # It is shown behind the partition's name, and an error has that, too.
+            self._stuck[key] = part.trouble.removeprefix(f"{key}: ")
         else:
             self._stuck.pop(key, None)
         if part.source_offset >= self._awaited.get(key, part.source_offset + 1):

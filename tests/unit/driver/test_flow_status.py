@@ -179,6 +179,9 @@ def test_all_of_what_is_held_up_is_named_by_one_and_counted() -> None:
     status = FlowStatus()
     status.take(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))
     assert status.stuck() == (2, "orders-0: target: no (and 1 more partition)")
+    # An error names the partition itself.
+    status.take(report(progress(ORDERS, trouble="orders-0: the transform fails"), OLD))
+    assert status.stuck() == (1, "orders-0: the transform fails")
     status.take(report(ORDERS, OLD))
     assert status.stuck() == (0, None)
 
