@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Container, Mapping, Sequence
 
+from twinlog.driver.route_cycles import RoutedFlow, round_trip, routed_flow
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
@@ -64,6 +65,7 @@ class TopicConflicts:
         self._flow = flow
         self._topology = topology_of(flow)
         self._all = _topologies(flow, flows)
+        self._routed = _routed(flows, self._all)
         self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
@@ -103,7 +105,7 @@ class TopicConflicts:
         """
         found: dict[TopicName, str] = {}
         for name in (pair.source.name for pair in pairs):
-            reason = self._cycle(name) or self._echo(name, remotes)
+            reason = self._cycle(name) or self._echo(name, remotes) or self._round_trip(name)
             if reason is not None:
                 found[name] = reason
         for conflict in self._conflicts:
@@ -112,7 +114,11 @@ class TopicConflicts:
 
     def reports_a_cycle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
         """Whether the flow must not copy a source topic of this name, because it would go in a cycle."""
-        return self._returning(topic) is not None or echo(self._topology, topic, remotes) is not None
+        return (
+            self._returning(topic) is not None
+            or echo(self._topology, topic, remotes) is not None
+            or self._round_trip(topic) is not None
+        )
 
     def close(self) -> None:
         for conflict in self._conflicts:
@@ -133,6 +139,16 @@ class TopicConflicts:
         return (
             f"{reason}, and would be copied in a cycle for ever; use one {separator} and one {policy} for both "
             f"directions, or, if it is a topic of its own, write its name in `{topics}`"
+        )
+
+    def _round_trip(self, topic: TopicName) -> str | None:
+        flow = next((one for one in self._routed if one.topology.name == self._flow.name), None)
+        way = () if flow is None else round_trip(flow, topic, self._routed)
+        if not way:
+            return None
+        return (
+            f"the flows {', '.join(way)} would route it round for ever (transforms); let `topics` of one of them leave "
+            "out what is routed to it"
         )
 
     def _returning(self, topic: TopicName) -> Return | None:
@@ -176,6 +192,15 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topol
                 # A class that only the host of that flow has.
                 log.warning("%s: cycles over %s cannot be seen: %s", flow.name, other.name, error)
     return found
+
+
+def _routed(flows: Sequence[FlowSettings], topologies: Sequence[Topology]) -> list[RoutedFlow]:
+    """None where no flow routes."""
+    if not any(one.transform is not None and one.transform.smts is not None for one in flows):
+        return []
+    settings = {one.name: one for one in flows}
+    found = (routed_flow(settings[one.name], one) for one in topologies)
+    return [one for one in found if one is not None]
 
 
 class _Conflict:

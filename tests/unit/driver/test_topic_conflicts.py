@@ -11,6 +11,8 @@ from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.smt import SmtChain, SmtStage
+from twinlog.settings.transform import TransformSettings
 
 CLIENT = ClientSettings(("nowhere:9092",))
 
@@ -111,3 +113,33 @@ def test_a_separator_of_another_file() -> None:
     assert here.from_target(pairs("b_a.t")) == {}
     (reason,) = here.refusals(pairs("t", "b_a.t", "b_u"), {TopicName("a.t")}).values()
     assert "the copy of a.t" in reason
+
+
+def routing(flow: FlowSettings, regex: str, replacement: str, *more: SmtStage) -> FlowSettings:
+    stage = SmtStage("r", "RegexRouter", "", (("regex", regex), ("replacement", replacement)))
+    return replace(flow, transform=TransformSettings(smts=SmtChain((stage, *more))))
+
+
+def refused(flow: FlowSettings, *flows: FlowSettings, topic: str = "x") -> dict[TopicName, str]:
+    there = TopicPair(Topic(TopicName(topic), 1), TopicName(f"{flow.source}.{topic}"))
+    return conflicts(flow, *flows).refusals([there], set())
+
+
+def test_topics_that_flows_route_into_each_other_are_left_out() -> None:
+    """No policy knows them by their names."""
+    there = routing(flow("a", "b", "default"), r"a\.x", "y")
+    back = routing(flow("b", "a", "default"), r"b\.(.)", "x")
+    found = refused(there, there, back)
+    assert "the flows a->b, b->a would route it round for ever" in found[TopicName("x")]
+    assert "b->a, a->b would route it round" in refused(back, there, back, topic="y")[TopicName("y")]
+    # What is routed somewhere else, or by records, is copied.
+    assert refused(there, there, back, topic="z") == {}
+    assert refused(there, there, flow("b", "a", "default")) == {}
+    by_record = routing(flow("b", "a", "default"), r"b\.(.)", "x", SmtStage("f", "Filter", "", ()))
+    assert refused(there, there, by_record) == {}
+    assert refused(there, there, replace(back, topics_exclude=("y",))) == {}
+
+
+def test_two_topics_that_one_flow_routes_into_each_other_end_on_the_target() -> None:
+    one = routing(flow("a", "b", "default"), r"a\.(.)", "y")
+    assert refused(one, one) == {}

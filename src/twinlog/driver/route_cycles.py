@@ -1,0 +1,86 @@
+"""Finds topics that flows would route into each other for ever, as far as Connect's RegexRouter alone tells where to.
+
+A replication policy knows copies by their names, and a route goes by none: what one flow routes into a topic, another
+one may read there and route back. Where a function, SQL, a time or a condition decides, nobody knows before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from twinlog.errors import ConfigError
+from twinlog.flows.topology import Topology
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.smt import SmtStage
+from twinlog.transform.smt.replacement import Replacement
+
+MOST_STEPS = 1_000
+
+_DECIDES = frozenset({"Filter", "TimestampRouter"})
+"""A filter may be what ends the circle, and a time makes ever new names."""
+
+
+class RoutedFlow(NamedTuple):
+    """A flow, and where it routes remote topics."""
+
+    topology: Topology
+    route: Callable[[TopicName], TopicName]
+
+
+def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None:
+    """None for a flow whose routes only its records tell."""
+    transform = settings.transform
+    if transform is None:
+        return RoutedFlow(topology, lambda remote: remote)
+    stages = () if transform.smts is None else transform.smts.stages
+    routers = [stage for stage in stages if stage.kind == "RegexRouter"]
+    if transform.function or transform.sql or any(stage.kind in _DECIDES for stage in stages):
+        return None
+    if any(stage.predicate is not None for stage in routers):
+        return None
+    renamed = [_renamed(stage) for stage in routers]
+
+    def route(remote: TopicName) -> TopicName:
+        name: str = remote
+        for rename in renamed:
+            name = rename(name)
+        return TopicName(name)
+
+    return RoutedFlow(topology, route)
+
+
+def _renamed(stage: SmtStage) -> Callable[[str], str]:
+    settings = dict(stage.settings)
+    pattern = re.compile(str(settings["regex"]), re.ASCII)
+    replacement = Replacement(str(settings["replacement"]), pattern)
+    return lambda name: replacement.first(name) if pattern.fullmatch(name) else name
+
+
+def round_trip(flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow]) -> tuple[str, ...]:
+    """The flows that would carry a source topic of `flow` back to it for ever, some by a route; empty where none do."""
+    waiting: deque[tuple[RoutedFlow, TopicName, bool, tuple[str, ...]]] = deque([(flow, topic, False, ())])
+    seen: set[tuple[str, TopicName, bool]] = set()
+    while waiting and len(seen) < MOST_STEPS:
+        at, name, routed, way = waiting.popleft()
+        if (at.topology.name, name, routed) in seen:
+            continue
+        seen.add((at.topology.name, name, routed))
+        try:
+            remote = at.topology.remote_name(name) if at.topology.mirrors(name) else None
+        except ConfigError:
+            remote = None
+        if remote is None:
+            continue
+        there = at.route(remote)
+        routed, way = routed or there != remote, (*way, at.topology.name)
+        for following in flows:
+            if following.topology.source != at.topology.target:
+                continue
+            if routed and following.topology.name == flow.topology.name and there == topic:
+                return way
+            waiting.append((following, there, routed, way))
+    return ()
