@@ -708,6 +708,6 @@ def test_all_that_wait_for_a_partition_fail_where_it_takes_nothing() -> None:
         here.pass_by(1)
         here.feed(VALUES, number=1)
         here.pass_by(1)
-        copier.partitions[part(0)]._open.unit = None
+        copier.partitions[part(0)]._appends._open.unit = None
         here.until(lambda: bool(here.failures))
         assert [where for where, _ in here.failures] == [part(1)]
