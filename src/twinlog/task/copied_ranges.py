@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.positions import Position
 
-UNKNOWN = -1
+UNKNOWN = TargetOffset(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class CopiedRange:
 
     topic: str
     partition: int
-    first_source: int
-    next_source: int
-    first_target: int
-    next_target: int
+    first_source: SourceOffset
+    next_source: SourceOffset
+    first_target: TargetOffset
+    next_target: TargetOffset
     records: int
     bytes: int
     lag: int
@@ -57,8 +57,15 @@ class CopiedRanges:
                 )
             elif records:
                 self._ranges[source] = CopiedRange(
-                    *(source.topic, source.partition, start.next_source, end.next_source),
-                    *(_offset(start), _offset(end), records, size, lag),
+                    source.topic,
+                    source.partition,
+                    first_source=start.next_source,
+                    next_source=end.next_source,
+                    first_target=_offset(start),
+                    next_target=_offset(end),
+                    records=records,
+                    bytes=size,
+                    lag=lag,
                 )
 
     def left(self, source: TopicPartition) -> None:
@@ -73,5 +80,5 @@ class CopiedRanges:
         return list(taken.values())
 
 
-def _offset(position: Position) -> int:
+def _offset(position: Position) -> TargetOffset:
     return UNKNOWN if position.next_target is None else position.next_target
