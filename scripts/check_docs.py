@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,22 @@ def wrong_name(root: Path, path: str, name: str) -> str | None:
     file = next((found for found in (root / path, root / "src" / "twinlog" / path) if found.is_file()), None)
     if file is None:
         return f"`{path}` does not exist"
-    scope: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
-    for part in name.split(".") if name else []:
-        inner = next((node for node in scope if _called(node) == part), None)
-        if inner is None:
-            return f"`{path}` has no `{name}`"
-        scope = inner.body if isinstance(inner, ast.ClassDef) else []
-    return None
+    return f"`{path}` has no `{name}`" if name and name not in _names(file.read_text(encoding="utf-8")) else None
+
+
+@cache
+def _names(module: str) -> frozenset[str]:
+    """What may be named of a module, by its text: documents name most modules several times."""
+    return frozenset(_names_in(ast.parse(module).body, ""))
+
+
+def _names_in(scope: list[ast.stmt], outer: str) -> Iterator[str]:
+    for node in scope:
+        name = _called(node)
+        if name is not None:
+            yield outer + name
+        if isinstance(node, ast.ClassDef):
+            yield from _names_in(node.body, f"{outer}{node.name}.")
 
 
 def _called(node: ast.stmt) -> str | None:

@@ -46,11 +46,13 @@ def _filled_in(piece: str, corpus: str, begun: str) -> bool:
 
 def _strings(file: Path) -> Iterator[str]:
     """The strings of a module with holes for what they fill in, without docstrings."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    docstrings = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         text = None
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.Expr):
+            # It comes before what is in it.
+            docstrings.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else _HOLE for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             text = node.value
