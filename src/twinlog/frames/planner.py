@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.clock import Clock
-from twinlog.errors import ClusterError, GapError, OptionError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, OptionError, RefusedError, TopicGoneError
 from twinlog.frames.limits import (
     EARLIEST,
     LATEST,
@@ -35,12 +35,6 @@ log = logging.getLogger(__name__)
 
 ALIAS = "of kafka.bootstrap.servers"
 
-_DATA_LOSS = (
-    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "
-    "Kafka or the topic may have been deleted before all the data in the topic was processed. If you don't want your "
-    "streaming query to fail on such cases, set the source option failOnDataLoss to false. Reason: "
-)
-
 _GREATER = """The resolved start offset {} is greater than the resolved end offset {} for topic {} partition {}.
 There may be multiple reasons:
 1. Start offset is set to too big a value that after resolution, end offset is smaller than it. There are multiple \
@@ -49,13 +43,6 @@ input cases:
   (b) Start offset is set to an index, and the end offset is set to a timestamp.
   (c) Start offset is set, and the end offset is set to latest.
 2. The Kafka topic partition is broken."""
-
-
-def report_loss(why: str, *, fail: bool) -> None:
-    """Records are gone: raise GapError, or log it."""
-    if fail:
-        raise GapError(_DATA_LOSS + why)
-    log.warning("some data may have been lost, and failOnDataLoss is false: %s", why)
 
 
 class TopicPlanner:

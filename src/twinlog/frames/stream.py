@@ -9,9 +9,10 @@ from twinlog.clock import Clock
 from twinlog.errors import GapError
 from twinlog.frames.limits import LATEST, JsonOffsets, Offsets, as_set, from_json, to_json
 from twinlog.frames.options import TopicOptions
-from twinlog.frames.planner import TopicPlanner, report_loss
+from twinlog.frames.planner import TopicPlanner
 from twinlog.frames.ranges import limit_rate, split
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.rows.loss import report_loss
 from twinlog.rows.offset_range import OffsetRange
 
 _AVAILABLE_NOW = (

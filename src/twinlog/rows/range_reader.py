@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
-from twinlog.errors import ClusterError, CorruptBatchError, GapError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.metadata import TopicMetadata
@@ -22,6 +22,7 @@ from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.record.batch import LOG_OVERHEAD, read_batch
 from twinlog.rows.decode import RowRules, decode
+from twinlog.rows.loss import report_loss
 from twinlog.rows.offset_range import OffsetRange
 from twinlog.settings.flow import ConsumerSettings
 
@@ -40,12 +41,7 @@ _SIZE, _SIZE_AT = Struct(">i"), 8
 
 _GONE = frozenset({Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
 
-_LOST = (
-    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "
-    "Kafka or the topic may have been deleted before all the data in the topic was processed. If you don't want your "
-    "streaming query to fail on such cases, set the source option failOnDataLoss to false. Reason: Could not read "
-    "records in offset [{}, {}) for topic partition {}: {}"
-)
+_LOST = "Could not read records in offset [{}, {}) for topic partition {}: {}"
 
 
 class RangeReader:
@@ -204,10 +200,7 @@ class RangeReader:
             log.info("%s is read from offset %d on, where it begins now", wanted.partition, earliest)
             return min(earliest, wanted.end)
         why = "the topic was deleted" if deleted else f"the log has offsets {earliest} to {latest} now"
-        text = _LOST.format(position, wanted.end, wanted.partition, why)
-        if fail:
-            raise GapError(text)
-        log.warning("%s", text)
+        report_loss(_LOST.format(position, wanted.end, wanted.partition, why), fail=fail)
         return wanted.end if deleted or cut else min(earliest, wanted.end)
 
     async def _look(self, wanted: OffsetRange) -> tuple[bool, int, int]:

@@ -95,12 +95,17 @@ def test_goes_on_with_another_leader(cluster: VirtualCluster) -> None:
     assert not cluster.faults_left
 
 
-def test_what_was_deleted_ends_the_query_or_is_left_out(cluster: VirtualCluster) -> None:
+def test_what_was_deleted_ends_the_query_or_is_left_out(
+    cluster: VirtualCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster.log("t").delete_before(8)
     with pytest.raises(GapError, match=r"in offset \[2, 20\) for topic partition t-0: the log has offsets 8 to 20 now"):
         read(cluster, whole(cluster, 2))
     assert read(cluster, whole(cluster, 2), fail=False) == list(range(8, 20))
     assert read(cluster, whole(cluster, 2, 5), fail=False) == []
+    # It is false already.
+    assert "failOnDataLoss is false: Could not read records in offset [2, 20)" in caplog.text
+    assert "set the source option" not in caplog.text
 
 
 def test_a_log_that_was_cut_ends_the_query_or_the_range(cluster: VirtualCluster) -> None:
