@@ -245,7 +245,7 @@ def test_sessions_end_while_records_flow_into_a_cluster_with_logins(
     with flow:
         load.start()
         wait_for(lambda: end(site.cluster, remote) >= 500, 60, "the first records are copied")
-        target = flow.workers[0].host._copier.target  # type: ignore[union-attr]
+        target = flow.workers[0].copier_thread._copier.target  # type: ignore[union-attr]
         before = list(target._data._conns.values())
         assert before
         time.sleep(2.2 * REAUTH_MS / 1000)

@@ -87,7 +87,9 @@ def test_partitions_change_hands(scene: ExactScene, chance: random.Random) -> No
         flow.place = order.__getitem__
         flow.renew(scene.shares(chance))
         time.sleep(chance.uniform(0.0, 0.3))
-    assert all(worker.host is not None and worker.host.reporter.ranges.take() for worker in flow.workers)
+    assert all(
+        worker.copier_thread is not None and worker.copier_thread.reporter.ranges.take() for worker in flow.workers
+    )
     scene.finish()
     assert [worker.errors for worker in flow.workers] == [[], []]
 

@@ -93,8 +93,8 @@ def scene(
 def test_a_lease_ends_without_a_pause(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     (worker,) = here.flow.workers
-    assert worker.host is not None
-    copied = worker.host._copier.partitions
+    assert worker.copier_thread is not None
+    copied = worker.copier_thread._copier.partitions
     before = dict(copied)
     with Arrivals(here.target, here.remote, PARTITIONS) as arrivals:
         for _ in range(5):
@@ -103,7 +103,7 @@ def test_a_lease_ends_without_a_pause(scene: Callable[[int], Scene]) -> None:
         wait_for(lambda: arrivals.count > RATE, 60, "records arrive all the time")
     log.warning("longest pause %.3f s", arrivals.longest_pause_s)
     # The copier released nothing, nor did it begin anew.
-    assert worker.hosts == 1
+    assert worker.copier_threads == 1
     assert before.keys() >= set(here.parts)
     assert all(copied[part] is copy and not copy.left for part, copy in before.items())
     here.finish()
@@ -116,7 +116,9 @@ def test_partitions_change_hands(scene: Callable[[int], Scene], chance: random.R
         here.flow.place = order.__getitem__
         here.flow.renew(here.shares(chance))
         time.sleep(chance.uniform(0.0, 0.3))
-    assert all(worker.host is not None and worker.host.reporter.ranges.take() for worker in here.flow.workers)
+    assert all(
+        worker.copier_thread is not None and worker.copier_thread.reporter.ranges.take() for worker in here.flow.workers
+    )
     here.finish()
     assert [worker.errors for worker in here.flow.workers] == [[], []]
 
@@ -141,7 +143,7 @@ def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], 
     here.flow.runner.use_slots(2)
     here.flow.runner._tasks.count = 2
     lease = here.flow.renew(tuple(frozenset(half) for half in (here.parts[:2], here.parts[2:])))
-    hosts = [worker.host for worker in here.flow.workers]
+    copier_threads = [worker.copier_thread for worker in here.flow.workers]
     new = create_topic(here.source, f"{here.topic}-new", 2)
     produce(here.source, new, numbered(10), partition=1)
     wait_for(lambda: f"north.{new}" in topics(here.target), 60, "the remote topic is there")
@@ -154,7 +156,7 @@ def test_a_new_topic_is_copied_under_the_lease_that_runs(scene: Callable[[int], 
         "the new topic is in the reports",
     )
     assert here.flow.runner.leases.lease == lease
-    assert [worker.host for worker in here.flow.workers] == hosts
+    assert [worker.copier_thread for worker in here.flow.workers] == copier_threads
     assert all(worker.in_lease for worker in here.flow.workers)
     here.finish()
 
@@ -181,7 +183,7 @@ def test_partitions_move_between_copiers_that_go_on(scene: Callable[[int], Scene
     here.finish()
     assert granted
     assert here.parts[0] not in granted
-    assert [worker.hosts for worker in here.flow.workers] == [1, 1]
+    assert [worker.copier_threads for worker in here.flow.workers] == [1, 1]
     assert [worker.errors for worker in here.flow.workers] == [[], []]
 
 
@@ -245,8 +247,8 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     source = TopicPartition(TopicName(topic_name), 0)
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))
     ticket = LeaseTicket.of(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0)
-    host = CopierThread(ticket)
-    assert host.join(ticket, threading.Event())
+    copier_thread = CopierThread(ticket)
+    assert copier_thread.join(ticket, threading.Event())
 
     def end() -> int:
         return offsets(copy_flow.target, remote)[1]
@@ -254,18 +256,18 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     with Load(copy_flow.source, topic_name, 1, rate=1000) as load:
         wait_for(lambda: end() > 1000, 60, "it copies")
         driver.answers.clear()
-        wait_for(lambda: not host._allowed(), 60, "it may not append")
+        wait_for(lambda: not copier_thread._allowed(), 60, "it may not append")
         behind = load.total
         # What was on its way by then has arrived; of what is written now nothing does.
         wait_for(lambda: load.total > behind + 1000, 60, "the load goes on")
         stopped = end()
         wait_for(lambda: load.total > behind + 2000, 60, "the load goes on")
         assert end() == stopped
-        assert not host.ended.is_set()
+        assert not copier_thread.ended.is_set()
         sent = load.total
         driver.answers.set()
         wait_for(lambda: end() > sent, 60, "it goes on")
     wait_for(lambda: end() == load.total, 60, "all is copied")
-    host._line.shut()
-    assert host.ended.wait(60)
+    copier_thread._line.shut()
+    assert copier_thread.ended.wait(60)
     require_clean(copy_flow.source, topic_name, copy_flow.target, remote)

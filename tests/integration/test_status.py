@@ -209,9 +209,9 @@ def test_reports_of_all_partitions_fit_a_progress_topic_of_small_records(
 
     def idle() -> bool:
         """Whether no partition had any news for a while."""
-        host = flow.workers[0].host
-        assert host is not None
-        parts = host._copier.partitions.values()
+        copier_thread = flow.workers[0].copier_thread
+        assert copier_thread is not None
+        parts = copier_thread._copier.partitions.values()
         return all(time.monotonic() - (part.read.answered_at or 0.0) > OLD_S for part in parts)
 
     with FlowWithoutSpark(settings) as flow:

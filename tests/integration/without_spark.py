@@ -30,8 +30,8 @@ class Worker:
     """In place of one of Spark's Python workers: keeps a copier between tasks."""
 
     def __init__(self) -> None:
-        self.host: CopierThread | None = None
-        self.hosts = 0
+        self.copier_thread: CopierThread | None = None
+        self.copier_threads = 0
         self.errors: list[TwinlogError] = []
 
     def run(self, ticket: LeaseTicket) -> None:
@@ -46,27 +46,27 @@ class Worker:
 
     def _hold(self, ticket: LeaseTicket) -> None:
         over = threading.Event()
-        while self.host is None or not self.host.join(ticket, over):
-            self.host = CopierThread(ticket)
-            self.hosts += 1
+        while self.copier_thread is None or not self.copier_thread.join(ticket, over):
+            self.copier_thread = CopierThread(ticket)
+            self.copier_threads += 1
         over.wait()
-        if self.host.error is not None:
-            raise self.host.error
+        if self.copier_thread.error is not None:
+            raise self.copier_thread.error
 
     @property
     def in_lease(self) -> bool:
         """Whether its copier works under a lease now."""
-        return self.host is not None and self.host._in_lease
+        return self.copier_thread is not None and self.copier_thread._in_lease
 
     def wait_for_another(self, lost: CopierThread) -> None:
         """Wait until another copier has taken the place of a lost one."""
-        wait_for(lambda: self.host is not lost, 60, "another copier follows")
+        wait_for(lambda: self.copier_thread is not lost, 60, "another copier follows")
 
     def lose_line(self) -> CopierThread:
         """Cut its copier's line to the driver; returns the copier."""
-        assert self.host is not None
-        self.host._line.shut()
-        return self.host
+        assert self.copier_thread is not None
+        self.copier_thread._line.shut()
+        return self.copier_thread
 
 
 class FlowWithoutSpark:

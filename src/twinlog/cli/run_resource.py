@@ -61,8 +61,8 @@ def run_resource(
     # The worker's own warnings are among those of the resource.
     warnings = [warning for warning in config.warnings if warning not in config.worker.warnings] + unchecked
     exits = WorkerExits(listening=EXIT_LISTENING, connector=EXIT_CONFIG)
-    if (doubt := memory_doubt(config)) is not None and "spark.driver.memory" not in conf:
-        warnings.append(f"{file}: {doubt}")
+    if (warning := memory_warning(config)) is not None and "spark.driver.memory" not in conf:
+        warnings.append(f"{file}: {warning}")
     settings = {**driver_memory(config), **conf}
     own = replace(config.worker, settings=worker_settings)
     end_process(run_worker(own, known, exits, master=master, conf=settings, warnings=warnings, beside=follow))
@@ -78,7 +78,7 @@ def driver_memory(config: ResourceConfig) -> dict[str, str]:
     return {"spark.driver.memory": f"{megabytes}m"} if megabytes >= LEAST_MEGABYTES else {}
 
 
-def memory_doubt(config: ResourceConfig) -> str | None:
+def memory_warning(config: ResourceConfig) -> str | None:
     """What is to be said of a `jvmOptions.-Xmx` that is left out; None where there is nothing."""
     text = config.resource.driver_memory
     if text is None or driver_memory(config):

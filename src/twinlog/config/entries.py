@@ -90,5 +90,5 @@ def check_value(entry: Entry, key: Key, warnings: list[str]) -> ConfigProblem | 
         value = parse_value(key, entry.value)
     except ValueRefusedError as refused:
         return refused_value(entry, refused)
-    warnings.extend(f"{entry.place}: {entry.key}: {doubt}" for doubt in pattern_warnings(key, value))
+    warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in pattern_warnings(key, value))
     return None

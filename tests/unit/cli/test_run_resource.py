@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from twinlog.cli.main import app
-from twinlog.cli.run_resource import driver_memory, memory_doubt
+from twinlog.cli.run_resource import driver_memory, memory_warning
 from twinlog.connect.rest.users import Credentials, Users
 
 
@@ -21,13 +21,13 @@ from twinlog.connect.rest.users import Credentials, Users
 def test_the_memory_of_a_resource_is_that_of_sparks_jvm(given: str | None, taken: str | None) -> None:
     config: Any = SimpleNamespace(resource=SimpleNamespace(driver_memory=None if given is None else given.lower()))
     assert driver_memory(config).get("spark.driver.memory") == taken
-    assert memory_doubt(config) is None
+    assert memory_warning(config) is None
 
 
 def test_what_is_too_little_for_spark_is_left_out_and_named() -> None:
     config: Any = SimpleNamespace(resource=SimpleNamespace(driver_memory="256m"))
     assert driver_memory(config) == {}
-    assert memory_doubt(config) == (
+    assert memory_warning(config) == (
         "spec.jvmOptions.-Xmx: 256m is too little for Spark, which gets 512m instead: write that, or nothing"
     )
 
