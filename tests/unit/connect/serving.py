@@ -21,6 +21,24 @@ from twinlog.connect.rest.users import Users
 
 LOOPBACK = (Listener(False, "127.0.0.1", 0),)
 DEADLINE_S = 120.0
+GETS = [
+    "/",
+    "/health",
+    "/connectors",
+    "/connectors?expand=status",
+    "/connectors/c",
+    "/connectors/c/config",
+    "/connectors/c/status",
+    "/connectors/c/tasks",
+    "/connectors/c/tasks/0/status",
+    "/connectors/c/topics",
+    "/connectors/c/offsets",
+    "/connector-plugins",
+    "/admin/loggers",
+    "/admin/loggers/root",
+    "/connectors/x",
+]
+"""Paths that can be read once there is a connector `c`, and one that is none."""
 
 
 @dataclass(frozen=True)

@@ -6,130 +6,17 @@ Real elections on a group in a cluster of this process, in virtual time; each pr
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
-from harness.virtual.groups import Member, VirtualGroup
-from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from twinlog.driver.election.election import Election
+from tests.unit.driver.processes import LEADS, SOON_S, STANDS_BY, Process, world
 from twinlog.driver.election.role import Standing
-from twinlog.driver.election.roster import Roster
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.membership import REBALANCE_S, SESSION_S
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import Alias
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-
-LEADS, STANDS_BY = Standing.LEADING, Standing.STANDBY
-SOON_S = 3.0
-"""Within this a rebalance is over, if nobody is silent."""
-
-
-class Process:
-    """One process of several that could run the flow; `led` are the standings it went through."""
-
-    def __init__(
-        self, world: World, name: str, settings: FlowSettings | None = None, roster: Roster | None = None
-    ) -> None:
-        self.world = world
-        self.loop = VirtualLoop(world.loop.world)
-        self.went: list[Standing] = []
-        self.roster = roster or Roster(ready=True, name=name, clock=self.loop.clock)
-        self.election = Election(
-            settings or world.settings,
-            lambda: self.went.append(self.election.standing),
-            self.roster,
-            connect=lambda alias, client: ClusterAdmin(alias, client, self.loop),
-        )
-        self.election.start()
-
-    @property
-    def standing(self) -> Standing:
-        return self.election.standing
-
-    @property
-    def may_append(self) -> bool:
-        return self.election.leads_for_s() > 0
-
-    def freeze(self) -> None:
-        """Stand still, as SIGSTOP makes a process; the clock goes on."""
-        self.loop.world.frozen.add(self.loop)
-
-    def wake(self) -> None:
-        self.loop.world.frozen.discard(self.loop)
-
-
-class World:
-    """The target with its group, and the processes."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        self.loop = loop
-        self.target = VirtualCluster(loop, "west", brokers=2)
-        source, target = ClientSettings(("east-1:9092",)), ClientSettings(self.target.bootstrap)
-        self.settings = FlowSettings(
-            source=Alias("east"),
-            target=Alias("west"),
-            consumer=ConsumerSettings(source),
-            producer=ProducerSettings(target),
-            source_admin=AdminSettings(source),
-            target_admin=AdminSettings(target),
-        )
-        self.processes: list[Process] = []
-        self.two_led: list[float] = []
-
-    def begin(self, name: str, standing: Standing | None = None) -> Process:
-        one = Process(self, name)
-        self.processes.append(one)
-        if standing is not None:
-            self.until(lambda: one.standing is standing)
-        return one
-
-    @property
-    def group(self) -> VirtualGroup:
-        return self.target.groups.groups[self.settings.group_id]
-
-    def join_others(self, kind: str) -> str:
-        """Members of another kind are in the group, and send their heartbeats; returns a member's id."""
-        now = self.target.now()
-        others = {"mm2-1": Member("mm2-worker", 1e9, 60.0, {"compatible": b""}, now)}
-        self.target.groups.groups[self.settings.group_id] = VirtualGroup(
-            "Stable", kind, 3, "mm2-1", "compatible", others, {"mm2-1": b""}
-        )
-        return "mm2-1"
-
-    def until(self, true: Callable[[], bool], within_s: float = 60.0) -> float:
-        """Let virtual time pass until `true()`; returns how much of it passed."""
-        begun = self.loop.clock.monotonic()
-
-        async def wait() -> None:
-            while not true():
-                passed = self.loop.clock.monotonic() - begun
-                assert passed < within_s, [(one.standing, one.election.text) for one in self.processes]
-                await self.loop.sleep(0.02)
-                self.look()
-
-        self.loop.run(wait)
-        return float(self.loop.clock.monotonic() - begun)
-
-    def pass_by(self, seconds: float) -> None:
-        over = self.loop.clock.monotonic() + seconds
-        self.until(lambda: self.loop.clock.monotonic() >= over, seconds + 1)
-
-    def look(self) -> None:
-        if sum(one.may_append for one in self.processes) > 1:
-            self.two_led.append(self.loop.clock.monotonic())
-
-    @property
-    def leaders(self) -> list[Process]:
-        return [one for one in self.processes if one.may_append]
 
 
 def test_two_flows_of_a_process_into_one_cluster_by_two_names(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,17 +31,6 @@ def test_two_flows_of_a_process_into_one_cluster_by_two_names(caplog: pytest.Log
         assert other.election.twin is None
     assert "east->backup: standing by" not in caplog.text
     assert "h-1 stands by" not in caplog.text
-
-
-@contextmanager
-def world(seed: int = 1) -> Iterator[World]:
-    with virtual_loop(seed) as loop:
-        here = World(loop)
-        yield here
-        for one in here.processes:
-            one.wake()
-            one.election.stop(5.0)
-        assert here.two_led == []
 
 
 def test_the_first_leads_and_the_next_stands_by_until_that_one_leaves() -> None:
@@ -409,71 +285,3 @@ def test_a_leader_hands_the_flow_over_to_the_process_it_names() -> None:
         assert not one.may_append
         here.until(lambda: others[1].may_append and one.standing is STANDS_BY)
         assert [other.standing for other in others] == [STANDS_BY, LEADS, STANDS_BY]
-
-
-ANYWHERE = (
-    Fault(lost=True),
-    Fault(lost=True, done=True),
-    Fault(delay_s=4.0),
-    Fault(code=Code.COORDINATOR_NOT_AVAILABLE),
-)
-BY_COORDINATORS = (
-    Fault(code=Code.NOT_COORDINATOR),
-    Fault(code=Code.COORDINATOR_LOAD_IN_PROGRESS),
-    Fault(code=Code.UNKNOWN_MEMBER_ID),
-)
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_whatever_happens_one_leads_at_most_and_one_in_the_end(number: int) -> None:
-    drawn = random.Random(number)
-    with world(number) as here:
-        for name in ("one", "two", "three"):
-            here.begin(name)
-
-        def trouble() -> None:
-            what = drawn.choice(["freeze", "wake", "move", "stop", "fault", "fault"])
-            one = drawn.choice(here.processes)
-            if what == "freeze":
-                one.freeze()
-            elif what == "wake":
-                one.wake()
-            elif what == "move":
-                here.target.groups.move(drawn.choice([1, 2]))
-            elif what == "stop":
-                node = drawn.choice([1, 2])
-                here.target.start(node) if node in here.target.down else here.target.stop(node)
-            else:
-                key = drawn.choice([JOIN_GROUP, SYNC_GROUP, HEARTBEAT, FIND_COORDINATOR])
-                faults = ANYWHERE if key == FIND_COORDINATOR else (*ANYWHERE, *BY_COORDINATORS)
-                here.target.fault(key, drawn.choice(faults), times=drawn.randint(1, 3))
-
-        for _ in range(25):
-            trouble()
-            here.pass_by(drawn.choice([0.1, 1.0, 7.0]))
-        here.target.faults.clear()
-        for node in (1, 2):
-            here.target.start(node)
-        for one in here.processes:
-            one.wake()
-
-        def settled() -> bool:
-            standings = sorted(one.standing.name for one in here.processes)
-            return standings == ["LEADING", "STANDBY", "STANDBY"] and len(here.leaders) == 1
-
-        here.until(settled, 300)
-        here.pass_by(20)
-        assert settled()
-
-
-def test_a_seed_repeats_the_whole_course_of_events() -> None:
-    def play() -> Any:
-        with world(7) as here:
-            one, two = here.begin("one", LEADS), here.begin("two", STANDS_BY)
-            one.freeze()
-            here.until(lambda: two.may_append)
-            one.wake()
-            passed = here.until(lambda: one.standing is STANDS_BY)
-            return passed, dict(here.target.asked), replace(here.group, members={}).assigned.keys()
-
-    assert play() == play()

@@ -7,91 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
-from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import CREATE_PARTITIONS, CREATE_TOPICS, DESCRIBE_CONFIGS, METADATA
-from harness.virtual.topics import Refuse
+from tests.unit.driver.refreshing import World, retried, world
 from twinlog.driver import topic_conflicts
-from twinlog.driver.topic_refresh import DEFAULT_MAX_MESSAGE_BYTES, RETRY_S, TopicRefresh
+from twinlog.driver.topic_refresh import DEFAULT_MAX_MESSAGE_BYTES, RETRY_S
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.types import Alias, TopicName
-from twinlog.offsets.store import PositionStore
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-
-
-class World:
-    """Three clusters: `east` is copied to `west`, and with `rival` so is `north`, where names are kept."""
-
-    def __init__(self, loop: VirtualLoop, *, rival: bool = False, refuse: Refuse | None = None) -> None:
-        self.loop = loop
-        self.source = VirtualCluster(loop, "east")
-        self.north = VirtualCluster(loop, "north")
-        self.target = VirtualCluster(loop, "west", brokers=2)
-        self.target.topics.refuse = refuse or self.target.topics.refuse
-        self.admins: list[ClusterAdmin] = []
-        policy = "identity" if rival else "default"
-        flows = [self._flow(one, policy) for one in (self.north, self.source)[not rival :]]
-        self.settings = flows[-1]
-        admins = [self.connect(self.settings.source, self.settings.source_admin.client)]
-        admins.append(self.connect(self.settings.target, self.settings.target_admin.client))
-        for admin in admins:
-            admin.connect()
-        positions = PositionStore(self.settings, admins[1])
-        self.topics = TopicRefresh(self.settings, flows, admins[0], admins[1], positions, self.connect)
-        self.topics.create_internal_topics()
-        self.target.asked.clear()
-
-    def _flow(self, source: VirtualCluster, policy: Any) -> FlowSettings:
-        reading, writing = ClientSettings(source.bootstrap), ClientSettings(self.target.bootstrap)
-        return FlowSettings(
-            source=Alias(source.name),
-            target=Alias("west"),
-            consumer=ConsumerSettings(reading),
-            producer=ProducerSettings(writing),
-            source_admin=AdminSettings(reading),
-            target_admin=AdminSettings(writing),
-            policy=policy,
-        )
-
-    def connect(self, alias: str, settings: ClientSettings) -> ClusterAdmin:
-        admin = ClusterAdmin(alias, settings, VirtualLoop(self.loop.world))
-        self.admins.append(admin)
-        return admin
-
-    def refresh(self) -> None:
-        self.topics.refresh()
-
-    def pass_by(self, seconds: float) -> None:
-        self.loop.run(self.loop.sleep, seconds)
-
-    @property
-    def copied(self) -> dict[str, int]:
-        """How many partitions of each source topic are copied; each into the partition of the same number."""
-        found: dict[str, int] = {}
-        for part, remote in self.topics.partitions.items():
-            assert remote.partition == part.partition
-            found[part.topic] = found.get(part.topic, 0) + 1
-        return found
-
-
-@contextmanager
-def world(**how: Any) -> Iterator[World]:
-    with virtual_loop(1) as loop:
-        here = World(loop, **how)
-        try:
-            yield here
-        finally:
-            here.topics.close()
-            for admin in here.admins:
-                admin.close()
+from twinlog.model.types import TopicName
 
 
 @pytest.fixture
@@ -413,15 +341,3 @@ def test_without_a_thread_to_look_for_conflicts_nothing_is_created(monkeypatch: 
         with pytest.raises(ClusterError, match=r"the topics of north cannot be looked at yet"):
             here.refresh()
         assert here.target.topics.count("orders") == 0
-
-
-def retried(step: Callable[[], None], here: World) -> None:
-    """A step that may have to connect again."""
-    for _ in range(50):
-        try:
-            step()
-        except ClusterError:
-            here.pass_by(1.0)
-        else:
-            return
-    step()

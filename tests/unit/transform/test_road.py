@@ -10,68 +10,20 @@ import pytest
 
 from tests import transforms
 from tests.source_log import New, SourceLog
+from tests.unit.transform.roads import NOW, REMOTE, RULES, SOURCE, numbered, of, prepared, road, sources, values
 from twinlog.errors import CopyError, CorruptBatchError, RecordTooLargeError, TransformError
 from twinlog.kafka.protocol.partitioner import partition_for
-from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import ExactMap, Translated
 from twinlog.offsets.runs import CopiedRuns
-from twinlog.record.batch import HEADER, read_batch
+from twinlog.record.batch import HEADER
 from twinlog.record.compression import CODECS
-from twinlog.record.records import Record, decode_records
-from twinlog.rows import decode as decoding
 from twinlog.settings.transform import TransformSettings
-from twinlog.transform.function import Transform
 from twinlog.transform.partitions import partitions_by_key
 from twinlog.transform.road import TransformedRoad
 from twinlog.transform.routing import place
-from twinlog.write.appends import ADDED, Append, CopyRules, Prepared
+from twinlog.write.appends import ADDED, CopyRules
 from twinlog.write.prepare import prepare
 from twinlog.write.split import split_append
-
-NOW = 1_700_000_000_000
-SOURCE, REMOTE = TopicPartition(TopicName("shop"), 1), TopicPartition(TopicName("north.shop"), 1)
-RULES = CopyRules()
-
-
-def road(function: Transform, partitions: int = 3, **settings: Any) -> TransformedRoad:
-    return TransformedRoad(
-        function,
-        TransformSettings("module:function", **settings),
-        "north->south",
-        SOURCE,
-        REMOTE,
-        lambda _: partitions,
-        lambda: 0.0,
-    )
-
-
-def numbered(count: int, *, codec: str = "none", batch: int = 5, first: int = 0) -> SourceLog:
-    log = SourceLog()
-    for at in range(first, first + count, batch):
-        log.batch([New(NOW + n, b"%d" % n, b"k%d" % n) for n in range(at, min(at + batch, first + count))], codec=codec)
-    return log
-
-
-def prepared(function: Transform, log: SourceLog, position: int = 0, rules: CopyRules = RULES, **how: Any) -> Prepared:
-    return road(function, **how).prepare(log.fetch(), position, rules)
-
-
-def of(append: Append) -> list[Record]:
-    view = memoryview(append.data)
-    batch = read_batch(view, 0)
-    assert batch is not None
-    return list(decode_records(view, batch))
-
-
-def values(found: Prepared) -> list[bytes | None]:
-    return [record.value for append in found.appends for record in of(append)]
-
-
-def sources(found: Prepared) -> list[int]:
-    """The source offset of each record, -1 for an added one."""
-    return [
-        -1 if first == ADDED else first + at for append in found.appends for first, n in append.spans for at in range(n)
-    ]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -283,56 +235,6 @@ def test_the_last_record_of_a_header_is_counted() -> None:
     assert (header[6], header[12]) == (2, 3)
 
 
-def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_again() -> None:
-    """The copier has to answer its driver in between."""
-    now, calls = [0.0], []
-
-    def slow(batch: Any) -> Any:
-        calls.append(batch.num_rows)
-        now[0] += 0.001 * batch.num_rows
-        return batch
-
-    where = TransformedRoad(slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0])
-    log = numbered(5_000, batch=1_000)
-    seen: list[bytes | None] = []
-    position, times = 0, []
-    while position < 5_000:
-        before = now[0]
-        found = where.prepare(log.fetch(position), position, RULES)
-        seen += values(found)
-        assert found.position == len(seen)
-        position = found.position
-        times.append(now[0] - before)
-    assert seen == [b"%d" % number for number in range(5_000)]
-    assert max(times) < 1.1
-    assert calls[:5] == [1, 4, 16, 64, 64]
-
-
-def test_a_function_that_takes_seconds_for_a_record_is_given_one_at_a_time() -> None:
-    now, times = [0.0], []
-
-    def slow(batch: Any) -> Any:
-        now[0] += 2.0 * batch.num_rows
-        return batch
-
-    where = TransformedRoad(slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0])
-    log, position = numbered(10), 0
-    while position < 10:
-        before = now[0]
-        position = where.prepare(log.fetch(position), position, RULES).position
-        times.append(now[0] - before)
-    assert times == [2.0] * 10
-
-
-def test_however_few_records_each_call_gets_batches_are_whole() -> None:
-    """A call for each record that fails, and a batch for each of these, would be a request for each of them."""
-    found = prepared(transforms.no_sevens, numbered(500), tolerance="all", dead_letter_topic="dead")
-    (append,) = found.appends
-    assert values(found) == [b"%d" % number for number in range(500) if number % 7]
-    assert len(found.failed) == 72
-    assert append.next_source_offset == 500
-
-
 def test_what_failed_behind_a_record_that_is_too_large_is_not_said_yet() -> None:
     def growing(batch: Any) -> Any:
         grown = [value * 1_500 if value == b"30" else value for value in batch["value"].to_pylist()]
@@ -359,57 +261,6 @@ def test_a_record_that_cannot_be_routed_is_one_that_the_function_fails_on(topic:
     assert "it routes records to " in failed.reason
     with pytest.raises(TransformError, match="the record at offset 3 of shop-1: it routes records to "):
         prepared(routed, numbered(9), position=3)
-
-
-def test_a_quick_function_gets_more_and_more() -> None:
-    calls: list[int] = []
-
-    def quick(batch: Any) -> Any:
-        calls.append(batch.num_rows)
-        return batch
-
-    found = prepared(quick, numbered(30_000, batch=10_000))
-    assert calls == [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 8_155]
-    assert len(values(found)) == 30_000
-
-
-def test_what_decompresses_to_much_is_taken_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "MOST_BYTES", 10_000)
-    log = SourceLog()
-    for number in range(20):
-        log.batch([New(NOW, b"%d" % number + b"." * 3_000)], codec="zstd")
-    seen: list[bytes | None] = []
-    position = portions = 0
-    while position < 20:
-        found = prepared(transforms.identity, log, position)
-        seen += values(found)
-        position, portions = found.position, portions + 1
-    assert seen == [record.value for record in log.visible()]
-    assert portions == 5
-
-
-def test_where_each_record_fails_the_rest_of_the_fetch_is_read_again_after_a_while() -> None:
-    """Each failure costs two calls."""
-    now = [0.0]
-
-    def fails(batch: Any) -> Any:
-        now[0] += 0.001
-        return batch.slice(0, 0) if batch.column("offset")[0].as_py() < 100 else 1 / 0
-
-    where = TransformedRoad(
-        fails, TransformSettings("a:b", tolerance="all"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
-    )
-    log = numbered(2_000, batch=1_000)
-    position, times, failed, dropped = 0, [], [], 0
-    while position < 2_000:
-        before = now[0]
-        found = where.prepare(log.fetch(position), position, RULES)
-        assert found.position > position
-        failed += [one.source_offset for one in found.failed]
-        dropped, position = dropped + found.dropped, found.position
-        times.append(now[0] - before)
-    assert max(times) < 0.6
-    assert (dropped, failed) == (2_000 - len(failed), list(range(2_000 - len(failed), 2_000)))
 
 
 def test_a_timestamp_that_has_no_place_in_a_row_names_its_record_and_the_ways_out() -> None:

@@ -1,0 +1,292 @@
+"""Records that a transform routes to other partitions, and trouble on their way; in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.virtual.faults import Fault
+from harness.virtual.requests import CREATE_TOPICS, END_TXN, PRODUCE
+from tests.unit.task.changing import EVEN, ODD, VALUES, at, by, seen
+from tests.unit.task.copied import REMOTE, part, world
+from twinlog.errors import RefusedError
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.task import copier as copier_module
+from twinlog.task import routes
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_routed_records_go_to_a_topic_that_is_made_like_the_remote_one(mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode, partitions=2) as here:
+        here.target.topics.configs[REMOTE]["retention.ms"] = "77"
+        here.feed(VALUES)
+        here.feed(VALUES[:10], number=1)
+        here.begin(here.grant(0), here.grant(1))
+        here.until(lambda: here.target.topics.count("even") == 2 and seen(here, "even") == EVEN)
+        here.until(lambda: seen(here, "even", 1) == EVEN[:5])
+        here.until(lambda: seen(here, REMOTE) == ODD and seen(here, REMOTE, 1) == ODD[:5])
+        here.until(lambda: at(here) == len(VALUES))
+        here.pass_by(10)
+        assert seen(here, "even") == EVEN
+        assert here.target.topics.configs["even"]["retention.ms"] == "77"
+        (created,) = [text for kind, text in here.events if kind == "routed"]
+        assert created == "topic even was created with 2 partitions: the transform routes records to it"
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_several_partitions_are_routed_into_others_by_their_keys(mode: str) -> None:
+    """Each remote partition gets records of all source partitions, through one queue in transactions."""
+    with world(transform=by("rekeyed"), exactly_once=mode, partitions=3) as here:
+        for number in range(3):
+            here.feed([b"%d" % (100 * number + n) for n in range(40)], number=number)
+        here.begin(*map(here.grant, range(3)))
+        expected: dict[int, set[bytes]] = {0: set(), 1: set(), 2: set()}
+        for value in (b"%d" % (100 * number + n) for number in range(3) for n in range(40)):
+            expected[partition_for(value, 3)].add(value)
+        here.until(lambda: all(set(seen(here, REMOTE, n)) == expected[n] for n in range(3)), 120)
+        here.until(lambda: all((found := here.stored(n)) is not None and found.next_source == 40 for n in range(3)))
+        here.pass_by(30)
+        for number in range(3):
+            found = seen(here, REMOTE, number)
+            assert len(found) == len(expected[number])
+            for source in range(3):
+                mine = [int(value or b"") for value in found if int(value or b"") // 100 == source]
+                assert mine == sorted(mine)
+        assert here.failures == []
+        assert [event for event in here.events if event[0] in {"foreign", "transaction"}] == []
+
+
+FAULTS = [
+    pytest.param(PRODUCE, Fault(lost=True), id="before it arrived"),
+    pytest.param(PRODUCE, Fault(lost=True, done=True), id="after it was appended"),
+    pytest.param(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), id="no leader"),
+    pytest.param(PRODUCE, Fault(code=Code.OUT_OF_ORDER_SEQUENCE_NUMBER), id="the broker lost track"),
+    pytest.param(PRODUCE, Fault(code=Code.MESSAGE_TOO_LARGE), id="too large"),
+    pytest.param(CREATE_TOPICS, Fault(code=Code.REQUEST_TIMED_OUT), id="not created in time"),
+]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize(("key", "fault"), FAULTS)
+def test_trouble_of_a_routed_topic_costs_no_record(key: int, fault: Fault, mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode) as here:
+        here.target.fault(key, fault, times=2, topic="even")
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: here.target.topics.count("even") == 1 and set(seen(here, "even")) == set(EVEN), 900)
+        here.until(lambda: seen(here, REMOTE) == ODD, 900)
+        here.until(lambda: at(here) == len(VALUES), 900)
+        here.pass_by(60)
+        assert here.target.faults_left == 0
+        assert seen(here, REMOTE) == ODD
+        assert seen(here, "even") == EVEN
+        assert here.failures == []
+
+
+def test_a_transaction_that_is_aborted_takes_its_routed_records_with_it() -> None:
+    with world(transform=by("sorting"), exactly_once="enabled") as here:
+        copier = here.begin()
+        here.feed(VALUES[:6])
+        here.until(lambda: seen(here, REMOTE) == ODD[:3] and seen(here, "even") == EVEN[:3])
+        here.target.fault(END_TXN, Fault(lost=True), times=1000)
+        here.feed(VALUES[6:])
+        here.until(lambda: len(here.target.log("even").values()) > 3)
+        here.crash(copier)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: seen(here, REMOTE) == ODD and seen(here, "even") == EVEN)
+        here.pass_by(30)
+        assert (seen(here, REMOTE), seen(here, "even")) == (ODD, EVEN)
+        assert here.failures == []
+
+
+def test_a_position_never_counts_what_was_routed_and_did_not_arrive() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10_000, topic="even")
+        copier = here.begin()
+        here.feed(VALUES)
+        here.pass_by(20)
+        assert here.copied() == []
+        position = here.stored()
+        assert position is not None
+        assert position.next_source == 0
+        here.crash(copier)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(here.grant(position=position))
+        here.until(lambda: here.copied() == ODD and seen(here, "even") == EVEN)
+        assert here.failures == []
+
+
+def test_a_position_does_not_pass_what_is_on_its_way_when_all_of_the_next_fetch_was_routed() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10_000, topic=REMOTE)
+        here.write(b"1", b"3")
+        here.until(lambda: copier.partitions[part()].read.offset == 2)
+        here.write(b"2", b"4")
+        here.until(lambda: seen(here, "even") == [b"2", b"4"])
+        here.pass_by(5)
+        assert copier.partitions[part()].acknowledged.next_source == 0
+        assert at(here) == 0
+        here.crash(copier)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.begin(here.grant(position=here.stored()))
+        here.until(lambda: here.copied() == [b"1", b"3"])
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("refused", [REMOTE, "even"])
+def test_a_record_that_is_skipped_as_too_large_holds_up_nothing_of_its_fetch(refused: str, mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode, oversized_record_policy="skip") as here:
+        here.target.create("even")
+        here.begin()
+        here.pass_by(1)
+        here.target.faults.add_codes(PRODUCE, refused, 0, [Code.MESSAGE_TOO_LARGE])
+        here.write(b"1", b"2")
+        here.until(lambda: at(here) == 2, 5)
+        here.write(b"3", b"4")
+        here.until(lambda: at(here) == 4, 5)
+        assert seen(here, REMOTE) == ([b"3"] if refused == REMOTE else [b"1", b"3"])
+        assert seen(here, "even") == ([b"4"] if refused == "even" else [b"2", b"4"])
+        assert [kind for kind, _ in here.events] == ["oversized"]
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_release_waits_for_what_is_routed(mode: str) -> None:
+    with world(transform=by("sorting"), exactly_once=mode) as here:
+        here.target.create("even")
+        here.target.fault(PRODUCE, Fault(delay_s=0.5), times=1, topic="even")
+        copier = here.begin()
+        here.feed(VALUES)
+        here.until(lambda: copier.partitions[part()].read.offset > 0)
+        (position,) = here.run(copier.release, [part()]).values()
+        assert copier.undrained == set()
+        here.begin(here.grant(position=position, drained=True))
+        here.until(lambda: seen(here, REMOTE) == ODD and seen(here, "even") == EVEN)
+        here.pass_by(10)
+        assert (seen(here, REMOTE), seen(here, "even")) == (ODD, EVEN)
+
+
+def test_a_dead_letter_topic_that_is_deleted_is_made_again_as_one() -> None:
+    with world(transform=by("no_sevens", tolerance="all", dead_letter_topic="dead"), partitions=3) as here:
+        here.begin()
+        here.write(b"7")
+        here.until(lambda: at(here) == 1)
+        here.target.topics.delete("dead")
+        here.write(b"14")
+        here.until(lambda: at(here) == 2)
+        assert here.target.topics.count("dead") == 1
+        assert seen(here, "dead") == [b"14"]
+
+
+def test_what_was_routed_is_not_routed_again_where_the_rest_of_its_fetch_gives_way() -> None:
+    with world(transform=by("sorting"), producer={"max_in_flight": 1}) as here:
+        here.target.create("even")
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=10_000, topic=REMOTE)
+        here.write(b"1", b"2")
+        here.until(lambda: seen(here, "even") == [b"2"])
+        here.write(b"3", b"4")
+        here.until(lambda: seen(here, "even") == [b"2", b"4"])
+        for _ in range(10):
+            copier.partitions[part()].give_way(here.clock.now)
+            here.pass_by(0.5)
+        for rule in here.target.faults._rules:
+            rule.times = 0
+        here.until(lambda: here.copied() == [b"1", b"3"] and at(here) == 4)
+        assert seen(here, "even") == [b"2", b"4"]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_records_wait_for_a_partition_that_their_topic_gets(mode: str) -> None:
+    """As when somebody adds partitions to a source topic, and then to the one that its records are routed to."""
+    with world(transform=by("away"), exactly_once=mode, partitions=2) as here:
+        here.target.create("everything", 1)
+        here.begin(here.grant(0), here.grant(1))
+        here.feed(VALUES, number=1)
+        here.feed(VALUES, number=0)
+        here.until(lambda: seen(here, "everything") == VALUES)
+        here.pass_by(30)
+        (told,) = [text for kind, text in here.events if kind == "routed"]
+        assert "it routes the record at offset 0 of shop-1 to partition 1 of everything, which has 1" in told
+        assert here.failures == []
+        here.target.topics.grow("everything", 2)
+        here.until(lambda: seen(here, "everything", 1) == VALUES)
+        here.until(lambda: at(here, 1) == len(VALUES))
+        assert len([text for kind, text in here.events if kind == "routed"]) == 1
+
+
+def test_routed_records_that_do_not_arrive_in_time_stop_the_flow() -> None:
+    with world(transform=by("away"), producer={"delivery_timeout_ms": 30_000}) as here:
+        here.target.create("everything", 1)
+        here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=100_000, topic="everything")
+        here.feed(VALUES)
+        assert 29 < here.until(lambda: bool(here.failures)) < 35
+        assert "within delivery.timeout.ms = 30000 (" in str(here.failures[0][1])
+
+
+def test_a_topic_that_cannot_be_made_stops_the_flow_and_says_why() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.topics.refusals["even"] = (Code.POLICY_VIOLATION, "no such names here")
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: bool(here.failures))
+        assert "cluster south does not create topic even: no such names here" in str(here.failures[0][1])
+    with world(transform=by("sorting")) as here:
+        here.target.topics.refusals["even"] = (29, "")
+        here.begin()
+        here.feed(VALUES)
+        here.until(lambda: bool(here.failures))
+        assert isinstance(here.failures[0][1], RefusedError)
+        assert "CREATE" in str(here.failures[0][1])
+
+
+@pytest.mark.parametrize(("mode", "year"), [("disabled", 365), ("enabled", 20)])
+def test_topics_of_days_that_are_over_are_forgotten(mode: str, year: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by TimestampRouter. A year of days, each of which is little more than a second long here."""
+    monkeypatch.setattr(routes, "FORGET_S", 0.5)
+    monkeypatch.setattr(copier_module, "LOOK_AT_ROUTES_S", 0.2)
+    with world(transform=by("daily"), exactly_once=mode) as here:
+        copier = here.begin()
+        for day in range(year):
+            here.write(b"%d" % day)
+            here.pass_by(1.2)
+            assert len(copier._routes.topics) <= 1
+        assert not list(copier._routes.queues)
+        assert not [topic for topic in copier.target._topics if topic.startswith("day-")]
+        # One that comes again goes on where it was, with no record left out and none twice.
+        for _ in range(3):
+            here.write(b"7")
+            here.pass_by(3)
+        here.until(lambda: at(here) == year + 3)
+        assert seen(here, "day-7") == [b"7"] * 4
+        assert [seen(here, f"day-{day}") for day in range(8, year)] == [[b"%d" % day] for day in range(8, year)]
+        assert here.failures == []
+
+
+def test_all_that_wait_for_a_partition_fail_where_it_takes_nothing() -> None:
+    """Not only the first of them, which may have been released."""
+    with world(transform=by("gathering"), producer={"delivery_timeout_ms": 30_000}, partitions=2) as here:
+        here.target.create("everything", 1)
+        copier = here.begin(here.grant(0), here.grant(1))
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=100_000, topic="everything")
+        here.feed(VALUES, number=0)
+        here.pass_by(1)
+        here.feed(VALUES, number=1)
+        here.pass_by(1)
+        copier.partitions[part(0)]._appends._open.unit = None
+        here.until(lambda: bool(here.failures))
+        assert [where for where, _ in here.failures] == [part(1)]
