@@ -16,6 +16,7 @@ from kafka.net.inet import KafkaNetSocket
 
 from harness.wait import wait_for
 from tests.turns import let_others_go_on
+from tests.unit.kafka.connecting import Connect
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
@@ -28,26 +29,10 @@ from twinlog.settings.flow import ClientSettings
 ENOUGH_S = 60.0
 QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
 
-Connect = Callable[[ClientSettings], ClusterClient]
-
 
 @pytest.fixture
 def loop(turning_loop: Loop) -> Loop:
     return turning_loop
-
-
-@pytest.fixture
-def clients(loop: Loop) -> Iterator[Connect]:
-    """Makes clients that are closed after the test."""
-    made: list[ClusterClient] = []
-
-    def make(settings: ClientSettings) -> ClusterClient:
-        made.append(ClusterClient(loop, "north", settings))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
 
 
 @pytest.fixture

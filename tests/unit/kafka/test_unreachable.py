@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from kafka.errors import IllegalSaslStateError, KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 
+from tests.unit.kafka.connecting import Connect
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.connections import LOGIN_AGAIN_S
 from twinlog.kafka.net.frames import FrameConnection
 from twinlog.kafka.net.loop import Loop
 from twinlog.settings.flow import ClientSettings
 
 QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
-
-Connect = Callable[[ClientSettings], ClusterClient]
-
-
-@pytest.fixture
-def clients(loop: Loop) -> Iterator[Connect]:
-    """Makes clients that are closed after the test."""
-    made: list[ClusterClient] = []
-
-    def make(settings: ClientSettings) -> ClusterClient:
-        made.append(ClusterClient(loop, "north", settings))
-        return made[-1]
-
-    yield make
-    for client in made:
-        client.close()
 
 
 @pytest.mark.parametrize("later", [KafkaTimeoutError("Timeout during ApiVersions check"), KafkaTimeoutError()])
