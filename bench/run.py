@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -18,7 +18,6 @@ from bench.driver import make_topics, measure_driver
 from bench.executors import measure_executors
 from bench.frames import measure_frames
 from bench.items import (
-    COPIES,
     RAW_SHARE,
     START,
     START_ROUNDS,
@@ -39,6 +38,8 @@ from bench.load import fill
 from bench.machine import describe, require_disk
 from bench.metrics import measure_metrics
 from bench.notes import notes
+from bench.pair import BROKER_HEAP, clusters, warm, warm_up
+from bench.progress import say, talking
 from bench.report import Document
 from bench.results import Line, alone, compare, medians
 from bench.scale import PROPERTIES, ScaleFigures, measure_scale, prepare
@@ -59,25 +60,9 @@ from harness.cluster import KafkaCluster
 from harness.relay import Distance
 from harness.topics import delete_topic
 
-BROKER_HEAP = "1g"
-BROKER_CONFIG = {
-    # Kafka's own defaults, where the harness has smaller ones.
-    "num.network.threads": "3",
-    "num.io.threads": "8",
-    "log.cleaner.dedupe.buffer.size": str(128 << 20),
-    "group.initial.rebalance.delay.ms": "3000",
-}
 SPARE_BYTES = 2_000_000_000
-WARM_UP_RECORDS = 150_000
-MOST_REPLAYS = 6
-STEADY = 0.9
-"""A replay that takes more than this of the time of the one before is as fast as it gets."""
-SOME = 0.2
-"""Share of the requests with one record each: Kafka's tool takes its time to send them."""
 EAGER_S = 60
 SYSTEMS: tuple[SystemName, ...] = ("mm2", "twinlog")
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +73,6 @@ class Options:
     partial: bool
     work_dir: Path
     keep: bool
-
-
-def say(text: str) -> None:
-    """A line of progress."""
-    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 def run(items: list[Item], options: Options) -> Document:
@@ -129,9 +109,9 @@ def _on_one_pair(
     if not items:
         return []
     done = []
-    with _clusters(work, distance=distance) as (source, target):
+    with clusters(work, distance=distance) as (source, target):
         if any(isinstance(item, CopyItem) for item in items):
-            _warm_up(source, target, work, options.scale)
+            warm_up(source, target, work, options.scale)
         for number, item in enumerate(items):
             if item is START:
                 done.append(_start(item, source, target, work))
@@ -156,66 +136,6 @@ def _work(options: Options) -> Iterator[Path]:
                 options.work_dir.rmdir()
 
 
-@contextlib.contextmanager
-def _clusters(
-    work: Path, *, counted: bool = False, distance: Distance | None = None
-) -> Iterator[tuple[KafkaCluster, KafkaCluster]]:
-    made = [
-        KafkaCluster(
-            name,
-            sasl=False,
-            heap=BROKER_HEAP,
-            jit="full",
-            config=BROKER_CONFIG,
-            counted=counted,
-            distance=distance,
-            work_dir=work / name,
-        )
-        for name in ("source", "target")
-    ]
-    try:
-        say("two brokers are starting")
-        for cluster in made:
-            cluster.start_async()
-        for cluster in made:
-            cluster.wait_ready()
-        yield made[0], made[1]
-    finally:
-        for cluster in made:
-            cluster.close()
-
-
-def _warm_up(source: KafkaCluster, target: KafkaCluster, work: Path, scale: float) -> None:
-    """Let the brokers' JVMs compile what they will need, so that the system that goes first has no disadvantage."""
-    for item in COPIES:
-        small = item.scaled(min(1.0, scale * 2) * WARM_UP_RECORDS / item.records)
-        topic = f"warm-{item.name}"
-        say(f"warming up the brokers: {small.records:,} records, {item.title}")
-        fill(source, topic, small, work)
-        for _ in range(2):
-            measure_limit(small, topic, source, target, _silent)
-        delete_topic(source, topic)
-
-
-def _warm(item: CopyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> None:
-    """Replay a filled topic until that takes no less time than before, and write as much as an idempotent producer.
-
-    A broker's JVM goes on compiling for gigabytes, and memory that the machine touches for the first time is slow:
-    whoever went first would pay for both. MirrorMaker 2's producer is not idempotent, twinlog's is.
-    """
-    say(f"{item.name}: warming up the brokers with the same load")
-    last = float("inf")
-    for _ in range(MOST_REPLAYS):
-        figures = measure_limit(item, item.name, source, target, _silent)
-        taken = max(figures.append_s, figures.fetch_s)
-        if taken > STEADY * last:
-            break
-        last = taken
-    some = item.scaled(SOME) if item.batch_bytes == 1 else item
-    fill(target, f"warm-{item.name}", some, work, idempotent=True)
-    delete_topic(target, f"warm-{item.name}")
-
-
 def _copy(
     item: CopyItem, number: int, repeat: int, source: KafkaCluster, target: KafkaCluster, work: Path
 ) -> dict[str, object]:
@@ -229,21 +149,21 @@ def _copy(
     runs: dict[str, list[CopyFigures]] = {"mm2": [], "twinlog": [], **({"raw": []} if beside_raw else {})}
     limits: list[LimitFigures] = []
     first: list[SystemName] = []
-    _warm(item, source, target, work)
+    warm(item, source, target, work)
     for round_ in range(repeat):
         # Who goes first changes, because the brokers and the disk are never twice the same.
         order = SYSTEMS if (number + round_) % 2 == 0 else SYSTEMS[::-1]
         first.append(order[0])
         for system in order:
-            talk = _talk(f"{item.name}: {TITLES[system]}")
+            talk = talking(f"{item.name}: {TITLES[system]}")
             changes = QUERY if item.sql and system == "twinlog" else TRANSFORM[system] if item.transform else {}
             setup = Setup(system, item.name, changes, far=item.far)
             runs[system].append(measure_copy(item, setup, source, target, work, talk))
         if beside_raw:
-            talk = _talk(f"{item.name}: twinlog without the transform")
+            talk = talking(f"{item.name}: twinlog without the transform")
             runs["raw"].append(measure_copy(item, Setup("twinlog", item.name), source, target, work, talk))
         os.sync()
-        talk = _talk(f"{item.name}: the brokers alone")
+        talk = talking(f"{item.name}: the brokers alone")
         limits.append(measure_limit(item, item.name, source, target, talk))
     delete_topic(source, item.name)
     limit = medians(limits)
@@ -253,12 +173,10 @@ def _copy(
         share = changed / raw
         lines.insert(1, Line("raw_records_per_s", raw, changed, share, str(RAW_SHARE), RAW_SHARE.met(share)))
     return {
-        **_facts(item),
+        **_found(item, lines, {system: [asdict(one) for one in many] for system, many in runs.items()}),
         "log": asdict(shape),
         "first": first,
-        "lines": [asdict(line) for line in lines],
         "limit": limit,
-        "runs": {system: [asdict(one) for one in many] for system, many in runs.items()},
     }
 
 
@@ -270,17 +188,13 @@ def _start(item: CopyItem, source: KafkaCluster, target: KafkaCluster, work: Pat
     runs: dict[str, list[CopyFigures]] = {name: [] for name in setups}
     for _ in range(START_ROUNDS):
         for name, setup in setups.items():
-            talk = _talk(f"{item.name}: {TITLES[setup.system]}{'' if setup.prepared else ' without its warm-up'}")
+            talk = talking(f"{item.name}: {TITLES[setup.system]}{'' if setup.prepared else ' without its warm-up'}")
             runs[name].append(measure_copy(item, setup, source, target, work, talk))
     delete_topic(source, item.name)
     mm2, twinlog, unprepared = (medians(runs[name]) for name in setups)
     lines = [line for line in compare(mm2, twinlog, item.wanted, None) if line.figure == "start_s"]
     lines.append(Line("start_unprepared_s", None, unprepared["start_s"], unprepared["start_s"] / mm2["start_s"]))
-    return {
-        **_facts(item),
-        "lines": [asdict(line) for line in lines],
-        "runs": {name: [asdict(one) for one in many] for name, many in runs.items()},
-    }
+    return _found(item, lines, {name: [asdict(one) for one in many] for name, many in runs.items()})
 
 
 def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work: Path) -> dict[str, object]:
@@ -293,7 +207,7 @@ def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work
     }
     runs: dict[str, LatencyFigures] = {}
     for name, (load, setup) in setups.items():
-        talk = _talk(f"{item.name}: {TITLES[setup.system]}{' with linger.ms=0' if setup.extra else ''}")
+        talk = talking(f"{item.name}: {TITLES[setup.system]}{' with linger.ms=0' if setup.extra else ''}")
         talk(f"{load.per_second:,} records/s for {load.seconds} s, after {load.warm_up_s} s of warming up")
         runs[name] = measure_latency(load, setup, source, target, work, talk)
     mm2, twinlog, without_wait = (asdict(runs[name]) for name in setups)
@@ -304,85 +218,76 @@ def _latency(item: LatencyItem, source: KafkaCluster, target: KafkaCluster, work
         if line.figure in item.wanted and line.figure.endswith("_ms"):
             other = without_wait[line.figure]
             lines.append(Line(f"{line.figure}_eager", other, line.twinlog, twinlog[line.figure] / other))
-    return {
-        **_facts(item),
-        "lines": [asdict(line) for line in lines],
-        "runs": {name: [asdict(one)] for name, one in runs.items()},
-    }
+    return _found(item, lines, {name: [asdict(one)] for name, one in runs.items()})
 
 
 def _scale(item: ScaleItem, work: Path) -> dict[str, object]:
     """Each system with a source and a target of its own, so that neither has the other's topics around."""
     runs: dict[SystemName, ScaleFigures] = {}
     for system in SYSTEMS:
-        talk = _talk(f"{item.name}: {TITLES[system]}")
-        with _clusters(work / system, counted=True) as (source, target):
+        talk = talking(f"{item.name}: {TITLES[system]}")
+        with clusters(work / system, counted=True) as (source, target):
             prepare(item, source, talk)
             runs[system] = measure_scale(item, system, source, target, work / system, talk)
     lines = compare(medians([runs["mm2"]]), medians([runs["twinlog"]]), item.wanted, None)
     return {
-        **_facts(item),
+        **_found(item, lines, {system: [asdict(one)] for system, one in runs.items()}),
         "properties": PROPERTIES,
-        "lines": [asdict(line) for line in lines],
-        "runs": {system: [asdict(one)] for system, one in runs.items()},
     }
 
 
 def _driver(item: DriverItem, work: Path) -> dict[str, object]:
-    talk = _talk(item.name)
-    with _clusters(work) as (source, target):
+    talk = talking(item.name)
+    with clusters(work) as (source, target):
         talk(f"making {item.topics:,} topics with {item.topics * item.partitions:,} partitions")
         make_topics(item, source)
         figures = asdict(measure_driver(item, source, target, work, talk))
     lines = alone(figures, item.wanted)
-    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [figures]}}
+    return _found(item, lines, {"twinlog": [figures]})
 
 
 def _connect(item: ConnectItem, work: Path) -> dict[str, object]:
     runs: dict[SystemName, ConnectFigures] = {}
-    with _clusters(work) as (source, target):
+    with clusters(work) as (source, target):
         prepare_records(source)
         for system in SYSTEMS:
-            talk = _talk(f"{item.name}: {TITLES[system]}")
+            talk = talking(f"{item.name}: {TITLES[system]}")
             runs[system] = measure_connect(item, system, source, target, work, talk)
     lines = compare(medians([runs["mm2"]]), medians([runs["twinlog"]]), item.wanted, None)
-    return {
-        **_facts(item),
-        "lines": [asdict(line) for line in lines],
-        "runs": {system: [asdict(one)] for system, one in runs.items()},
-    }
+    return _found(item, lines, {system: [asdict(one)] for system, one in runs.items()})
 
 
 def _repeated(item: MetricsItem | VerifyItem, work: Path) -> dict[str, object]:
     measure = measure_metrics if isinstance(item, MetricsItem) else measure_verify
-    with _clusters(work) as (source, target):
+    with clusters(work) as (source, target):
         say(f"{item.name}: writing {item.copy.records:,} records, {item.copy.title}")
         fill(source, item.copy.name, item.copy, work)
-        _warm(item.copy, source, target, work)
-        figures, runs = measure(item, source, target, work, lambda what: _talk(f"{item.name}, {what}"))
+        warm(item.copy, source, target, work)
+        figures, runs = measure(item, source, target, work, lambda what: talking(f"{item.name}, {what}"))
     lines = alone(asdict(figures), item.wanted)
-    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": runs}
+    return _found(item, lines, runs)
 
 
 def _executors(item: ExecutorItem, work: Path) -> dict[str, object]:
-    with _clusters(work) as (source, target):
-        figures = asdict(measure_executors(item, source, target, work, _talk(item.name)))
+    with clusters(work) as (source, target):
+        figures = asdict(measure_executors(item, source, target, work, talking(item.name)))
     lines = alone(figures, item.wanted)
-    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [figures]}}
+    return _found(item, lines, {"twinlog": [figures]})
 
 
 def _frames(item: FramesItem, work: Path) -> dict[str, object]:
-    with _clusters(work) as (source, _):
-        figures = asdict(measure_frames(item, source, work, _talk(item.name)))
+    with clusters(work) as (source, _):
+        figures = asdict(measure_frames(item, source, work, talking(item.name)))
     known = {figure: value for figure, value in figures.items() if isfinite(value)}
     lines = alone(known, item.wanted)
-    return {**_facts(item), "lines": [asdict(line) for line in lines], "runs": {"twinlog": [known]}}
+    return _found(item, lines, {"twinlog": [known]})
 
 
-def _facts(item: Item) -> dict[str, object]:
+def _found(item: Item, lines: Sequence[Line], runs: object) -> dict[str, object]:
+    """What is written down of an item: itself, the lines of its table, and the figures of each run."""
     facts = asdict(item)
     facts["wanted"] = {figure: str(wanted) for figure, wanted in item.wanted.items()}
-    return facts
+    return {**facts, "lines": [asdict(line) for line in lines], "runs": runs}
 
 
 def _settings(options: Options) -> Document:
@@ -394,14 +299,3 @@ def _settings(options: Options) -> Document:
         "heaps": {"mm2": MM2_HEAP, "broker": BROKER_HEAP},
         "notes": notes(options.latency_s, options.repeat),
     }
-
-
-def _talk(head: str) -> Say:
-    def talk(text: str) -> None:
-        say(f"{head}: {text}")
-
-    return talk
-
-
-def _silent(text: str) -> None:
-    del text

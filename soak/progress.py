@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 
 from bench.meter import MB
-from bench.run import say
+from bench.progress import say
 from faults.rounds import Rounds
 from soak.watch import Watch
 
