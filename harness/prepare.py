@@ -21,7 +21,7 @@ from harness.other_spark import other_spark
 from harness.produce import numbered, produce
 from harness.sql_archive import record_sql
 from harness.topics import create_topic
-from twinlog.spark.archive import archive_file as spark_archive_file
+from twinlog.archive import archive_file as spark_archive_file
 
 DEADLINE_S = 60.0
 

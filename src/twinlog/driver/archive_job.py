@@ -16,8 +16,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from twinlog.archive import archive_file
 from twinlog.clock import SYSTEM, Clock
-from twinlog.spark.archive import archive_file
 
 log = logging.getLogger(__name__)
 

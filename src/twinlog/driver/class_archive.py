@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from twinlog.archive import archive_file, forget_unused, record_options
 from twinlog.clock import SYSTEM
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import TwinlogError
 from twinlog.scratch import Scratch
-from twinlog.spark.archive import archive_file, forget_unused, record_options
 from twinlog.spark.places import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from twinlog.archive import archive_file
 from twinlog.scratch import sweep
-from twinlog.spark.archive import archive_file
 
 log = logging.getLogger(__name__)
 

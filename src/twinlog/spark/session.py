@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from twinlog.archive import use_options
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark import internals
-from twinlog.spark.archive import use_options
 from twinlog.spark.cluster_settings import CLUSTER_SETTINGS
 from twinlog.spark.defaults_file import file_settings
 from twinlog.spark.figures import JvmFigures

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.wait import wait_for
+from twinlog.archive import UNUSED_S, archive_file
 from twinlog.driver import archive_job, class_archive
 from twinlog.driver.archive_job import ArchiveJob
 from twinlog.errors import TwinlogError
-from twinlog.spark.archive import UNUSED_S, archive_file
 
 WAIT_S = 60.0
 

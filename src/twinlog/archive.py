@@ -34,14 +34,19 @@ def archive_file() -> Path:
     return folder / f"spark-{pyspark.__version__}-{key}.jsa"
 
 
-def use_options() -> str:
-    """JVM options that use the archive; empty when there is none."""
+def use_arguments() -> tuple[str, ...]:
+    """The JVM's arguments that use the archive; none when there is none."""
     path = archive_file()
     if not path.is_file():
-        return ""
+        return ()
     with contextlib.suppress(OSError):
         os.utime(path)
-    return f"-XX:SharedArchiveFile={path} {_QUIET}"
+    return (f"-XX:SharedArchiveFile={path}", *_QUIET.split())
+
+
+def use_options() -> str:
+    """The same in one text, as Spark's settings take them."""
+    return " ".join(use_arguments())
 
 
 def forget_unused(kept: Path) -> None:
