@@ -1,7 +1,7 @@
 """`python -m harness.prepare`: everything that is made once and makes each later start of a JVM faster.
 
-Kafka's jars, the other PySpark that tests run with, and the class archives of Kafka, of Spark, and of what evaluates
-`transform.sql`. What exists is left as it is; all works without archives.
+Kafka's jars, the other PySpark that tests run with, and the class archives of Kafka and of Spark. What exists is left as it
+is; all works without archives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from harness.groups import commit_offsets
 from harness.jars import kafka_classpath, locked
 from harness.other_spark import other_spark
 from harness.produce import numbered, produce
-from harness.sql_archive import record_sql
 from harness.topics import create_topic
 from twinlog.archive import archive_file as spark_archive_file
 
@@ -56,7 +55,6 @@ def main() -> None:
     kafka_classpath()
     record_broker()
     other_spark()
-    record_sql()
     if spark is not None and spark.wait():
         raise HarnessError("`twinlog warm-up` failed; see above")
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from twinlog.config.connector_file import line_of
 from twinlog.config.explain import entry_of
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.errors import ConfigError, ConfigProblem, EngineError, TransformError
+from twinlog.errors import ConfigError, ConfigProblem, EngineError
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
+
+log = logging.getLogger(__name__)
 
 _EXPECTED = "SELECT ... FROM records WHERE ..., which changes each record by itself"
 
@@ -19,36 +22,40 @@ _EXPECTED = "SELECT ... FROM records WHERE ..., which changes each record by its
 def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequence[Path] = ()) -> list[str]:
     """Have Spark analyse the queries of flows that the file at `path`, or one of `more`, asks for.
 
-    Takes some seconds where there is one, for a JVM that ends with it unless this process has one, and no time
-    otherwise. Returns warnings where that JVM does not start here. Raises ConfigError with what Spark says of queries
-    that cannot be used.
+    Takes some seconds where there is one, for a JVM that ends with it, and no time otherwise. Returns warnings where
+    that JVM does not start here. Raises ConfigError with what Spark says of queries that cannot be used.
     """
     written = [(flow, flow.transform.sql) for flow in flows if flow.copies and flow.transform and flow.transform.sql]
     if not written:
         return []
     # Who has none loads nothing of pyspark.
-    from twinlog.transform.sql.shared import SHARED  # noqa: PLC0415
-    from twinlog.transform.sql.transform import SqlTransform  # noqa: PLC0415
+    from twinlog.transform.sql.check import refusals  # noqa: PLC0415
 
-    problems: list[ConfigProblem] = []
-    there = SHARED.alive
     try:
-        for flow, text in written:
-            query = SqlTransform(text)
-            try:
-                query.start()
-            except TransformError as error:
-                problems.append(_problem(flow, str(error), [Path(path), *more]))
-            finally:
-                query.close()
+        found = refusals([text for _, text in written])
     except EngineError as error:
         return [f"{path}: the queries of transform.sql were not checked: {error}"]
-    finally:
-        if not there:
-            SHARED.end()
+    problems = [_problem(flow, found[text], [Path(path), *more]) for flow, text in written if text in found]
     if problems:
         raise ConfigError(problems)
     return []
+
+
+def refused_query(flow: FlowSettings) -> str | None:
+    """Why Spark would not evaluate the query of a flow; None where it would, and where there is none.
+
+    Takes as long, unless this process has asked for the same query before. Where its JVM does not start here that is
+    logged, and nothing is refused: whoever runs the query finds out.
+    """
+    if not flow.copies or not flow.transform or not flow.transform.sql:
+        return None
+    from twinlog.transform.sql.check import refusals  # noqa: PLC0415
+
+    try:
+        return refusals([flow.transform.sql]).get(flow.transform.sql)
+    except EngineError as error:
+        log.warning("%s: its query of transform.sql was not checked: %s", flow.name, error)
+        return None
 
 
 def _problem(flow: FlowSettings, reason: str, paths: Sequence[Path]) -> ConfigProblem:

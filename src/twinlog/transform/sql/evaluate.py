@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -14,14 +13,14 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from twinlog.errors import EngineLostError, TransformError
 from twinlog.rows.arrow import schema
-from twinlog.transform.sql.jvm import HEAP_MB, SqlJvm, module, reason
-from twinlog.transform.sql.query import analyse
+from twinlog.transform.sql.jvm import SqlJvm, reason
+from twinlog.transform.sql.query import analyse, projection
 
 MOST_BYTES = 8 << 20
 """So much goes to the JVM at a time; its heap holds a few times that."""
 
 BEGIN_S = 120.0
-_OF_CODE = {3: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"}
+"""To analyse the query, and to evaluate it for the first time."""
 
 
 class Evaluation:
@@ -38,27 +37,15 @@ class Evaluation:
         try:
             with jvm.within(BEGIN_S):
                 self._query = analyse(jvm, text)
-                self._begin(jvm.java)
+                self._there, self._back = _Shared("there"), _Shared("back")
+                made_by = projection(jvm.catalyst, self._query)
+                self._evaluator = jvm.evaluator(self._there.path, self._back.path, made_by, self._query.made)
                 self._warm_up()
         except BaseException as error:
             self.close()
             if isinstance(error, (Py4JError, OSError)):
-                raise self._lost(error) from None
+                raise jvm.lost(error, BEGIN_S) from None
             raise
-
-    def _begin(self, java: Any) -> None:
-        self._there, self._back = _Shared("there"), _Shared("back")
-        self._converters = module(java, "org.apache.spark.sql.execution.arrow.ArrowConverters")
-        self._read = java.org.apache.spark.sql.api.python.PythonSQLUtils.readArrowStreamFromFile
-        self._out = java.java.io.RandomAccessFile(self._back.path, "rw")
-        # py4j would send an array of bytes as text, so that none of it may come here: the JVM writes what it made.
-        handles, kinds = java.java.lang.invoke.MethodHandles, java.java.lang.invoke.MethodType
-        bytes_class = java.java.lang.Class.forName("[B")
-        write = handles.publicLookup().findVirtual(
-            self._out.getClass(), "write", kinds.methodType(java.java.lang.Void.TYPE, bytes_class)
-        )
-        function = java.java.lang.Class.forName("scala.Function1")
-        self._write = java.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(function, write.bindTo(self._out))
 
     def _warm_up(self) -> None:
         """The first evaluation takes a second or so, in which the JVM learns what it has to do."""
@@ -78,7 +65,7 @@ class Evaluation:
             with self.jvm.within(self._answer_s):
                 made = self._told(rows)
         except (Py4JError, OSError, pa.ArrowInvalid) as error:
-            raise self._lost(error) from None
+            raise self.jvm.lost(error, self._answer_s) from None
         if made.null_count:
             stay = made.is_valid()
             rows, made = rows.filter(stay), made.filter(stay)
@@ -96,40 +83,17 @@ class Evaluation:
             raise EngineLostError(f"Spark's JVM for transform.sql fails: {reason(error)}") from None
 
     def _made(self, rows: Any) -> Any:
-        query = self._query
         assert self._there is not None
         assert self._back is not None
-        self._there.write(rows.select(list(query.needs)))
-        given = self._converters.fromBatchIterator(self._read(self._there.path), query.given, "UTC", False, False, None)
-        made = self._converters.toBatchWithSchemaIterator(
-            given.map(query.projection), query.made, 0, 0, "UTC", True, False
-        )
-        try:
-            self._out.seek(0)
-            made.foreach(self._write)
-        finally:
-            made.close()
-            # What is left of it would be kept.
-            given.length()
-        (batch,) = pa.ipc.open_stream(self._back.read(self._out.getFilePointer()))
+        self._there.write(rows.select(list(self._query.needs)))
+        (batch,) = pa.ipc.open_stream(self._back.read(self._evaluator.evaluate()))
         return batch.column(0)
-
-    def _lost(self, error: Exception) -> EngineLostError:
-        if self.jvm.hung:
-            why = f"has not answered for {self._answer_s:.0f} s, and was killed"
-        elif (code := self.jvm.exit_code) is None:
-            why = f"does not answer any more: {error}"
-        elif code < 0:
-            why = f"was killed by {signal.Signals(-code).name}"
-        else:
-            why = _OF_CODE.get(code, f"has ended with code {code}")
-        return EngineLostError(f"Spark's JVM for transform.sql {why}")
 
     def close(self) -> None:
         """Ends it, and leaves the JVM to others."""
         # A JVM that hangs is killed for it: who ends a flow would wait for ever.
         with contextlib.suppress(Py4JError, OSError, AttributeError), self.jvm.within(self._answer_s):
-            self._out.close()
+            self._evaluator.close()
         for shared in (self._there, self._back):
             if shared is not None:
                 shared.close()

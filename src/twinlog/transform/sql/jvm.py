@@ -1,10 +1,11 @@
-"""A JVM with a session of Spark SQL, beside a copier. It ends with the process that started it, however that ends."""
+"""A JVM with Spark SQL, beside a copier. It ends with the process that started it, however that ends."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import signal
 import struct
 import subprocess
 import tempfile
@@ -17,13 +18,19 @@ from typing import Any
 from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError, get_return_value, is_error
 
+from twinlog.archive import use_arguments
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.scratch import Scratch, sweep
-from twinlog.transform.sql.places import find_jars, find_java
+from twinlog.transform.sql.catalyst import Catalyst
+from twinlog.transform.sql.places import class_path, find_jars, find_java
+from twinlog.transform.sql.program import compile_evaluator, new_evaluator
 
 HEAP_MB = 512
 START_S, CONNECT_S = 300.0, 300.0
-"""Until it listens, and from then on until it has a session."""
+"""Until it listens, and from then on until it knows SQL."""
+
+NO_ROOM = (OSError, MemoryError, RuntimeError)
+"""What Python raises where there is no room for a file, no memory, and no more thread."""
 
 LOOK_S = 0.02
 WATCH_S = 0.5
@@ -43,40 +50,50 @@ _OPTIONS = (
     "-XX:+ExitOnOutOfMemoryError",
     *("-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20", "-XX:+IgnoreUnrecognizedVMOptions"),
     *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
+    "--add-modules=jdk.incubator.vector",
     *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
 )
-_SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.driver.host": "localhost",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
+_OF_CODE = {3: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"}
+_LATE = (
+    # Compiling well what only starts once costs seconds of the start; a query that records go through gets there soon.
+    *("-XX:Tier4InvocationThreshold=50000", "-XX:Tier4MinInvocationThreshold=6000"),
+    *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
+)
 _SHORT_OF_MEMORY = "insufficient memory"
 
 
 class SqlJvm:
-    """Starts it; takes some seconds. Raises EngineError, or EngineLostError where the next try may succeed."""
+    """Starts it; takes some seconds. Raises EngineError, or EngineLostError where the next try may succeed.
 
-    def __init__(self) -> None:
+    One that is `brief` only analyses: compiling its own code well would cost it more than it saves.
+    """
+
+    def __init__(self, *, brief: bool = False) -> None:
+        self._more_options = ("-XX:TieredStopAtLevel=1",) if brief else _LATE
         # Calls that a lost JVM leaves unanswered raise; py4j logs each with a stack trace, to the root logger, too.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_by_py4j)
-        sweep([Path(tempfile.gettempdir())])
-        self._folder = Scratch()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the JVM runs
+        self._folder: Scratch | None = None
+        self._log: Any = None
         self.process: subprocess.Popen[bytes] | None = None
         self.gateway: JavaGateway | None = None
         self.analysing = threading.Lock()
+        self._evaluator_class: Any = None
         self.hung = False
         """It was killed, because it did not answer in time."""
+        self._hung_for: set[int] = set()
         self.condemned = False
         """It failed by a fault of its own, and is to be followed by another one."""
         self._overdue_at: dict[int, float] = {}
         try:
+            sweep([Path(tempfile.gettempdir())])
+            self._folder = Scratch()
+            # It is open as long as the JVM runs.
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115
             self._launch(self._folder.path)
             with self.within(CONNECT_S):
                 self._connect(self._folder.path / "gateway")
-        except (Py4JError, OSError) as error:
+        except (Py4JError, *NO_ROOM) as error:
             text = f"Spark's JVM for transform.sql does not start: {reason(error)}"
             self.close()
             raise EngineLostError(text) from None
@@ -85,8 +102,9 @@ class SqlJvm:
             raise
 
     def _launch(self, folder: Path) -> None:
-        command = [find_java(), *_OPTIONS, f"-Djava.io.tmpdir={folder}"]
-        command += ["-cp", str(find_jars() / "*"), _PROGRAM]
+        # The archive of classes is of Spark's own JVM, and only fits to what is started as that is.
+        command = [find_java(), *_OPTIONS, *self._more_options, *use_arguments(), f"-Djava.io.tmpdir={folder}"]
+        command += ["-cp", class_path(find_jars()), _PROGRAM]
         # It ends when its standard input does; Ctrl-C is for others.
         self.process = process = subprocess.Popen(
             command,
@@ -126,11 +144,16 @@ class SqlJvm:
         (port,), secret = struct.unpack("!i", found[:4]), found[8:].decode()
         self.gateway = _Gateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
         self.java = self.gateway.jvm
-        builder = self.java.org.apache.spark.sql.classic.SparkSession.builder().master("local[1]").appName("twinlog")
-        for key, value in _SETTINGS.items():
-            builder = builder.config(key, value)
-        self.session = builder.getOrCreate()
-        self.session.sparkContext().setLogLevel("ERROR")
+        level = self.java.org.apache.logging.log4j.Level.ERROR
+        self.java.org.apache.spark.util.Utils.setLogLevel(level)
+        self.catalyst = Catalyst(self.java)
+
+    def evaluator(self, there: str, back: str, projection: Any, made: Any) -> Any:
+        """What evaluates a projection on the rows of the file `there`, see `program.new_evaluator`."""
+        with self.analysing:
+            if self._evaluator_class is None:
+                self._evaluator_class = compile_evaluator(self.gateway)
+        return new_evaluator(self.gateway, self._evaluator_class, there, back, projection, made)
 
     @property
     def alive(self) -> bool:
@@ -144,6 +167,18 @@ class SqlJvm:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(NOTICE_S)
         return None if self.process is None else self.process.poll()
+
+    def lost(self, error: Exception, answer_s: float) -> EngineLostError:
+        """What became of it, where it left a call unanswered that might take `answer_s` seconds."""
+        if self.hung:
+            why = f"has not answered for {answer_s:.0f} s, and was killed"
+        elif (code := self.exit_code) is None:
+            why = f"does not answer any more: {error}"
+        elif code < 0:
+            why = f"was killed by {signal.Signals(-code).name}"
+        else:
+            why = _OF_CODE.get(code, f"has ended with code {code}")
+        return EngineLostError(f"Spark's JVM for transform.sql {why}")
 
     def refused(self, error: Py4JJavaError) -> bool:
         """Whether Spark raised an error for what it was asked; False for one of the JVM itself, as of its memory."""
@@ -167,11 +202,17 @@ class SqlJvm:
         finally:
             self._overdue_at.pop(me, None)
 
+    def hung_for_me(self) -> bool:
+        """Whether it was killed because it did not answer this thread; others may have lost their answers by that."""
+        return threading.get_ident() in self._hung_for
+
     def _watch(self) -> None:
         assert self.process is not None
         while self.process.poll() is None:
             now = time.monotonic()
-            if any(now > at for at in list(self._overdue_at.values())):
+            overdue = {thread for thread, at in list(self._overdue_at.items()) if now > at}
+            if overdue:
+                self._hung_for |= overdue
                 self.hung = True
                 self.process.kill()
             time.sleep(WATCH_S)
@@ -187,8 +228,10 @@ class SqlJvm:
         if self.gateway is not None:
             with contextlib.suppress(Py4JError, OSError):
                 self.gateway.close()
-        self._log.close()
-        self._folder.remove()
+        if self._log is not None:
+            self._log.close()
+        if self._folder is not None:
+            self._folder.remove()
 
 
 class _Gateway(JavaGateway):  # type: ignore[misc]
@@ -211,7 +254,7 @@ def _not_by_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
 
 
-def reason(error: Py4JError | OSError) -> str:
+def reason(error: Exception) -> str:
     """What Spark says of an error, in one line."""
     if isinstance(error, Py4JJavaError):
         try:
@@ -220,11 +263,3 @@ def reason(error: Py4JError | OSError) -> str:
             return "it has ended"
         return str(said).strip().splitlines()[0]
     return str(error).strip().splitlines()[0] if str(error).strip() else "it has ended"
-
-
-def module(java: Any, name: str) -> Any:
-    """A Scala object, by the name of its class."""
-    found = java
-    for part in f"{name}$".split("."):
-        found = getattr(found, part)
-    return getattr(found, "MODULE$")

@@ -46,3 +46,9 @@ def find_jars(environment: Mapping[str, str] = os.environ, here: Path | None = N
         f"there are no jars of Spark in {', '.join(map(str, places))}; transform.sql needs them wherever a task runs: "
         "install pyspark there with pip, which brings them, or set SPARK_HOME"
     )
+
+
+def class_path(jars: Path) -> str:
+    """What Spark's own scripts make of its jars (Spark class AbstractCommandBuilder)."""
+    first = sorted(jars.glob("slf4j-api-*.jar"))
+    return os.pathsep.join(map(str, (jars.parent / "conf", *first, jars / "*")))

@@ -14,18 +14,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from twinlog.errors import TransformError
+from twinlog.transform.sql.catalyst import COLUMNS, TABLE, Catalyst, items_of
 from twinlog.transform.sql.jvm import SqlJvm, reason
 
-COLUMNS = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key:string,value:binary>>",
-}
 _FIXED = ("offset", "timestampType")
 _TAKEN = {
     "key": {"binary", "string", "void"},
@@ -36,20 +27,22 @@ _TAKEN = {
     "headers": {COLUMNS["headers"], "void"},
 }
 _PARSED = {"Project", "Filter", "UnresolvedRelation", "SubqueryAlias"}
-_ANALYSED = {"Project", "Filter", "SubqueryAlias", "View", "LogicalRDD"}
+_ANALYSED = {"Project", "Filter", "SubqueryAlias", "LocalRelation"}
 _LEAVES = {"Literal", "CreateArray", "CreateMap", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber"}
+_NAMES = {name.lower(): name for name in COLUMNS}
+"""SQL does not care about capitals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`projection` evaluates rows that have the columns `needs`, of the type `given`.
+    """`expression` is of rows that have the columns `needs`, which it knows as `inputs`.
 
-    Its one column is of the type `made`: a struct of the columns `computed`, or a flag where there are none, and null
+    It gives one column of the type `made`: a struct of the columns `computed`, or a flag where there are none, and null
     for a record that is left out. All other columns of a record stay.
     """
 
-    projection: Any
-    given: Any
+    expression: Any
+    inputs: Any
     made: Any
     needs: tuple[str, ...]
     computed: tuple[str, ...]
@@ -58,56 +51,58 @@ class Query:
 def analyse(jvm: SqlJvm, text: str) -> Query:
     """Raises TransformError with what Spark says, or with what the query has that cannot be done record by record."""
     try:
-        # All queries see their columns under one name.
+        # Spark's own sessions have each one to themselves.
         with jvm.analysing:
-            return _analyse(jvm, text)
+            return _analyse(jvm.catalyst, text)
     except Py4JJavaError as error:
         if not jvm.refused(error):
             raise
         raise TransformError(reason(error)) from None
 
 
-def _analyse(jvm: SqlJvm, text: str) -> Query:
-    session, java = jvm.session, jvm.java
-    # Commands are executed as soon as they are analysed, so only a plan that is a query gets there.
-    parsed = session.sessionState().sqlParser().parsePlan(text)
+def projection(catalyst: Catalyst, query: Query) -> Any:
+    """What evaluates a query; Spark makes Java of it, and compiles that."""
+    expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
+    return expressions.MutableProjection.create(catalyst.sequence([query.expression]), query.inputs)
+
+
+def _analyse(catalyst: Catalyst, text: str) -> Query:
+    parsed = catalyst.parse(text)
     for node in _nodes(parsed):
         _refuse_other(node, _PARSED)
-        if _kind(node) == "UnresolvedRelation" and node.tableName().lower() != "records":
-            raise TransformError(f"it reads {node.tableName()}; the only table is records")
-    ddl = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
-    schema = java.org.apache.spark.sql.types.StructType.fromDDL(ddl)
-    nothing = java.org.apache.spark.api.java.JavaSparkContext(session.sparkContext()).emptyRDD()
-    session.createDataFrame(nothing, schema).createOrReplaceTempView("records")
-    execution = session.sql(text).queryExecution()
-    analysed = execution.analyzed()
+        if _kind(node) == "UnresolvedRelation" and node.tableName().lower() != TABLE:
+            raise TransformError(f"it reads {node.tableName()}; the only table is {TABLE}")
+    if not parsed.subqueriesAll().isEmpty():
+        raise TransformError("it has a query of its own within, and each record is changed by itself")
+    analysed = catalyst.analyse(parsed)
     for node in _nodes(analysed):
         _refuse_other(node, _ANALYSED)
-        for expression in _sequence(node.expressions()):
+        for expression in items_of(node.expressions()):
             _refuse_what_changes(expression)
-    return _compile(jvm, execution.optimizedPlan())
+    return _compile(catalyst, catalyst.optimise(analysed))
 
 
-def _compile(jvm: SqlJvm, optimized: Any) -> Query:
-    expressions = jvm.java.org.apache.spark.sql.catalyst.expressions
-    types = jvm.java.org.apache.spark.sql.types
-    found = jvm.java.org.apache.spark.sql.catalyst.planning.PhysicalOperation.unapply(optimized)
-    if found.isEmpty() or _kind(found.get()._3()) != "LogicalRDD":
+def _compile(catalyst: Catalyst, optimized: Any) -> Query:
+    expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
+    types = catalyst.java.org.apache.spark.sql.types
+    found = catalyst.java.org.apache.spark.sql.catalyst.planning.PhysicalOperation.unapply(optimized)
+    # A condition that is never true leaves no row of the table.
+    if found.isEmpty() or _kind(found.get()._3()) != "LocalRelation" or found.get()._3().data().isEmpty():
         raise TransformError("no record can meet its condition")
     columns, filters, relation = found.get()._1(), found.get()._2(), found.get()._3()
-    attributes = {attribute.name(): attribute for attribute in _sequence(relation.output())}
-    computed = []
+    attributes = {attribute.name(): attribute for attribute in items_of(relation.output())}
+    computed: dict[str, Any] = {}
     seen: set[str] = set()
-    for column in _sequence(columns):
-        name = column.name()
+    for column in items_of(columns):
+        name = _NAMES.get(column.name().lower(), column.name())
         kept = name in attributes and column.exprId().equals(attributes[name].exprId())
         _check_column(name, column.dataType().catalogString(), seen, kept=kept)
         if not kept:
-            computed.append(column)
+            computed[name] = column
     made = expressions.Literal(True, types.DataTypes.BooleanType)
     if computed:
-        made = expressions.CreateStruct.apply(_scala(jvm, computed))
-    conditions = list(_sequence(filters))
+        made = expressions.CreateStruct.apply(catalyst.sequence(list(computed.values())))
+    conditions = list(items_of(filters))
     condition = conditions[0] if conditions else None
     for more in conditions[1:]:
         condition = expressions.And(condition, more)
@@ -115,11 +110,9 @@ def _compile(jvm: SqlJvm, optimized: Any) -> Query:
         made = expressions.If(condition, made, expressions.Literal(None, made.dataType()))
     references = made.references()
     needs = tuple(name for name in attributes if references.contains(attributes[name])) or ("offset",)
-    given = types.StructType.fromDDL(", ".join(f"`{name}` {COLUMNS[name]}" for name in needs))
-    inputs = _scala(jvm, [attributes[name] for name in needs])
-    projection = expressions.UnsafeProjection.create(_scala(jvm, [made]), inputs)
+    inputs = catalyst.sequence([attributes[name] for name in needs])
     out = types.StructType().add("made", made.dataType(), True)
-    return Query(projection, given, out, needs, tuple(column.name() for column in computed))
+    return Query(made, inputs, out, needs, tuple(computed))
 
 
 def _check_column(name: str, kind: str, seen: set[str], *, kept: bool) -> None:
@@ -137,10 +130,14 @@ def _check_column(name: str, kind: str, seen: set[str], *, kept: bool) -> None:
 
 
 def _refuse_other(node: Any, taken: set[str]) -> None:
+    kind = _kind(node).removeprefix("Unresolved")
+    if kind == "Generate":
+        raise TransformError(
+            "it has Generate, and a query adds no records; a function does: transform = package.module:function"
+        )
     if _kind(node) not in taken:
         raise TransformError(
-            f"it has {_kind(node).removeprefix('Unresolved')}, and each record is changed by itself: "
-            "SELECT ... FROM records WHERE ... is all there is"
+            f"it has {kind}, and each record is changed by itself: SELECT ... FROM records WHERE ... is all there is"
         )
 
 
@@ -148,7 +145,7 @@ def _refuse_what_changes(expression: Any) -> None:
     """After a crash the same records must give the same rows."""
     if not expression.deterministic():
         raise TransformError(f"{expression.sql()} does not give the same each time")
-    children = list(_sequence(expression.children()))
+    children = list(items_of(expression.children()))
     if not children and _kind(expression) not in _LEAVES:
         raise TransformError(
             f"{expression.prettyName()} is not the same for a record each time, or is a query of its own"
@@ -159,17 +156,8 @@ def _refuse_what_changes(expression: Any) -> None:
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    for child in _sequence(plan.children()):
+    for child in items_of(plan.children()):
         yield from _nodes(child)
-
-
-def _sequence(found: Any) -> Iterator[Any]:
-    for at in range(found.size()):
-        yield found.apply(at)
-
-
-def _scala(jvm: SqlJvm, items: list[Any]) -> Any:
-    return jvm.java.org.apache.spark.api.python.PythonUtils.toSeq(items)
 
 
 def _kind(node: Any) -> str:

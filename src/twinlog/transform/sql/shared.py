@@ -30,11 +30,6 @@ class SharedJvm:
         self._began_at = 0.0
         self._failures = 0
 
-    @property
-    def alive(self) -> bool:
-        """Whether there is one."""
-        return self._jvm is not None and self._jvm.alive
-
     def running(self) -> SqlJvm:
         """The JVM; may take some seconds, and up to a minute where it ends again and again.
 
@@ -55,6 +50,12 @@ class SharedJvm:
                 self._failures += isinstance(error, EngineLostError)
                 raise
             return self._jvm
+
+    def another(self) -> SharedJvm:
+        """One that has none yet; what it is asked first may take twice as long."""
+        made = SharedJvm(self.clock)
+        made.answer_s = min(MOST_ANSWER_S, 2 * self.answer_s)
+        return made
 
     def _forget(self, jvm: SqlJvm) -> None:
         lasted = self.clock.monotonic() - self._began_at >= LASTS_S

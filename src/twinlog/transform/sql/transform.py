@@ -21,12 +21,28 @@ class SqlTransform:
         self._text = text
         self._shared = shared
         self._evaluation: Evaluation | None = None
+        self._alone = False
+        """Whether its JVM is its own, because one did not answer it: others shall not lose theirs again."""
         self._closed = False
+        self._wake = threading.Event()
+        self._restarts: threading.Thread | None = None
         self._why = "Spark's JVM for transform.sql has not started yet"
 
     def start(self) -> None:
         """Takes some seconds. Raises TransformError for a query that is none, EngineError where there is no Spark, and
         EngineLostError where the next try may succeed."""
+        self._begin()
+        if self._restarts is None:
+            # When the JVM is lost there may be no room for a thread.
+            restarts = threading.Thread(target=self._start_again, name="starts SQL's JVM", daemon=True)
+            try:
+                restarts.start()
+            except RuntimeError as error:
+                self._forget()
+                raise EngineLostError(f"transform.sql cannot be evaluated: {error}") from None
+            self._restarts = restarts
+
+    def _begin(self) -> None:
         evaluation = Evaluation(self._shared.running(), self._text, self._shared.answer_s)
         self._evaluation = evaluation
         if self._closed:
@@ -45,28 +61,43 @@ class SqlTransform:
         try:
             return evaluation(rows)
         except EngineLostError as error:
-            self._why = why = f"{error}; another one is started"
-            self._evaluation = None
+            count = f"{rows.num_rows} records from" if rows.num_rows > 1 else "the record at"
+            at = rows.column("offset")[0].as_py()
+            self._why = why = f"{error}, evaluating {count} source offset {at}; another one is started"
             # What it has is of no use to the other flows, either.
             evaluation.jvm.condemned = True
-            evaluation.close()
-            threading.Thread(target=self._start_again, name="starts SQL's JVM", daemon=True).start()
+            if evaluation.jvm.hung_for_me() and not self._alone:
+                self._alone = True
+                self._shared = self._shared.another()
+            self._forget()
+            self._wake.set()
             raise EngineLostError(why) from None
 
     def _start_again(self) -> None:
-        while not self._closed and self._evaluation is None:
-            try:
-                self.start()
-            except Exception as error:
-                # It has been analysed before, so it is no fault of the query. Nor is it of twinlog, as where there is
-                # no room for a file: the copier waits for this thread.
-                known = isinstance(error, TwinlogError)
-                self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
-                self._shared.clock.sleep(PAUSE_S)
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            while not self._closed and self._evaluation is None:
+                try:
+                    self._begin()
+                except Exception as error:
+                    # It has been analysed before, so it is no fault of the query. Nor is it of twinlog, as where there
+                    # is no room for a file: the copier waits for this thread.
+                    known = isinstance(error, TwinlogError)
+                    self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
+                    self._shared.clock.sleep(PAUSE_S)
+            if self._closed:
+                if self._alone:
+                    self._shared.end()
+                return
 
     def close(self) -> None:
         """Ends it, and leaves the JVM to others."""
         self._closed = True
+        self._wake.set()
+        self._forget()
+
+    def _forget(self) -> None:
         evaluation, self._evaluation = self._evaluation, None
         if evaluation is not None:
             evaluation.close()

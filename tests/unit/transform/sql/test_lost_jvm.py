@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from twinlog.transform.sql import jvm as module
 from twinlog.transform.sql import transform
 from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.jvm import SqlJvm
+from twinlog.transform.sql.shared import SharedJvm
 from twinlog.transform.sql.transform import SqlTransform
 
 HANGS = f"""#!{sys.executable}
@@ -58,6 +60,7 @@ class Ending:
     """A JVM that has ended when it is asked what its last error was."""
 
     hung, exit_code, asked_within = False, -9, 0
+    lost: Any = SqlJvm.lost
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -122,8 +125,8 @@ def test_sql_is_given_columns_of_the_types_of_rows_whatever_a_function_before_it
 class Ended:
     """An evaluation whose JVM has ended."""
 
-    def __init__(self) -> None:
-        self.jvm = SimpleNamespace(condemned=False)
+    def __init__(self, *, hung: bool = False) -> None:
+        self.jvm = SimpleNamespace(condemned=False, hung_for_me=lambda: hung)
 
     def __call__(self, rows: Any) -> Any:
         raise EngineLostError("Spark's JVM for transform.sql was killed by SIGKILL")
@@ -147,17 +150,84 @@ class WithoutRoom:
         return SimpleNamespace()
 
 
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_a_jvm_that_finds_no_room_is_started_again_once_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    ready = threading.Event()
+    """No room for a file, and none for a thread: no record is at fault."""
+    begun = threading.Semaphore(0)
 
     def evaluation(*_: Any) -> Any:
-        ready.set()
+        begun.release()
         return Ended()
 
     monkeypatch.setattr(transform, "Evaluation", evaluation)
-    sql = SqlTransform("SELECT value FROM records", WithoutRoom(3))  # type: ignore[arg-type]
-    sql._evaluation = Ended()  # type: ignore[assignment]
-    with pytest.raises(EngineLostError, match="another one is started"):
-        sql(ROWS)
-    assert ready.wait(60)
+    room = WithoutRoom(0)
+    sql = SqlTransform("SELECT value FROM records", room)  # type: ignore[arg-type]
+    sql.start()
+    assert begun.acquire(timeout=60)
+    room.left = 3
+    failures: list[Failure] = []
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(EngineLostError, match="another one is started"):
+            list(apply(sql, ROWS, failures.append))
+    assert failures == []
+    assert begun.acquire(timeout=60)
+    assert room.left == 0
     sql.close()
+
+
+@pytest.mark.parametrize("missing", ["thread", "file"])
+def test_a_first_jvm_that_finds_no_room_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(HANGS)
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if missing == "thread":
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(EngineLostError, match=r"does not start: .*(new thread|No such file)"):
+        SqlJvm()
+
+
+def test_a_query_that_a_jvm_did_not_answer_gets_one_of_its_own_and_names_the_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The queries of others, who lost their answers by that, keep one together."""
+    asked: list[Any] = []
+    begun = threading.Semaphore(0)
+
+    class Room(SharedJvm):
+        def running(self) -> Any:
+            asked.append(self)
+            return SimpleNamespace()
+
+        def another(self) -> SharedJvm:
+            return Room()
+
+    hung = True
+
+    def evaluation(*_: Any) -> Any:
+        begun.release()
+        return Ended(hung=hung)
+
+    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    shared = Room()
+    guilty, other = SqlTransform("SELECT key FROM records", shared), SqlTransform("SELECT value FROM records", shared)
+    for sql in (guilty, other):
+        sql.start()
+        assert begun.acquire(timeout=60)
+        with pytest.raises(EngineLostError, match="SIGKILL, evaluating the record at source offset 10; another one is"):
+            sql(ROWS)
+        assert begun.acquire(timeout=60)
+        hung = False
+    assert asked[0] is asked[2] is asked[3] is shared
+    assert asked[1] is not shared
+    guilty.close()
+    other.close()

@@ -8,7 +8,7 @@ import pytest
 
 from twinlog.errors import EngineError
 from twinlog.transform.sql import places
-from twinlog.transform.sql.places import find_jars, find_java
+from twinlog.transform.sql.places import class_path, find_jars, find_java
 
 
 def program(folder: Path) -> Path:
@@ -48,3 +48,12 @@ def test_jars_are_pysparks_or_those_of_spark_home_or_of_a_container(
     assert find_jars({"SPARK_HOME": str(tmp_path / "spark")}, tmp_path) == spark
     own = jars(tmp_path / "zipped" / "pyspark" / "jars")
     assert find_jars({"SPARK_HOME": str(tmp_path / "spark")}, tmp_path) == own
+
+
+def test_the_class_path_is_that_of_sparks_own_scripts(tmp_path: Path) -> None:
+    """The archive of classes of Spark's JVM fits no other one."""
+    there = jars(tmp_path / "pyspark" / "jars")
+    (there / "slf4j-api-2.0.17.jar").touch()
+    (there / "slf4j-api-docs.txt").touch()
+    wanted = f"{there.parent / 'conf'}:{there / 'slf4j-api-2.0.17.jar'}:{there / '*'}"
+    assert class_path(there) == wanted

@@ -1,0 +1,55 @@
+"""What Spark says of queries before anything starts, in a JVM that ends with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from py4j.protocol import Py4JError
+
+from twinlog.errors import TransformError
+from twinlog.transform.sql.jvm import SqlJvm
+from twinlog.transform.sql.query import analyse
+
+ANALYSE_S = 120.0
+MOST_KNOWN = 256
+
+_known: dict[str, str | None] = {}
+_one_at_a_time = threading.Lock()
+
+
+def refusals(texts: Iterable[str]) -> dict[str, str]:
+    """Why queries cannot be used, by their text; those that can be are left out.
+
+    Takes some seconds, for a JVM, unless all of them were asked for before in this process. Raises EngineError where
+    the JVM does not start here.
+    """
+    wanted = list(dict.fromkeys(texts))
+    with _one_at_a_time:
+        found = {text: _known[text] for text in wanted if text in _known}
+        new = [text for text in wanted if text not in found]
+        if new:
+            found |= _ask(new)
+            _known.update(found)
+            for text in list(_known)[: max(0, len(_known) - MOST_KNOWN)]:
+                del _known[text]
+    return {text: why for text in wanted if (why := found[text]) is not None}
+
+
+def _ask(texts: list[str]) -> dict[str, str | None]:
+    jvm = SqlJvm(brief=True)
+    try:
+        return {text: _refusal(jvm, text) for text in texts}
+    finally:
+        jvm.close()
+
+
+def _refusal(jvm: SqlJvm, text: str) -> str | None:
+    try:
+        with jvm.within(ANALYSE_S):
+            analyse(jvm, text)
+    except TransformError as error:
+        return error.message
+    except (Py4JError, OSError) as error:
+        raise jvm.lost(error, ANALYSE_S) from None
+    return None
