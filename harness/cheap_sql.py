@@ -1,4 +1,4 @@
-"""Has the JVMs that evaluate `transform.sql` start cheaply; twinlog has them use the class archive of Spark's own JVM."""
+"""Has the JVMs that evaluate `transform.sql` start cheaply; the class archive of Spark's own JVM serves them anyway."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`python -m harness.prepare`: everything that is made once and makes each later start of a JVM faster.
 
-Kafka's jars, the other PySpark that tests run with, and the class archives of Kafka and of Spark. What exists is left as it
-is; all works without archives.
+Kafka's jars, the other PySpark that tests run with, and the class archives of Kafka and of Spark. What exists is left
+as it is; all works without archives.
 """
 
 from __future__ import annotations

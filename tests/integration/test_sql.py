@@ -20,6 +20,8 @@ from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
 from tests.integration.mirror_process import flow_properties
 from tests.integration.running import RunTwinlog
+from tests.unit.connect.whole_worker import whole_worker
+from twinlog.cli.check_worker import check_resource
 from twinlog.config import load
 from twinlog.config.queries import check_queries
 from twinlog.errors import ConfigError
@@ -84,7 +86,8 @@ def test_a_killed_jvm_is_followed_by_another_and_skips_no_record(
     process.wait()
     produce(copy_flow.source, topic_name, numbered(500, start=500), per_batch=11)
     told = running.wait_for_event("transform")
-    assert "Spark's JVM for transform.sql was killed by SIGKILL; another one is started; no record is" in told
+    assert "Spark's JVM for transform.sql was killed by SIGKILL, evaluating " in told
+    assert "; another one is started; no record is" in told
     assert SHARED.running().process is not process
     copy_flow.wait_until_caught_up(running, topic_name)
     assert values(copy_flow.target, remote) == [b"%d!" % number for number in range(1000)]
@@ -124,11 +127,32 @@ def test_spark_runs_a_flow_whose_copier_has_a_jvm_of_its_own(
     assert "Traceback" not in process.log
 
 
-def test_a_wrong_query_is_refused_by_its_line_before_anything_starts(tmp_path: Path) -> None:
-    file = tmp_path / "mm2.properties"
+WRONG = "SELECT nokey FROM records"
+RESOURCE = f"""\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata:
+  name: mirror
+spec:
+  connectCluster: b
+  clusters:
+    - {{alias: a, bootstrapServers: "127.0.0.1:1"}}
+    - {{alias: b, bootstrapServers: "127.0.0.1:2"}}
+  mirrors:
+    - sourceCluster: a
+      targetCluster: b
+      sourceConnector:
+        config:
+          transform.sql: {WRONG}
+"""
+
+
+def test_a_wrong_query_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    """By its line in a file, and by its key where it comes to a worker. One JVM is asked for it, once."""
+    file, resource = tmp_path / "mm2.properties", tmp_path / "mirror.yaml"
     clusters = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
     # Of two flows one takes the query for all.
-    queries = "a->b.transform.sql = SELECT nokey FROM records\ntransform.sql = SELECT key FROM records\n"
+    queries = f"a->b.transform.sql = {WRONG}\ntransform.sql = SELECT key FROM records\n"
     file.write_text(f"{clusters}{queries}b->a.enabled = true\n")
     with pytest.raises(ConfigError) as refused:
         check_queries(load(file).flows, file)
@@ -137,3 +161,24 @@ def test_a_wrong_query_is_refused_by_its_line_before_anything_starts(tmp_path: P
         r"mm2.properties:5: a->b.transform.sql: \[UNRESOLVED_COLUMN.*`nokey`.*; expected SELECT \.\.\. FROM rec",
         str(problem),
     )
+    resource.write_text(RESOURCE)
+    with pytest.raises(ConfigError, match=r"mirror.yaml:15: .*transform.sql: \[UNRESOLVED_COLUMN.*`nokey`"):
+        check_resource(resource, None)
+    connector = {
+        "connector.class": "MirrorSource",
+        "source.cluster.alias": "a",
+        "source.cluster.bootstrap.servers": "127.0.0.1:1",
+        "target.cluster.alias": "b",
+        "target.cluster.bootstrap.servers": "127.0.0.1:2",
+        "transform.sql": WRONG,
+    }
+    with whole_worker() as (client, _):
+        answer = client.ask("PUT", "/connectors/c/config", connector)
+        assert answer.status == 400
+        assert "for configuration transform.sql: [UNRESOLVED_COLUMN" in answer.message
+        assert client.get("/connectors").json == []
+        asked = {**connector, "name": "c", "transform.sql": "SELECT offset, VALUE AS key FROM records LIMIT 7"}
+        for query, errors in ((asked["transform.sql"], 1), ("SELECT VALUE AS key FROM records", 0)):
+            body = {**asked, "transform.sql": query}
+            found = client.ask("PUT", "/connector-plugins/MirrorSource/config/validate", body).json
+            assert found["error_count"] == errors, found

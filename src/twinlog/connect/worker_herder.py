@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from twinlog.clock import Clock
 from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
@@ -36,7 +36,7 @@ from twinlog.connect.model import (
 from twinlog.connect.permission import Permission
 from twinlog.connect.plugins import listing
 from twinlog.connect.plugins.offset_rules import check_offsets
-from twinlog.connect.plugins.validation import refused, validate
+from twinlog.connect.plugins.validation import QUERY, refused, validate
 from twinlog.connect.restarts import restarting
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import ActiveTopicRecord
@@ -254,6 +254,7 @@ class WorkerHerder:
         initial: TargetState | None = None,
         replace: bool = True,
     ) -> Created:
+        self._ask_spark(name, config)
         with self._may.leading():
             wanted = self._checked(name, config)
             created = not self._known(name)
@@ -263,11 +264,11 @@ class WorkerHerder:
         return Created(created, self.info(name))
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
+        if self._known(name):
+            self._ask_spark(name, self._merged(name, changes))
         with self._may.leading():
             self._require_known(name)
-            before = self._state.look(lambda cluster, _: cluster.connectors[name].config)
-            merged = {**before, **changes}
-            wanted = self._checked(name, {key: value for key, value in merged.items() if value is not None})
+            wanted = self._checked(name, self._merged(name, changes))
             self._may.asked(lambda: self._state.put(name, wanted))
         return Created(False, self.info(name))
 
@@ -376,6 +377,17 @@ class WorkerHerder:
                 "This can be done for the specified connector by issuing a 'PUT' request to the "
                 f"'/connectors/{name}/stop' endpoint",
             )
+
+    def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
+        before = self._state.look(lambda cluster, _: cluster.connectors[name].config)
+        return {key: value for key, value in {**before, **changes}.items() if value is not None}
+
+    def _ask_spark(self, name: ConnectorName, config: Mapping[str, str | None]) -> None:
+        """Have the query of a configuration analysed, if it has one, before others are kept from changing anything: it
+        takes seconds, and `_checked` finds the answer afterwards."""
+        if config.get(QUERY) and self._may.member().leads:
+            with suppress(RequestError):
+                self._checked(name, config)
 
     def _checked(self, name: ConnectorName, config: Mapping[str, str | None]) -> Config:
         """The configuration as it is kept. Raises RequestError with every problem found."""

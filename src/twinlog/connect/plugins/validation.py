@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from twinlog.config.connector import ConnectorFlow, connector_entries, connector_kind, read_connector, refused_class
 from twinlog.config.overrides import overrides
+from twinlog.config.queries import refused_query
 from twinlog.config.reading import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.model import Validation
@@ -22,6 +23,11 @@ from twinlog.connect.plugins.listing import release_of
 from twinlog.connect.plugins.rules import check_rules
 from twinlog.connect.plugins.transforms import add_transforms
 from twinlog.errors import RequestError
+from twinlog.settings.transform import TransformSettings
+from twinlog.settings.written import key_of
+
+QUERY = key_of(TransformSettings, "sql")
+"""The key whose value Spark is asked about, which takes seconds."""
 
 
 def validate(
@@ -34,8 +40,9 @@ def validate(
     """What is wrong with `config` for the connector class `plugin`, in a worker of Kafka's `version`.
 
     Where the connector would run, but not fit to one of the `others` of the worker, the keys to change recommend the
-    other's values, and their documentation begins with what will not work. Raises RequestError with 400 where the
-    configuration is of no connector of MirrorMaker 2, or of another one than `plugin`.
+    other's values, and their documentation begins with what will not work. A query takes some seconds, unless it
+    was asked for before. Raises RequestError with 400 where the configuration is of no connector of MirrorMaker 2,
+    or of another one than `plugin`.
     """
     class_name = config.get("connector.class")
     if class_name is None:
@@ -62,6 +69,8 @@ def validate(
     flow = read_connector(name, entries, worker, problems, [])
     checks.add_problems(problems.all(), f"connector {name}")
     checks.add_nulls()
+    if flow is not None and not checks.failed and (why := refused_query(flow.settings)) is not None:
+        checks.refuse(QUERY, why)
     if flow is not None and not checks.failed:
         company = [other for other in others if other.name != name]
         checks.advise(name, _of(name, disagreements([*company, flow])))
