@@ -78,7 +78,8 @@ class Bootstrap:
         except IncompatibleBrokerVersion:
             raise
         except (KafkaError, OSError, RuntimeError) as error:
-            log.info("bootstrap server %s:%s: %s", server.host, server.port, error)
+            # Whoever gives up says why; until then each try would be a line.
+            log.debug("bootstrap server %s:%s: %s", server.host, server.port, error)
         else:
             if connections.cluster.brokers():
                 connections.reset_backoff(node)
