@@ -135,7 +135,8 @@ def test_an_executor_that_is_about_to_go_is_drained_before_its_task_ends(scene: 
     assert leaving.holds == set(), "it had released everything before"
     assert not leaving.received(Stop)
     assert len(scene.world.leases.assignment()) == 2
-    assert one.holds | two.holds == set(PARTS), "and nothing was without a copier"
+    # The task may end once its copier holds nothing, a moment before the others hear of what they are given.
+    require(lambda: one.holds | two.holds == set(PARTS), "and nothing is left without a copier")
     assert one.drained.items() >= dict.fromkeys(one.holds & leaving.drained.keys(), True).items()
     # Its executor has gone with its process.
     leaving.die()
