@@ -227,8 +227,10 @@ class PartitionAppends:
                 self._owner.limit.lower(limit_bytes)
                 rules = replace(self._owner.limit.rules, max_batch_bytes=into_bytes)
                 parts = split_append(sent.append, rules)
-                if any(part.continues for part in parts[1:]) and self._open.unit is None:
+                own = sent.append.route is None
+                if own and any(part.continues for part in parts[1:]) and self._open.unit is None:
                     # What became of a record is in several batches now: in one transaction, or all sent once begun.
+                    # A transaction waits for all that was routed anyway.
                     self._open.sends_all = True
                     if self._transactional:
                         self._owner.hinder(f"target: it takes no batch of {sent.append.bytes} bytes")

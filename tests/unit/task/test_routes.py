@@ -84,6 +84,21 @@ def test_trouble_of_a_routed_topic_costs_no_record(key: int, fault: Fault, mode:
         assert here.failures == []
 
 
+def test_what_is_routed_to_a_partition_with_a_lower_limit_is_sent_in_smaller_batches() -> None:
+    """No transaction is aborted for it: what is made of the same records again would be as large."""
+    with world(transform=by("rekeyed"), exactly_once="enabled", partitions=2) as here:
+        here.begin(here.grant(0), here.grant(1))
+        here.pass_by(1)
+        here.target.faults.add_codes(PRODUCE, REMOTE, 0, [Code.MESSAGE_TOO_LARGE] * 2)
+        here.write(*VALUES, number=1)
+        here.until(lambda: at(here, 1) == len(VALUES))
+        for number in range(2):
+            assert seen(here, REMOTE, number) == [value for value in VALUES if partition_for(value, 2) == number]
+        assert here.target.faults_left == 0
+        assert here.events == []
+        assert here.failures == []
+
+
 def test_a_transaction_that_is_aborted_takes_its_routed_records_with_it() -> None:
     with world(transform=by("sorting"), exactly_once="enabled") as here:
         copier = here.begin()
