@@ -123,9 +123,13 @@ class Routes:
 
     @property
     def unfinished(self) -> list[Unit]:
-        """Units of which something is sent and not everything acknowledged."""
+        """Units of which something is sent and not everything acknowledged.
+
+        In a transaction also those that were given up: what arrived of them must not be committed.
+        """
         for unit in [unit for unit in self._units if not unit.wanted]:
-            del self._units[unit]
+            if self._abort is None or not unit.given_up:
+                del self._units[unit]
         return list(self._units)
 
     def check_overdue(self, now: float) -> None:

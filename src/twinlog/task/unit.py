@@ -47,7 +47,7 @@ class Unit:
     """`own` appends and routed `rows` of one fetch from source offset `begin` on. The routed ones are `sent` once they
     are queued, and `left` of them are not acknowledged."""
 
-    __slots__ = ("_open", "begin", "left", "own", "owner", "rows", "sent", "told")
+    __slots__ = ("_open", "begin", "given_up", "left", "own", "owner", "rows", "sent", "told")
 
     def __init__(
         self, owner: Owner, opened: OpenUnit, begin: SourceOffset, own: Sequence[Append], rows: Sequence[RoutedRows]
@@ -60,6 +60,8 @@ class Unit:
         self.told = False
         """Whether operators were told that it waits for a partition."""
         self.left = 0
+        self.given_up = False
+        """Its partition waits for it no longer, though not all of it arrived."""
         self._open = opened
 
     @property
@@ -144,6 +146,8 @@ class OpenUnit:
 
     def drop(self) -> None:
         """Wait for no unit."""
+        if self.unit is not None:
+            self.unit.given_up = True
         self.unit = None
 
     def end_if_arrived(self) -> None:

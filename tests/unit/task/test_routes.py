@@ -252,6 +252,22 @@ def test_routed_records_that_do_not_arrive_in_time_stop_the_flow() -> None:
         assert "within delivery.timeout.ms = 30000 (" in str(here.failures[0][1])
 
 
+@pytest.mark.parametrize("lacking", [REMOTE, "even"])
+def test_what_is_given_up_is_not_committed_in_part(lacking: str) -> None:
+    """A transaction goes on while one of the two partitions has no leader, until `delivery.timeout.ms`."""
+    with world(transform=by("sorting"), exactly_once="enabled", producer={"delivery_timeout_ms": 5_000}) as here:
+        here.target.create("even")
+        copier = here.begin()
+        here.write(b"1", b"2")
+        here.until(lambda: at(here) == 2)
+        here.target.move(lacking, 0, None)
+        here.run(copier.target.refresh, [lacking])
+        here.write(b"4", b"3")
+        here.until(lambda: bool(here.failures))
+        here.pass_by(30)
+        assert (seen(here, REMOTE), seen(here, "even"), at(here)) == ([b"1"], [b"2"], 2)
+
+
 def test_a_topic_that_cannot_be_made_stops_the_flow_and_says_why() -> None:
     with world(transform=by("sorting")) as here:
         here.target.topics.refusals["even"] = (Code.POLICY_VIOLATION, "no such names here")
