@@ -26,6 +26,7 @@ from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.record.records import record_bodies
 from twinlog.record.sequence_numbers import records_between, sequence_after
+from twinlog.task.producer_ids import fencing
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare as unchanged
 
@@ -313,17 +314,23 @@ def _later(writer: Writer | None, batch: Batch) -> Writer | None:
     return Writer(writer.producer_id, batch.producer_epoch, sequence)
 
 
-def _deleted(first: Batch | None, position: Position, end: TargetOffset) -> int:
-    """How many records of ours lay between the stored position and the first batch that is left."""
+def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, routed: bool) -> int | None:
+    """How many records of ours lay between the stored position and the first batch that is left.
+
+    With `routed` others may have lain there, to which a transform gave this place; None where nobody knows how many.
+    """
     assert position.next_target is not None
     deleted = (end if first is None else first.base_offset) - position.next_target
     writer = position.writer
-    if first is not None and writer is not None:
+    if writer is None:
+        # The position of a transaction counts what was committed, and the rest was aborted.
+        return 0
+    if first is not None:
         ours = first.producer_id == writer.producer_id and first.producer_epoch == writer.epoch
         counted = records_between(writer.sequence, first.base_sequence)
         if ours and counted < deleted:
             return counted
-    return max(0, deleted)
+    return None if routed else max(0, deleted)
 
 
 async def resume_behind_log_end(
@@ -348,9 +355,13 @@ async def resume_behind_log_end(
     follower = _Follower(source, grant, position, logs.source_start, rules, prepare)
     if logs.start > expected:
         await arrived.look()
-        deleted = _deleted(arrived.first, position, logs.end)
-        await follower.pass_over(deleted)
-        if writer is not None:
+        deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)
+        # Better a record twice than one not at all.
+        await follower.pass_over(deleted or 0)
+        if deleted is None:
+            # The target knows the sequence numbers of those that are not counted.
+            writer = fencing(writer)
+        elif writer is not None:
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
         follower.runs.jumped(follower.next_source, logs.start)
     matched = strange = 0

@@ -346,3 +346,27 @@ def test_whatever_happens_every_record_is_committed_once(course: int, chance: ra
         here.until(lambda: done(here, 3), 600)
         target.faults.clear()
         assert_copied_once(here, 3)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_what_the_target_deleted_of_an_aborted_transaction_counts_for_nothing(here: World, left: int) -> None:
+    """The copier crashed, and the target's retention was over before the flow began again; its marker may be left."""
+    log = here.target.log(REMOTE)
+    copier = here.begin()
+    here.feed(VALUES[:12])
+    here.until(lambda: committed(here) == VALUES[:12])
+    here.until(lambda: (found := here.stored()) is not None and found.next_target == log.end)
+    here.target.fault(END_TXN, UNHEARD, times=1000)
+    here.feed(VALUES[12:18])
+    here.until(lambda: len(log.values()) == 18)
+    here.crash(copier)
+    here.target.faults.clear()
+    stored = here.stored()
+    # Another copier has it aborted.
+    here.crash(here.open())
+    log.delete_before(log.end - left)
+    here.feed(VALUES[18:])
+    here.begin(here.grant(position=stored))
+    here.until(lambda: (found := here.stored()) is not None and found.next_source == len(VALUES))
+    assert committed(here) == VALUES[12:]
+    assert here.failures == []

@@ -105,3 +105,26 @@ def test_partitions_come_and_go_while_others_route_records_to_them(mode: str, ch
             mine = [value for value in written if partition_for(value, 3) == number]
             assert sorted(value or b"" for value in seen(here, REMOTE, number)) == sorted(mine)
         assert [event for event in here.events if event[0] == "transaction"] == []
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_what_was_routed_to_a_partition_and_the_target_deleted_is_none_of_its_own_records(left: int) -> None:
+    """As many of those would be passed over that nobody has copied."""
+    with world(transform=by("first"), partitions=2) as here:
+        log = here.target.log(REMOTE)
+        copier = here.begin(here.grant(0), here.grant(1))
+        here.write(b"1", b"2")
+        here.until(lambda: at(here) == 2)
+        stored = here.stored()
+        here.write(b"3", b"4")
+        here.until(lambda: seen(here, REMOTE)[2:] == [b"3", b"4"])
+        here.write(b"10", b"20", b"30", number=1)
+        here.until(lambda: len(seen(here, REMOTE)) == 7)
+        here.crash(copier)
+        log.delete_before(log.end - left)
+        here.write(b"5", b"6", b"7", b"8", b"9")
+        here.begin(here.grant(position=stored))
+        here.until(lambda: at(here) == 9)
+        assert {b"5", b"6", b"7", b"8", b"9"} <= set(seen(here, REMOTE))
+        assert [text for kind, text in here.events if kind == "target"] == []
+        assert here.failures == []
