@@ -60,11 +60,13 @@ class TransactionalProducer:
         return False
 
     async def drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
-        """All of them, or none when the target does not answer."""
+        """All of them, or none when the target does not answer; nothing is committed any more then."""
         if await self._transactions.commit(leaving, DRAIN_S):
             with suppress(ClusterError):
                 await self._committer.close_committed(leaving)
             return {part.source for part in leaving if part.misplaced is None}
+        # It would be committed without the positions of those that leave.
+        self._transactions.stop()
         self._event("transaction", "the last transaction was not committed in time; it will be aborted")
         return set()
 

@@ -226,6 +226,7 @@ class Transactions:
             # What is in a transaction must have its position there, whatever is known of its map.
             positions |= await self._holder.retry(lambda: self._mark(positions))
             await self._positions.store(positions, self._check)
+        self._check()
         # From here on only the coordinator knows how it ends.
         if (self._in_transaction or self._positions) and not await self._holder.end(commit=True):
             raise AbortedError("the coordinator no longer knows the transaction")

@@ -370,3 +370,20 @@ def test_what_the_target_deleted_of_an_aborted_transaction_counts_for_nothing(he
     here.until(lambda: (found := here.stored()) is not None and found.next_source == len(VALUES))
     assert committed(here) == VALUES[12:]
     assert here.failures == []
+
+
+def test_a_transaction_that_a_release_did_not_wait_for_is_never_committed(here: World) -> None:
+    """The position of what was released would be missing in it."""
+    begin(here)
+    assert_copied_once(here)
+    (copier,) = here.copiers
+    here.target.fault(PRODUCE, Fault(delay_s=5.0), topic=REMOTE)
+    here.write(b"late")
+    here.until(lambda: here.copied()[-1:] == [b"late"])
+    here.run(copier.release, [part()])
+    assert copier.undrained == {part()}
+    here.write(b"more", number=1)
+    here.pass_by(60)
+    assert committed(here) == VALUES
+    here.begin(here.grant(position=here.stored()))
+    here.until(lambda: committed(here) == [*VALUES, b"late"])
