@@ -231,7 +231,8 @@ class PartitionAppends:
                 if own and any(part.continues for part in parts[1:]) and self._open.unit is None:
                     # What became of a record is in several batches now: in one transaction, or all sent once begun.
                     # A transaction waits for all that was routed anyway.
-                    self._open.sends_all = True
+                    # Once it has left, what was not sent is dropped, and the position stays before it.
+                    self._open.sends_all = self._open.sends_all or not self._owner.left
                     if self._transactional:
                         self._owner.hinder(f"target: it takes no batch of {sent.append.bytes} bytes")
                         self._owner.resolve()

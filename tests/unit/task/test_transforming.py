@@ -161,6 +161,24 @@ def test_a_record_that_becomes_several_batches_as_the_limit_is_lowered_is_in_one
         assert here.failures == []
 
 
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_what_a_release_drops_is_not_passed_over_when_what_was_sent_is_split(mode: str) -> None:
+    with world(transform=by("thirds"), exactly_once=mode, producer={"max_in_flight": 1}) as here:
+        copier = here.begin()
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.MESSAGE_TOO_LARGE, delay_s=0.5), topic=REMOTE)
+        here.write(b"1")
+        here.until(lambda: copier.partitions[part()].read.offset == 1)
+        here.write(b"2")
+        here.until(lambda: copier.partitions[part()].read.offset == 2)
+        (position,) = here.run(copier.release, [part()]).values()
+        assert position.next_source == (1 if mode == "disabled" else 0)
+        here.begin(here.grant(position=position, drained=not copier.undrained))
+        here.until(lambda: at(here) == 2)
+        assert heads(here) == THIRDS
+        assert here.failures == []
+
+
 def test_a_slow_function_lets_others_have_their_turn_between_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line to the driver breaks after seven seconds."""
     with world(transform=by("slow"), partitions=12) as here:
