@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from kafka.errors import IllegalSaslStateError, KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 
+from harness.wait import wait_for
 from tests.unit.kafka.connecting import Connect
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError, RefusedError
@@ -98,3 +101,52 @@ def test_what_this_process_may_not_send_any_more_is_no_fault_of_a_broker(loop: L
         with pytest.raises(ClusterError):
             loop.run(client.send, request, 1)
         assert client._why_unreachable() == "no answer"
+
+
+def test_a_bootstrap_server_that_takes_no_connection_gave_no_answer_in_time(loop: Loop, clients: Connect) -> None:
+    """As behind a firewall that drops packets: this side closes the connection, which is not the reason."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, ExitStack() as waiting:
+        for _ in range(3):
+            sock = waiting.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex(full.getsockname())
+        address = f"127.0.0.1:{full.getsockname()[1]}"
+        with pytest.raises(ClusterError, match=rf"no broker can be reached: {address}: no answer in time; is the"):
+            loop.run(clients(replace(QUICK, bootstrap_servers=(address,))).connect, 0.3)
+
+
+def test_what_is_no_name_of_a_host_is_read_as_the_reason(loop: Loop, clients: Connect) -> None:
+    with pytest.raises(ClusterError, match=r"no broker can be reached: a\.\.b:9092: UnicodeError: .*label empty"):
+        loop.run(clients(replace(QUICK, bootstrap_servers=("a..b:9092",))).connect, 0.3)
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        for _ in range(4):
+            loop.run(clients(replace(QUICK, bootstrap_servers=("a..b:9092", broker.address))).connect)
+
+
+def test_a_bootstrap_server_that_another_one_was_faster_than_has_not_failed(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinlog.kafka.net.bootstrap.NEXT_S", 0.01)
+    # The one that hangs is asked first.
+    monkeypatch.setattr("twinlog.kafka.net.bootstrap.random.sample", lambda servers, _: list(servers))
+    with FakeBroker() as mute, FakeBroker() as broker:
+        mute.mute = True
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(mute.address, broker.address)))
+        ended: list[Any] = []
+        connect = client._control._connect
+
+        async def connects(node: Any, *these: Any, **those: Any) -> None:
+            await connect(node, *these, **those)
+            ended.append(node.node_id)
+
+        monkeypatch.setattr(client._control, "_connect", connects)
+        loop.run(client.connect)
+
+        def left_alone() -> bool:
+            loop.run(client.refresh, [])
+            return "bootstrap-0" in ended
+
+        wait_for(left_alone, 60, "the one that hangs is left alone")
+        assert client._control.failures == {}

@@ -11,7 +11,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from kafka.errors import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
+from kafka.errors import IncompatibleBrokerVersion, KafkaTimeoutError
+
+from twinlog.kafka.net.transport import ClosedHereError
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,9 @@ class Bootstrap:
                 wait_s = min(NEXT_S, self._left_s(), *(delay for delay in delays if delay > 0))
                 await connections._bootstrap_wakeup(max(0.0, wait_s))
         finally:
-            for node in list(self._asked):
-                self._drop(node)
+            for server in servers:
+                if server.node_id in self._asked:
+                    self._drop(server)
         raise KafkaTimeoutError(f"Unable to bootstrap from {connections.cluster.config['bootstrap_servers']}")
 
     def _left_s(self) -> float:
@@ -77,19 +80,26 @@ class Bootstrap:
             await connections.cluster.refresh_metadata(node)
         except IncompatibleBrokerVersion:
             raise
-        except (KafkaError, OSError, RuntimeError) as error:
-            # Whoever gives up says why; until then each try would be a line.
+        except Exception as error:
+            # Also what is no error of Kafka, as for a name that is none: another server may answer. Whoever gives up
+            # says why; until then each try would be a line.
             log.debug("bootstrap server %s:%s: %s", server.host, server.port, error)
         else:
             if connections.cluster.brokers():
                 connections.reset_backoff(node)
                 connections.cluster.start_refresh_loop()
                 return True
-        self._drop(node)
+        self._drop(server)
         connections.update_backoff(node)
         return False
 
-    def _drop(self, node: Any) -> None:
-        connection = self._asked.pop(node)
-        self._connections._conns.pop(node, None)
-        connection.close()
+    def _drop(self, server: Any) -> None:
+        connection = self._asked.pop(server.node_id)
+        self._connections._conns.pop(server.node_id, None)
+        error: Exception | None = None
+        if not connection.init_future.is_done:
+            error = ClosedHereError("another bootstrap server has answered")
+            if self._left_s() <= 0:
+                error = KafkaTimeoutError("Connection timed out")
+                self._connections._note_failure(f"{server.host}:{server.port}", error)
+        connection.close(error)

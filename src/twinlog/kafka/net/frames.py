@@ -31,7 +31,7 @@ from kafka.protocol.sasl import SaslHandshakeRequest
 from twinlog.kafka.auth.oauth import TokenSource
 from twinlog.kafka.auth.refusal import LoginRefusedError
 from twinlog.kafka.net.frame_memory import FrameMemory
-from twinlog.kafka.net.transport import MayNotSendError, PlainTransport, TlsTransport
+from twinlog.kafka.net.transport import ClosedHereError, PlainTransport, TlsTransport
 from twinlog.kafka.net.unreachable import note_failure
 from twinlog.kafka.net.wire import Wire
 from twinlog.kafka.protocol.raw_request import Expected, RawRequest
@@ -184,7 +184,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         conn.close_future.add_errback(lambda lost: self._note_failure(address, lost))
 
     def _note_failure(self, address: str, error: BaseException) -> None:
-        if not isinstance(error, MayNotSendError):
+        if not isinstance(error, ClosedHereError):
             note_failure(self.failures, address, error)
 
     def abort(self) -> None:

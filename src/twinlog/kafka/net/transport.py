@@ -24,8 +24,12 @@ SCRATCH_BYTES = 64 << 10
 _INT = struct.Struct(">i")
 
 
-class MayNotSendError(KafkaConnectionError):  # type: ignore[misc]
-    """A connection was closed on this side, as another process may do now what it was for; its broker is well."""
+class ClosedHereError(KafkaConnectionError):  # type: ignore[misc]
+    """A connection was closed on this side, which is no fault of its broker."""
+
+
+class MayNotSendError(ClosedHereError):
+    """As another process may do now what it was for."""
 
 
 class _Frames:
