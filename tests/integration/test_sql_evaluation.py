@@ -163,6 +163,7 @@ def test_an_error_names_its_record_and_leaves_nothing_behind(jvm: SqlJvm) -> Non
         ("SELECT uuid() AS key FROM records", "does not give the same each time"),
         ("SELECT java_method('java.lang.System', 'lineSeparator') AS key FROM records", "does not give the same"),
         ("SELECT cast(current_timestamp() AS STRING) AS key FROM records", "current_timestamp is not the same"),
+        ("SELECT cast(current_time() AS STRING) AS key FROM records", "current_time is not the same"),
         ("SELECT offset + 1 AS offset FROM records", "it changes the column offset"),
         ("SELECT 1 AS key FROM records", "its column key is int, and has to be binary; write a CAST"),
         ("SELECT value AS foo FROM records", "it selects the column foo; there are key, value"),

@@ -29,6 +29,8 @@ _TAKEN = {
 _PARSED = {"Project", "Filter", "UnresolvedRelation", "SubqueryAlias"}
 _ANALYSED = {"Project", "Filter", "SubqueryAlias", "LocalRelation"}
 _LEAVES = {"Literal", "CreateArray", "CreateMap", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber"}
+_NOW = {"CurrentTime"}
+"""Have the time in which the query is compiled, although their precision is below them."""
 _NAMES = {name.lower(): name for name in COLUMNS}
 """SQL does not care about capitals."""
 
@@ -146,7 +148,8 @@ def _refuse_what_changes(expression: Any) -> None:
     if not expression.deterministic():
         raise TransformError(f"{expression.sql()} does not give the same each time")
     children = list(items_of(expression.children()))
-    if not children and _kind(expression) not in _LEAVES:
+    kind = _kind(expression)
+    if kind in _NOW or (not children and kind not in _LEAVES):
         raise TransformError(
             f"{expression.prettyName()} is not the same for a record each time, or is a query of its own"
         )
