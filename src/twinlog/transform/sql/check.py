@@ -50,6 +50,6 @@ def _refusal(jvm: SqlJvm, text: str) -> str | None:
             analyse(jvm, text)
     except TransformError as error:
         return error.message
-    except (Py4JError, OSError) as error:
+    except (Py4JError, TypeError, OSError) as error:
         raise jvm.lost(error, ANALYSE_S) from None
     return None

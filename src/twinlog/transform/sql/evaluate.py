@@ -43,7 +43,7 @@ class Evaluation:
                 self._warm_up()
         except BaseException as error:
             self.close()
-            if isinstance(error, (Py4JError, OSError)):
+            if isinstance(error, (Py4JError, TypeError, OSError)):
                 raise jvm.lost(error, BEGIN_S) from None
             raise
 
@@ -51,8 +51,12 @@ class Evaluation:
         """The first evaluation takes a second or so, in which the JVM learns what it has to do."""
         row: dict[str, Any] = {"key": b"", "value": b"", "topic": "", "partition": 0, "offset": 0, "timestamp": 0}
         nothing = pa.RecordBatch.from_pylist([{**row, "timestampType": 0}], schema=schema(headers=True))
-        with contextlib.suppress(Py4JJavaError):
+        try:
             self._made(nothing)
+        except Py4JJavaError as error:
+            # The query may fail on this row, and on no other.
+            if (unfit := self.jvm.unfit(error)) is not None:
+                raise unfit from None
 
     def __call__(self, rows: Any) -> Any:
         parts = [self._evaluate(part) for part in _cut(rows)]
@@ -80,7 +84,8 @@ class Evaluation:
         except Py4JJavaError as error:
             if self.jvm.refused(error):
                 raise TransformError(reason(error)) from None
-            raise EngineLostError(f"Spark's JVM for transform.sql fails: {reason(error)}") from None
+            unfit = self.jvm.unfit(error)
+            raise unfit or EngineLostError(f"Spark's JVM for transform.sql fails: {reason(error)}") from None
 
     def _made(self, rows: Any) -> Any:
         assert self._there is not None

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, is_instance_of
-from py4j.protocol import Py4JError, Py4JJavaError, get_return_value, is_error
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value, is_error
 
 from twinlog.archive import use_arguments
 from twinlog.errors import EngineError, EngineLostError
@@ -28,6 +29,9 @@ from twinlog.transform.sql.program import compile_evaluator, new_evaluator
 HEAP_MB = 512
 START_S, CONNECT_S = 300.0, 300.0
 """Until it listens, and from then on until it knows SQL."""
+
+ASK_S = 30.0
+"""For what it is asked about an error."""
 
 NO_ROOM = (OSError, MemoryError, RuntimeError)
 """What Python raises where there is no room for a file, no memory, and no more thread."""
@@ -60,6 +64,11 @@ _LATE = (
     *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
 )
 _SHORT_OF_MEMORY = "insufficient memory"
+_LACKING = (
+    *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
+    # Our own class in Java, which is compiled against Spark's.
+    "org.codehaus.commons.compiler.CompileException",
+)
 
 
 class SqlJvm:
@@ -93,10 +102,11 @@ class SqlJvm:
             self._launch(self._folder.path)
             with self.within(CONNECT_S):
                 self._connect(self._folder.path / "gateway")
-        except (Py4JError, *NO_ROOM) as error:
-            text = f"Spark's JVM for transform.sql does not start: {reason(error)}"
+        except (Py4JError, TypeError, *NO_ROOM) as error:
+            why = reason(error)
+            unfit = self.unfit(error, starting=True)
             self.close()
-            raise EngineLostError(text) from None
+            raise unfit or EngineLostError(f"Spark's JVM for transform.sql does not start: {why}") from None
         except BaseException:
             self.close()
             raise
@@ -168,12 +178,18 @@ class SqlJvm:
                 self.process.wait(NOTICE_S)
         return None if self.process is None else self.process.poll()
 
-    def lost(self, error: Exception, answer_s: float) -> EngineLostError:
-        """What became of it, where it left a call unanswered that might take `answer_s` seconds."""
+    def lost(self, error: Exception, answer_s: float) -> EngineError:
+        """What became of it, where it left a call unanswered that might take `answer_s` seconds.
+
+        EngineLostError, or what `unfit` returns.
+        """
         if self.hung:
             why = f"has not answered for {answer_s:.0f} s, and was killed"
         elif (code := self.exit_code) is None:
-            why = f"does not answer any more: {error}"
+            if (unfit := self.unfit(error)) is not None:
+                return unfit
+            # By its text py4j's own error would have Java's stack trace.
+            why = f"{'fails' if isinstance(error, Py4JJavaError) else 'does not answer any more'}: {reason(error)}"
         elif code < 0:
             why = f"was killed by {signal.Signals(-code).name}"
         else:
@@ -182,15 +198,38 @@ class SqlJvm:
 
     def refused(self, error: Py4JJavaError) -> bool:
         """Whether Spark raised an error for what it was asked; False for one of the JVM itself, as of its memory."""
-        assert self.gateway is not None
-        thrown = error.java_exception
-
-        def is_a(*names: str) -> bool:
-            return any(is_instance_of(self.gateway, thrown, name) for name in names)
-
-        if is_a("java.io.UncheckedIOException", "org.apache.arrow.memory.OutOfMemoryException"):
+        if self._is_a(error, "java.io.UncheckedIOException", "org.apache.arrow.memory.OutOfMemoryException"):
             return False
-        return is_a("java.lang.RuntimeException", "org.apache.spark.SparkThrowable", "java.lang.StackOverflowError")
+        return self._is_a(
+            error, "java.lang.RuntimeException", "org.apache.spark.SparkThrowable", "java.lang.StackOverflowError"
+        )
+
+    def _is_a(self, error: Py4JJavaError, *names: str) -> bool:
+        return any(is_instance_of(self.gateway, error.java_exception, name) for name in names)
+
+    def unfit(self, error: Exception, *, starting: bool = False) -> EngineError | None:
+        """The error for a Spark that does not have what is called here, as one of another version: each JVM would fail
+        with it. None for any other error, and where this JVM does not answer any more."""
+        if self.gateway is None or isinstance(error, (Py4JNetworkError, OSError)) or not self.alive:
+            return None
+        try:
+            with self.within(ASK_S):
+                if isinstance(error, Py4JJavaError):
+                    lacks = self._is_a(error, *_LACKING) or (starting and self.refused(error))
+                else:
+                    # Of a class that is not there py4j makes a package, which cannot be called.
+                    lacks = isinstance(error, TypeError) or "does not exist" in str(error)
+                    # It raises the same where the JVM is lost meanwhile.
+                    self.gateway.jvm.java.lang.System.nanoTime()
+                why = "it lacks a class that is used here" if isinstance(error, TypeError) else reason(error)
+        except (Py4JError, TypeError, OSError):
+            return None
+        if not lacks:
+            return None
+        return EngineError(
+            f"transform.sql cannot be evaluated by PySpark {pyspark.__version__} with the jars in {find_jars()}: {why}"
+            "; install a PySpark that twinlog runs on wherever a task runs"
+        )
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -258,8 +297,14 @@ def reason(error: Exception) -> str:
     """What Spark says of an error, in one line."""
     if isinstance(error, Py4JJavaError):
         try:
-            said = error.java_exception.getMessage() or error.java_exception.toString()
+            thrown = error.java_exception
+            # As what reflection wraps.
+            while not thrown.getMessage() and thrown.getCause() is not None:
+                thrown = thrown.getCause()
+            said = thrown.getMessage() or thrown.toString()
         except (Py4JError, OSError):
             return "it has ended"
         return str(said).strip().splitlines()[0]
-    return str(error).strip().splitlines()[0] if str(error).strip() else "it has ended"
+    # Above Java's trace py4j has how it called something; what is wrong there is the first line of the trace.
+    said = str(error).partition(" Trace:\n")[2].removeprefix("py4j.Py4JException: ").strip() or str(error).strip()
+    return str(said).splitlines()[0] if said else "it has ended"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from twinlog.errors import EngineLostError
+from twinlog.errors import EngineError, EngineLostError
 from twinlog.rows.arrow import schema
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform import build
@@ -25,7 +25,7 @@ from twinlog.transform.apply import Failure, apply
 from twinlog.transform.sql import jvm as module
 from twinlog.transform.sql import transform
 from twinlog.transform.sql.evaluate import Evaluation
-from twinlog.transform.sql.jvm import SqlJvm
+from twinlog.transform.sql.jvm import SqlJvm, reason
 from twinlog.transform.sql.shared import SharedJvm
 from twinlog.transform.sql.transform import SqlTransform
 
@@ -38,6 +38,36 @@ with open(path + ".new", "wb") as file:
 os.rename(path + ".new", path)
 time.sleep(600)
 """
+
+LACKS = f"""#!{sys.executable}
+import os, socket, struct
+listening = socket.create_server(("127.0.0.1", 0))
+path = os.environ["_PYSPARK_DRIVER_CONN_INFO_PATH"]
+with open(path + ".new", "wb") as file:
+    file.write(struct.pack("!ii", listening.getsockname()[1], 6) + b"secret")
+os.rename(path + ".new", path)
+stream = listening.accept()[0].makefile("rwb")
+while True:
+    command = []
+    while (line := stream.readline().decode().rstrip()) != "e":
+        if not line:
+            os._exit(9)
+        command.append(line)
+        if len(command) == 2 and command[0] == "A":
+            break
+    if "nanoTime" in command:
+        answer = {{answer!r}} if command[0] == "c" else "ym"
+    elif "java.lang.System" in command:
+        answer = "ycjava.lang.System"
+    else:
+        answer = "yv" if command[0] == "A" else "yp"
+    if answer:
+        stream.write(f"!{{{{answer}}}}\\n".encode())
+        stream.flush()
+    else:
+        os._exit(9)
+"""
+"""Speaks py4j, and has no class of Spark where one is looked for: each name is that of a package."""
 
 ROWS = pa.RecordBatch.from_pylist(
     [
@@ -120,6 +150,86 @@ def test_sql_is_given_columns_of_the_types_of_rows_whatever_a_function_before_it
     settings = TransformSettings(function="masking:mask", sql="SELECT value FROM records")
     assert build.build(settings, sql)(ROWS).equals(ROWS)  # type: ignore[arg-type]
     assert given[0].schema.equals(schema(headers=True))
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_spark_without_what_is_called_is_not_started_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """Where the JVM has ended meanwhile nobody knows what it has."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(LACKS.format(answer="yL1" if answers else ""))
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(module.pyspark, "__version__", "4.9.0")
+    with pytest.raises(EngineError) as raised:
+        SqlJvm()
+    if answers:
+        assert type(raised.value) is EngineError
+        assert "cannot be evaluated by PySpark 4.9.0 with the jars in /" in str(raised.value)
+        assert ": it lacks a class that is used here; install a PySpark" in str(raised.value)
+    else:
+        assert isinstance(raised.value, EngineLostError)
+
+
+class Linking:
+    """A JVM in which a class of Spark lacks a method."""
+
+    hung, exit_code, alive, gateway = False, None, True, object()
+    lost: Any = SqlJvm.lost
+    unfit: Any = SqlJvm.unfit
+
+    def __init__(self, *kinds: str) -> None:
+        self._kinds = kinds
+
+    def within(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def refused(self, error: Py4JJavaError) -> bool:
+        return False
+
+    def _is_a(self, error: Py4JJavaError, *names: str) -> bool:
+        return not set(names).isdisjoint(self._kinds)
+
+
+class Thrown:
+    """What Java has thrown, by reflection."""
+
+    _target_id = "o1"
+
+    def __init__(self, message: str | None, cause: Thrown | None = None) -> None:
+        self.getMessage, self.getCause = lambda: message, lambda: cause
+        self.toString = lambda: f"java.lang.Error: {message}"
+
+
+def test_a_spark_that_fails_by_a_method_it_lacks_ends_the_partition_in_the_place_of_a_jvm_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluation: Any = Evaluation.__new__(Evaluation)
+    evaluation._answer_s = 1.0
+    monkeypatch.setattr(Py4JJavaError, "__str__", lambda error: "\tat org.apache.spark")
+    monkeypatch.setattr(evaluation, "_made", lambda rows: throwing(), raising=False)
+
+    def throwing() -> Any:
+        raise Py4JJavaError("An error occurred", Thrown(None, Thrown("no method rootAllocator")))
+
+    evaluation.jvm = Linking("java.lang.LinkageError")
+    for step in (lambda: evaluation(ROWS), evaluation._warm_up):
+        with pytest.raises(EngineError, match=r"by PySpark .*: no method rootAllocator; install") as raised:
+            step()
+        assert type(raised.value) is EngineError
+    evaluation.jvm = Linking("java.io.IOException")
+    with pytest.raises(EngineLostError, match=r"JVM for transform.sql fails: no method rootAllocator$"):
+        evaluation(ROWS)
+    evaluation._warm_up()
+
+
+def test_the_reason_is_a_line_of_its_own() -> None:
+    trace = "py4j.Py4JException: Method executeAndCheck([class A]) does not exist\n\tat py4j.reflection\n"
+    error = Py4JError(f"An error occurred while calling o12.executeAndCheck. Trace:\n{trace}")
+    assert reason(error) == "Method executeAndCheck([class A]) does not exist"
+    assert reason(Py4JError("An error occurred while calling o12.x\n")) == "An error occurred while calling o12.x"
 
 
 class Ended:
