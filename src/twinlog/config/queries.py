@@ -41,18 +41,18 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     return []
 
 
-def refused_query(flow: FlowSettings) -> str | None:
+def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     """Why Spark would not evaluate the query of a flow; None where it would, and where there is none.
 
-    Takes as long, unless this process has asked for the same query before. Where its JVM does not start here that is
-    logged, and nothing is refused: whoever runs the query finds out.
+    Takes as long, unless this process has asked for the same query before; without `ask` no other is refused. Where
+    its JVM does not start here that is logged, and nothing is refused: whoever runs the query finds out.
     """
     if not flow.copies or not flow.transform or not flow.transform.sql:
         return None
     from twinlog.transform.sql.check import refusals  # noqa: PLC0415
 
     try:
-        return refusals([flow.transform.sql]).get(flow.transform.sql)
+        return refusals([flow.transform.sql], ask=ask).get(flow.transform.sql)
     except EngineError as error:
         log.warning("%s: its query of transform.sql was not checked: %s", flow.name, error)
         return None

@@ -256,7 +256,7 @@ class WorkerHerder:
     ) -> Created:
         self._ask_spark(name, config)
         with self._may.leading():
-            wanted = self._checked(name, config)
+            wanted = self._checked(name, config, ask=False)
             created = not self._known(name)
             if not created and not replace:
                 raise RequestError(409, f"Connector {name} already exists")
@@ -268,7 +268,7 @@ class WorkerHerder:
             self._ask_spark(name, self._merged(name, changes))
         with self._may.leading():
             self._require_known(name)
-            wanted = self._checked(name, self._merged(name, changes))
+            wanted = self._checked(name, self._merged(name, changes), ask=False)
             self._may.asked(lambda: self._state.put(name, wanted))
         return Created(False, self.info(name))
 
@@ -379,8 +379,10 @@ class WorkerHerder:
             )
 
     def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
-        before = self._state.look(lambda cluster, _: cluster.connectors[name].config)
-        return {key: value for key, value in {**before, **changes}.items() if value is not None}
+        before = self._state.look(lambda cluster, _: cluster.connectors.get(name))
+        if before is None:
+            raise RequestError(404, f"Connector {name} not found")
+        return {key: value for key, value in {**before.config, **changes}.items() if value is not None}
 
     def _ask_spark(self, name: ConnectorName, config: Mapping[str, str | None]) -> None:
         """Have the query of a configuration analysed, if it has one, before others are kept from changing anything: it
@@ -389,10 +391,10 @@ class WorkerHerder:
             with suppress(RequestError):
                 self._checked(name, config)
 
-    def _checked(self, name: ConnectorName, config: Mapping[str, str | None]) -> Config:
+    def _checked(self, name: ConnectorName, config: Mapping[str, str | None], *, ask: bool = True) -> Config:
         """The configuration as it is kept. Raises RequestError with every problem found."""
         wanted = {**config, "name": name}
-        found = validate(wanted.get("connector.class") or "", wanted, self._config, VERSION)
+        found = validate(wanted.get("connector.class") or "", wanted, self._config, VERSION, ask=ask)
         if found.error_count:
             raise RequestError(400, refused(found))
         return {key: value for key, value in wanted.items() if value is not None}

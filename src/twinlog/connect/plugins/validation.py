@@ -36,13 +36,15 @@ def validate(
     worker: WorkerConfig,
     version: str,
     others: Iterable[ConnectorFlow] = (),
+    *,
+    ask: bool = True,
 ) -> Validation:
     """What is wrong with `config` for the connector class `plugin`, in a worker of Kafka's `version`.
 
     Where the connector would run, but not fit to one of the `others` of the worker, the keys to change recommend the
     other's values, and their documentation begins with what will not work. A query takes some seconds, unless it
-    was asked for before. Raises RequestError with 400 where the configuration is of no connector of MirrorMaker 2,
-    or of another one than `plugin`.
+    was asked for before; without `ask` no other is looked at. Raises RequestError with 400 where the configuration is
+    of no connector of MirrorMaker 2, or of another one than `plugin`.
     """
     class_name = config.get("connector.class")
     if class_name is None:
@@ -69,7 +71,7 @@ def validate(
     flow = read_connector(name, entries, worker, problems, [])
     checks.add_problems(problems.all(), f"connector {name}")
     checks.add_nulls()
-    if flow is not None and not checks.failed and (why := refused_query(flow.settings)) is not None:
+    if flow is not None and not checks.failed and (why := refused_query(flow.settings, ask=ask)) is not None:
         checks.refuse(QUERY, why)
     if flow is not None and not checks.failed:
         company = [other for other in others if other.name != name]

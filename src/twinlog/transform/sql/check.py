@@ -18,22 +18,29 @@ _known: dict[str, str | None] = {}
 _one_at_a_time = threading.Lock()
 
 
-def refusals(texts: Iterable[str]) -> dict[str, str]:
+def refusals(texts: Iterable[str], *, ask: bool = True) -> dict[str, str]:
     """Why queries cannot be used, by their text; those that can be are left out.
 
-    Takes some seconds, for a JVM, unless all of them were asked for before in this process. Raises EngineError where
-    the JVM does not start here.
+    Takes some seconds, for a JVM, unless all of them were asked for before in this process. Without `ask` those that
+    were not are left out, too. Raises EngineError where the JVM does not start here.
     """
     wanted = list(dict.fromkeys(texts))
-    with _one_at_a_time:
-        found = {text: _known[text] for text in wanted if text in _known}
-        new = [text for text in wanted if text not in found]
-        if new:
-            found |= _ask(new)
-            _known.update(found)
-            for text in list(_known)[: max(0, len(_known) - MOST_KNOWN)]:
-                del _known[text]
-    return {text: why for text in wanted if (why := found[text]) is not None}
+    found = _remembered(wanted)
+    if ask and len(found) < len(wanted):
+        with _one_at_a_time:
+            found = _remembered(wanted)
+            new = [text for text in wanted if text not in found]
+            if new:
+                found |= _ask(new)
+                _known.update(found)
+                for text in list(_known)[: max(0, len(_known) - MOST_KNOWN)]:
+                    del _known[text]
+    return {text: why for text in wanted if (why := found.get(text)) is not None}
+
+
+def _remembered(texts: list[str]) -> dict[str, str | None]:
+    known = _known.copy()
+    return {text: known[text] for text in texts if text in known}
 
 
 def _ask(texts: list[str]) -> dict[str, str | None]:
