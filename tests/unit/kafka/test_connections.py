@@ -205,6 +205,25 @@ def test_servers_that_hang_leave_time_for_the_one_that_answers(
         wait_for(lambda: not any(one.connected for one in brokers[:-1]), ENOUGH_S, "those that hang are left alone")
 
 
+def test_what_any_broker_may_answer_is_asked_of_the_one_that_answered_last(loop: Loop, clients: Connect) -> None:
+    """After the brokers were read anew each counts as one that can be reached."""
+    with FakeBroker() as first, FakeBroker() as second:
+        first.brokers = second.brokers = {1: first.port, 2: second.port}
+        settings = replace(QUICK, connection_setup_timeout_ms=100, connection_setup_timeout_max_ms=200)
+        client = clients(replace(settings, bootstrap_servers=(first.address, second.address)))
+        control = client._control
+        second.mute = True
+        loop.run(client.connect)
+        assert {control.least_loaded_node() for _ in range(20)} == {1}
+        first.mute, second.mute = True, False
+
+        def asks_the_other() -> bool:
+            loop.run(control._rebootstrap)
+            return {control.least_loaded_node() for _ in range(20)} == {2}
+
+        wait_for(asks_the_other, ENOUGH_S, "the one that answers is asked")
+
+
 def test_a_connection_may_take_longer_after_each_failure(loop: Loop, clients: Connect) -> None:
     with FakeBroker() as broker:
         broker.brokers = {1: broker.port}

@@ -92,7 +92,10 @@ class Connections(FrameManager):
             await self._resolve()
             servers = self.cluster.bootstrap_brokers()
             for server in random.sample(servers, len(servers)):
-                if self.closed or await self._learn_from(server.node_id):
+                if self.closed:
+                    return
+                if await self._learn_from(server.node_id):
+                    self._answers_at = server.host, server.port
                     return
         finally:
             self._bootstrapping = False
