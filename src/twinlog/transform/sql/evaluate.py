@@ -19,6 +19,9 @@ from twinlog.transform.sql.query import analyse, projection
 MOST_BYTES = 8 << 20
 """So much goes to the JVM at a time; its heap holds a few times that."""
 
+MOST_KEPT_BYTES = 16 << 20
+"""What one batch made of more than this does not stay in memory until the flow ends."""
+
 BEGIN_S = 120.0
 """To analyse the query, and to evaluate it for the first time."""
 
@@ -122,7 +125,10 @@ class _Shared:
             stream.write_batch(rows)
 
     def read(self, size: int) -> bytes:
-        return os.pread(self._file.fileno(), size, 0)
+        found = os.pread(self._file.fileno(), size, 0)
+        if size > MOST_KEPT_BYTES:
+            self._file.truncate(0)
+        return found
 
     def close(self) -> None:
         self._file.close()

@@ -22,8 +22,8 @@ from twinlog.rows.arrow import schema
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform import build
 from twinlog.transform.apply import Failure, apply
+from twinlog.transform.sql import evaluate, transform
 from twinlog.transform.sql import jvm as module
-from twinlog.transform.sql import transform
 from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.jvm import SqlJvm, reason
 from twinlog.transform.sql.shared import SharedJvm
@@ -223,6 +223,18 @@ def test_a_spark_that_fails_by_a_method_it_lacks_ends_the_partition_in_the_place
     with pytest.raises(EngineLostError, match=r"JVM for transform.sql fails: no method rootAllocator$"):
         evaluation(ROWS)
     evaluation._warm_up()
+
+
+def test_what_one_batch_made_too_much_of_does_not_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "MOST_KEPT_BYTES", 10)
+    shared = evaluate._Shared("back")
+    with open(shared.path, "r+b", buffering=0) as jvm:
+        for made, kept in ((b"0123456789", 10), (b"0123456789A", 0), (b"01", 2)):
+            jvm.seek(0)
+            jvm.write(made)
+            assert shared.read(len(made)) == made
+            assert os.stat(shared.path).st_size == kept
+    shared.close()
 
 
 def test_the_reason_is_a_line_of_its_own() -> None:
