@@ -76,3 +76,22 @@ def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
     role.lose()
     assert role.term == 2
     assert changed == [Standing.WAITING, Standing.STANDBY, Standing.LEADING, Standing.JOINING]
+
+
+def test_processes_of_one_name_are_two_and_a_twin_is_logged_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    # As two containers with one host name have it, where each process has the id 1.
+    mates = {
+        "me": Mate("twinlog-1", True),
+        "namesake": Mate("twinlog-1", True, ("tasks.max",)),
+        "twin": Mate("x", True),
+    }
+    announced = Announcements(SETTINGS, "twinlog-1", "a-mm2", is_twin=lambda member: member == "twin")
+    announced.leads(Leadership(Member("twinlog-1"), Term(3, "me", 1.0), mates), "me", anew=False)
+    announced.stands_by(Leadership(Member("twinlog-1"), Term(4, "namesake", 1.0), mates), ("tasks.max",))
+    announced.stands_by(Leadership(Member("x"), Term(5, "twin", 1.0), mates), ())
+    stands_by, warning, standing_by, differ = [record.getMessage() for record in caplog.records]
+    assert stands_by == "a->z: twinlog-1 stands by"
+    assert "stands by with other settings than this process: tasks.max" in warning
+    assert standing_by.startswith("a->z: standing by for ")
+    assert "the settings of this process differ from those of twinlog-1" in differ

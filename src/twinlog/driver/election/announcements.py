@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.member import Leadership
@@ -18,9 +19,20 @@ LOG_AFTER_S = 5.0
 
 
 class Announcements:
-    """The log messages of one flow's election; `name` is the name of this process."""
+    """The log messages of one flow's election; `name` is the name of this process.
 
-    def __init__(self, settings: FlowSettings, name: str, group: str, clock: Clock = SYSTEM) -> None:
+    `is_twin` returns whether a member of the group is another flow of this process, with an alias of the same target.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        name: str,
+        group: str,
+        clock: Clock = SYSTEM,
+        is_twin: Callable[[str], bool] = lambda member: False,
+    ) -> None:
+        self._is_twin = is_twin
         self._clock = clock
         self._flow = settings.name
         self._target = settings.target
@@ -60,9 +72,9 @@ class Announcements:
         """This process, the member `me`, runs the flow, `anew` if it did not until now."""
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
-        for other in (mate for member, mate in leadership.mates.items() if member != me):
-            # Another flow of this process with an alias of the same target says so itself.
-            if other.name == self._name:
+        for member, other in leadership.mates.items():
+            # A twin says so itself.
+            if member == me or self._is_twin(member):
                 continue
             if self._logged.is_new((other.name, other.differs)):
                 log.info("%s: %s stands by", self._flow, other.name)
@@ -74,7 +86,7 @@ class Announcements:
 
     def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
         """Another process runs the flow, with settings that differ from this one's in some keys."""
-        if leadership.leader.name == self._name:
+        if self._is_twin(leadership.term.runner):
             return
         if not self._logged.is_new(("standing by", leadership.term, differences)):
             return
