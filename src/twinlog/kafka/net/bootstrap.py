@@ -74,12 +74,13 @@ class Bootstrap:
         outcome = self._asked[node].init_future
         if not outcome.is_done:
             return False
+        if isinstance(outcome.exception, IncompatibleBrokerVersion):
+            raise outcome.exception
         try:
             if outcome.exception is not None:
                 raise outcome.exception
+            # A controller has no metadata for clients: another server may.
             await connections.cluster.refresh_metadata(node)
-        except IncompatibleBrokerVersion:
-            raise
         except Exception as error:
             # Also what is no error of Kafka, as for a name that is none: another server may answer. Whoever gives up
             # says why; until then each try would be a line.
