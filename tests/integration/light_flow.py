@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 
+from harness.wait import wait_for
 from tests.integration.copying import RunningCopier
 from tests.integration.mirroring import mirror_topics
 from twinlog.config import load
+from twinlog.errors import ClusterError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.lease.grant import Grant
 from twinlog.mirror.topics import TopicMirror
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import Tip
 from twinlog.offsets.store import PositionStore
+from twinlog.settings.flow import FlowSettings
 
 LIMIT = 1_048_588
+READ_S = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class LightFlow:
@@ -37,11 +47,10 @@ class LightFlow:
                 if topology.mirrors(topic)
                 for number in range(found.partitions)
             ]
-            store = PositionStore(settings, target)
-            maps = MapStore(settings, target, store)
-            positions = store.read(self.partitions)
-            maps.read()
-            tips = maps.tips(self.partitions)
+            positions, tips = wait_for(lambda: self._stored(settings, target), READ_S, "what is stored is read")
+        except BaseException:
+            self._source.close()
+            raise
         finally:
             target.close()
         self.copier = RunningCopier(settings)
@@ -58,6 +67,20 @@ class LightFlow:
                 for part in self.partitions
             ]
         )
+
+    def _stored(
+        self, settings: FlowSettings, target: ClusterAdmin
+    ) -> tuple[Mapping[TopicPartition, Position], Mapping[TopicPartition, Tip]] | None:
+        store = PositionStore(settings, target)
+        maps = MapStore(settings, target, store)
+        try:
+            positions = store.read(self.partitions)
+            maps.read()
+        except ClusterError as error:
+            # A driver tries again as well: a broker that has just started answers so for a moment.
+            log.info("what is stored is read again: %s", error)
+            return None
+        return positions, maps.tips(self.partitions)
 
     def wait_until_caught_up(self) -> None:
         """Wait until it has copied what the source holds now."""
