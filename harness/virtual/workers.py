@@ -241,7 +241,7 @@ def virtual_workers(config: WorkerConfig, seed: int) -> Iterator[World]:
             (running, "SparkFlows", lambda *_: spark),
             (parts, "in_thread", in_thread),
             (connector_flows, "build_connector", build),
-            (worker_herder, "validate", lambda plugin, *_: Validation(plugin, (), ())),
+            (worker_herder, "validate", lambda plugin, *_, **__: Validation(plugin, (), ())),
         ):
             patches.enter_context(mock.patch.object(module, name, stand_in))
         yield world

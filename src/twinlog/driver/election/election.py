@@ -65,7 +65,10 @@ class Election:
         self._loop = self._admin.client.loop
         self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
         self._announce = Announcements(
-            *(settings, self._member.name, settings.group_id, self._admin.clock),
+            settings,
+            self._member.name,
+            settings.group_id,
+            self._admin.clock,
             is_twin=lambda member: roster.flow_of(member) not in (None, settings.name),
         )
         self._role = Role(settings, self._announce, self._admin.clock, changed)
