@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -219,7 +220,10 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
         error = rf"{flow}: running\n(.*\n)*  last error +.*ago\)"
         mirror.wait_for("status", 0, error)
 
+        # Spark's Pythons are in groups of their own: they end a moment later, and would copy until then.
+        started = process.descendants()
         os.killpg(process.pid, signal.SIGKILL)
+        assert psutil.wait_procs(started, timeout=60)[1] == []
         for partition in range(2):
             produce(source, topic, numbered(30, start=50), partition=partition)
         text = mirror.wait_for(
