@@ -34,7 +34,9 @@ _JIT_OPTIONS: dict[Jit, list[str]] = {
 def jvm_command(
     heap: str, jit: Jit, main_class: str, version: str = KAFKA_VERSION, parts: Parts = "all", more: Sequence[Path] = ()
 ) -> list[str]:
-    """Start of a command line for one of Kafka's own main classes; `heap` as in -Xmx. Logs go to stderr at INFO.
+    """Start of a command line for one of Kafka's own main classes, or a Java file that uses them; `heap` as in -Xmx.
+
+    Logs go to stderr at INFO.
 
     `more` are further jars. They stand last, so that the class archive still fits what comes before.
     """

@@ -25,7 +25,10 @@ def run_tool(
     heap: str = "256m",
     version: str = KAFKA_VERSION,
 ) -> str:
-    """Run a tool to its end and return its stdout. Raises HarnessError with its stderr when it fails or hangs."""
+    """Run a tool, or a Java file, to its end and return its stdout.
+
+    Raises HarnessError with its stderr when it fails or hangs.
+    """
     command = [*jvm_command(heap, "quick", main_class, version), *(str(arg) for arg in args)]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=deadline_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,6 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import Committed, Offsets, commit_offsets, group_offsets
-from harness.jars import classpath_argument
-from harness.java import java_command
 from harness.produce import numbered, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, offsets, topics
@@ -337,18 +334,7 @@ def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: Kafka
     commit_offsets(scene.source, {group: {(scene.topic, 0): Committed(7, "note")}})
     scene.wait_for_offsets(group, {(scene.remote, 0): Committed(7, "note")})
     bootstrap = target_cluster.bootstrap
-    command = [
-        java_command(),
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        classpath_argument(),
-        str(ASK),
-        bootstrap,
-        SOURCE,
-        group,
-        "none",
-    ]
-    asked = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    asked = run_tool(str(ASK), [bootstrap, SOURCE, group, "none"], deadline_s=120)
     assert json.loads(asked)["group"] == {f"{scene.remote}-0": [7, "note" + NUL]}
     ours = translate_offsets(ClientSettings((bootstrap,)), SOURCE, group, 30)
     assert {str(where): tuple(what) for where, what in ours.items()} == {f"{scene.remote}-0": (7, "note" + NUL)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,8 +12,6 @@ from typing import Any
 import pytest
 
 from harness.cluster import KafkaCluster
-from harness.jars import classpath_argument
-from harness.java import java_command
 from harness.produce import NewRecord, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, delete_records
@@ -128,19 +125,8 @@ def test_kafkas_client_library_gives_the_answers_of_ours(
     assert printed(target_cluster, topic, "CheckpointFormatter", 5) == [str(one) for one in checkpoints(alias)]
 
     aliases = [alias, "near", "nobody"]
-    command = [
-        java_command(),
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        classpath_argument(),
-        str(ASK),
-        target_cluster.bootstrap,
-        alias,
-    ]
-    done = subprocess.run(
-        [*command, "shop-1", "shop-.", *aliases], capture_output=True, text=True, check=True, timeout=120
-    )
-    java: dict[str, Any] = json.loads(done.stdout)
+    arguments = [target_cluster.bootstrap, alias, "shop-1", "shop-.", *aliases]
+    java: dict[str, Any] = json.loads(run_tool(str(ASK), arguments, deadline_s=120))
 
     by_pattern = client.translate_offsets(settings, alias, re.compile("shop-."), PATIENCE_S)
     with MirrorClient(settings) as asked:

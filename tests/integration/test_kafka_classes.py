@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from harness.jars import classpath_argument
-from harness.java import java_command
+from harness.broker import jvm_command
 from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
 from twinlog.record.batch import check_crc, scan
@@ -78,7 +77,7 @@ def _header(pair: str) -> tuple[str, bytes | None]:
 @pytest.fixture(scope="module")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BatchTool]:
     log = tmp_path_factory.mktemp("batch-tool") / "stderr"
-    command = [java_command(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath_argument(), str(TOOL)]
+    command = jvm_command("256m", "quick", str(TOOL))
     with (
         log.open("wb") as stderr,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,

@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.jars import classpath_argument
-from harness.java import java_command
+from harness.broker import jvm_command
 from tests.drawn_smts import KINDS, drawn_config, drawn_records
 from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
 from twinlog.config.key_names import ConnectorKeyNames
@@ -67,7 +66,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmtTool]:
     log = tmp_path_factory.mktemp("smt-tool") / "stderr"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [java_command(), "-XX:TieredStopAtLevel=1", "-cp", classpath_argument(), str(TOOL)],
+            jvm_command("256m", "quick", str(TOOL)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
