@@ -130,26 +130,20 @@ def test_what_began_with_a_record_in_part_does_not_give_way() -> None:
         assert heads(here) == THIRDS
 
 
-def test_a_record_that_became_several_batches_is_in_one_transaction() -> None:
+@pytest.mark.parametrize(
+    ("producer", "refused"),
+    [({"merge_batch_bytes": 16_384}, []), ({}, [Fault(code=Code.MESSAGE_TOO_LARGE)])],
+    ids=["its batches are small", "the limit is lowered"],
+)
+def test_a_record_that_became_several_batches_is_in_one_transaction(
+    producer: dict[str, int], refused: list[Fault]
+) -> None:
     """It takes longer than a transaction as a rule."""
-    with world(transform=by("thirds"), exactly_once="enabled", producer={"merge_batch_bytes": 16_384}) as here:
+    with world(transform=by("thirds"), exactly_once="enabled", producer=producer) as here:
         copier = here.begin()
         here.pass_by(1)
-        here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
-        here.write(b"1")
-        here.until(lambda: bool(heads(here)))
-        here.crash(copier)
-        here.begin(here.grant(position=here.stored()))
-        here.until(lambda: at(here) == 1)
-        here.pass_by(5)
-        assert heads(here) == THIRDS[:3]
-
-
-def test_a_record_that_becomes_several_batches_as_the_limit_is_lowered_is_in_one_transaction() -> None:
-    with world(transform=by("thirds"), exactly_once="enabled") as here:
-        copier = here.begin()
-        here.pass_by(1)
-        here.target.fault(PRODUCE, Fault(code=Code.MESSAGE_TOO_LARGE), topic=REMOTE)
+        for fault in refused:
+            here.target.fault(PRODUCE, fault, topic=REMOTE)
         here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
         here.write(b"1")
         here.until(lambda: bool(heads(here)))
