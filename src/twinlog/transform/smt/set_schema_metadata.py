@@ -19,8 +19,11 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
             if data.value is None:
                 return data
             raise TransformError("it has no schema to be named")
+        if data.schema.get("type") != "struct":
+            # Connect's class asks every schema for its fields.
+            raise TransformError("its schema is no struct, and Connect names no other")
         value = data.value
-        if data.schema.get("type") == "struct" and isinstance(value, dict):
+        if isinstance(value, dict):
             value = cells_of(fields_of(data.schema), value, with_defaults)
         return Data(data.schema | new, value)
 

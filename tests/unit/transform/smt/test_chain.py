@@ -118,3 +118,16 @@ def test_no_rows_remain_no_rows() -> None:
     insert = stage("InsertHeader", predicate=TRACED, header="trace", value_literal="two")
     regex = stage("RegexRouter", regex=r"east\.(.*)", replacement="$1")
     try_on_nothing(smt_transform(SmtChain((by_day, insert, regex, stage("Filter", predicate=TOMBSTONE)))))
+
+
+def test_only_the_schema_of_a_struct_is_named() -> None:
+    """org.apache.kafka.connect.transforms.SetSchemaMetadata asks every schema for its fields."""
+    name = stage("SetSchemaMetadata", side="value", schema_name=None, schema_version=7, replace_null_with_default=True)
+    with_schemas = SmtConverter("json", schemas=True, defaults=True)
+    number = {"schema": {"type": "int32", "optional": False}, "payload": 1}
+    with pytest.raises(TransformError, match="its schema is no struct, and Connect names no other"):
+        run(rows({"value": json.dumps(number).encode()}), name, value=with_schemas)
+    field = {"type": "int32", "optional": False, "field": "a"}
+    struct = {"schema": {"type": "struct", "fields": [field], "optional": False}, "payload": {"a": 1}}
+    (row,) = run(rows({"value": json.dumps(struct).encode()}), name, value=with_schemas)
+    assert json.loads(row["value"])["schema"]["version"] == 7
