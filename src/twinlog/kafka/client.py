@@ -143,7 +143,7 @@ class ClusterClient:
         if node is not None:
             return await self._send(self._control, request, node, request_s)
         give_up_at = self.loop.clock.monotonic() + most_s
-        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        backoff = Backoff.of(settings)
         for tries_left in range(settings.retries, -1, -1):
             try:
                 return await self._send(self._control, request, None, request_s)

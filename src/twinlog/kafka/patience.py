@@ -24,7 +24,7 @@ async def patiently(client: ClusterClient, patience_s: float, step: Callable[[],
 
     One that lasts is logged meanwhile.
     """
-    backoff = Backoff(client.settings.retry_backoff_ms, client.settings.retry_backoff_max_ms)
+    backoff = Backoff.of(client.settings)
     give_up_at = client.loop.clock.monotonic() + patience_s
     logged = LogOnce(client.loop.clock)
     while True:

@@ -187,7 +187,7 @@ class SourceReader:
     async def _run(self, node: int, poll: _Poll) -> None:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
-        backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
+        backoff = Backoff.of(settings.client)
         pace = Pace(self._linger_ms)
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)

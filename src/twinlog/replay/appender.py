@@ -75,8 +75,7 @@ class PartitionAppender:
         return waiting
 
     async def _window(self, waiting: list[_Waiting]) -> None:
-        settings = self._settings.client
-        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        backoff = Backoff.of(self._settings.client)
         give_up_at = self._loop.clock.monotonic() + self._patience_s
         while waiting:
             node = await self._leader()

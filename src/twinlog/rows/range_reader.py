@@ -77,7 +77,7 @@ class RangeReader:
         # An answer that nobody takes within its timeout is lost with its connection.
         prompt_s = settings.client.request_timeout_ms / 1000 / 2
         took_s = 0.0
-        backoff = Backoff(settings.client.retry_backoff_ms, settings.client.retry_backoff_max_ms)
+        backoff = Backoff.of(settings.client)
         position, got_on_at = wanted.start, self._now()
         troubled = LogOnce(self._loop.clock)
         while position < wanted.end:

@@ -161,8 +161,7 @@ class RecordAppender:
 
     async def _admit(self) -> None:
         """Let new partitions take part in the transaction."""
-        client = self._settings.client
-        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        backoff = Backoff.of(self._settings.client)
         assert self._coordinator is not None
         holder = ProducerEpoch(self._identity.producer_id, self._identity.epoch)
         while self._fresh and not self._closed and self._error is None:
@@ -249,7 +248,7 @@ class RecordAppender:
 
     async def _look_up(self, topic: TopicName) -> int:
         client, clock = self._client, self._loop.clock
-        backoff = Backoff(client.settings.retry_backoff_ms, client.settings.retry_backoff_max_ms)
+        backoff = Backoff.of(client.settings)
         began_at = clock.monotonic()
         while True:
             found = (await client.refresh([topic])).get(topic)

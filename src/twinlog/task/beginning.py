@@ -94,7 +94,7 @@ class Beginning:
 
     async def _begin_together(self, accepted: Sequence[Grant]) -> None:
         """Begin with partitions that need the same brokers."""
-        backoff = Backoff(self._client.retry_backoff_ms, self._client.retry_backoff_max_ms)
+        backoff = Backoff.of(self._client)
         refreshed = True
         while (grants := self._still(accepted)) and not self._stopped():
             try:

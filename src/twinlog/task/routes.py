@@ -268,8 +268,7 @@ class Routes:
 
     async def _make_ready(self, unit: Unit) -> None:
         """Find or make the topics of a unit, and the producer, for as long as it takes."""
-        client = self._settings.producer.client
-        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        backoff = Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped:
             try:
                 if self._identity is None:
@@ -354,8 +353,7 @@ class Routes:
         """A topic is not there any more: it is made again, as long as somebody waits for it."""
         self._topics.forget(topic)
         dead = any(routed.dead for routed in unit.rows if routed.topic == topic)
-        client = self._settings.producer.client
-        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        backoff = Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped and not self._topics.knows(topic):
             try:
                 text = await self._topics.find(topic, unit.owner, dead=dead)
@@ -372,8 +370,7 @@ class Routes:
 
     async def _send_again(self, queue: AppendQueue) -> None:
         """The target lost the state of this producer: what is not acknowledged is sent under a new one."""
-        client = self._settings.producer.client
-        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        backoff = Backoff.of(self._settings.producer.client)
         while not self._stopped:
             try:
                 identity = ProducerIdentity(*await self._target.init_producer())

@@ -82,8 +82,7 @@ class TransactionalId:
 
     async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until the cluster has answered it."""
-        client = self._settings.producer.client
-        backoff = Backoff(client.retry_backoff_ms, client.retry_backoff_max_ms)
+        backoff = Backoff.of(self._settings.producer.client)
         while True:
             try:
                 return await step()

@@ -216,8 +216,7 @@ class LogReader:
     def _read(self) -> _Fetched | None:
         """One fetch from the position on; None when the position moved over what is lost."""
         now = self._logs.loop.clock.monotonic
-        settings = self._logs.settings.client
-        backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        backoff = Backoff.of(self._logs.settings.client)
         began = now()
         while True:
             trouble, code = None, 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from twinlog.settings.flow import ClientSettings
+
 _JITTER = 0.2
 
 
@@ -33,6 +35,11 @@ class Backoff:
         self._initial_ms = initial_ms
         self._most_ms = most_ms
         self._failures = 0
+
+    @classmethod
+    def of(cls, settings: ClientSettings) -> Backoff:
+        """Waits for `retry.backoff.ms`, and in the end for `retry.backoff.max.ms`."""
+        return cls(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
 
     def failed(self) -> float:
         """Count a failure; returns how many seconds to wait."""
