@@ -149,7 +149,7 @@ class VerifyPlanner:
                     yield self._part(topic.name, remote, number, problem=problem)
                     continue
                 known, position = store.maps.map(part), store.position(part)
-                if position is not None and _made_anew(topic, position.topic_id):
+                if position is not None and topic.made_anew(position.topic_id):
                     nothing = Left("source", logs[part].start, logs[part].end, MADE_ANEW)
                     left = (nothing,) if nothing.end > nothing.start else ()
                     yield replace(self._part(topic.name, remote, number), left=left)
@@ -271,9 +271,4 @@ def _compared(
 
 def _is_of(position: Position, copy: Topic) -> bool:
     """Whether a position counts records of this remote topic, and not of an earlier one of its name."""
-    return position.remote_topic in {None, copy.name} and not _made_anew(copy, position.remote_topic_id)
-
-
-def _made_anew(topic: Topic, known_id: str | None) -> bool:
-    """Whether a topic has another id than the one that is known."""
-    return None not in (known_id, topic.topic_id) and known_id != str(topic.topic_id)
+    return position.remote_topic in {None, copy.name} and not copy.made_anew(position.remote_topic_id)

@@ -67,8 +67,7 @@ def gaps(
             position, log = positions.get(part), logs.get(part)
             if position is None or log is None:
                 continue
-            known = position.topic_id
-            recreated = known is not None and topic.topic_id is not None and known != str(topic.topic_id)
+            recreated = topic.made_anew(position.topic_id)
             gap = find_gap(position.next_source, SourceOffset(log.start), SourceOffset(log.end), recreated=recreated)
             if gap is not None:
                 found[part] = gap

@@ -16,7 +16,6 @@ from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
 from twinlog.model.internal_topics import HEARTBEATS, progress_topic
-from twinlog.model.topics import Topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import PositionStore
@@ -237,20 +236,18 @@ class FlowReader:
             if not self._source.client.connected:
                 self._source.connect(CONNECT_S)
             there = self._source.topics()
-            positions = {
-                part: position
-                for part, position in stored.items()
-                if self._topology.mirrors(part.topic)
-                and not self._topology.policy.is_heartbeats(part.topic)
-                # Of a topic that was made anew since, nothing is copied.
-                and not _made_anew(there.get(part.topic), position)
-            }
             wanted = [
                 TopicPartition(name, number)
                 for name, topic in there.items()
                 if self._topology.mirrors(name) and not self._topology.policy.is_heartbeats(name)
                 for number in range(topic.partitions)
             ]
+            # Of a topic that was made anew since, nothing is copied.
+            positions = {
+                part: position
+                for part in wanted
+                if (position := stored.get(part)) is not None and not there[part.topic].made_anew(position.topic_id)
+            }
             committed = self.settings.consumer.isolation_level == "read_committed"
             ends = self._source.offsets(wanted, latest=True, read_committed=committed)
             without = [part for part in wanted if part not in positions]
@@ -281,11 +278,6 @@ def by_report(settings: FlowSettings, facts: FlowFacts) -> FlowSeen:
         return seen
     lag = None if report.lag < 0 else report.lag
     return _with(seen, lag, report.unknown, report.topics, None, by_positions=False)
-
-
-def _made_anew(topic: Topic | None, position: Position) -> bool:
-    known = None if topic is None else topic.topic_id
-    return None not in (known, position.topic_id) and str(known) != position.topic_id
 
 
 def lag_by_positions(
