@@ -94,17 +94,11 @@ class CopiedRecords:
             leader_epoch=leader_epoch,
             writer=writer,
         )
-        if self._transactional:
-            self._uncommitted.append((count, append.bytes, append.max_timestamp))
-        else:
-            self._count(count, append.bytes, append.max_timestamp)
+        self._note(append)
 
     def routed(self, append: Append) -> None:
         """The target acknowledged records of this partition that a transform routed to another one."""
-        if self._transactional:
-            self._uncommitted.append((append.count, append.bytes, append.max_timestamp))
-        else:
-            self._count(append.count, append.bytes, append.max_timestamp)
+        self._note(append)
 
     def passed_by(self, count: int, base_offset: TargetOffset) -> None:
         """Records of other partitions that a transform routed here are at `base_offset`."""
@@ -167,6 +161,13 @@ class CopiedRecords:
         """What is there for good since the last call, and was left out."""
         counts, self.counts = self.counts, CopyCounts()
         return counts
+
+    def _note(self, append: Append) -> None:
+        """Count an append, within transactions once it is committed."""
+        if self._transactional:
+            self._uncommitted.append((append.count, append.bytes, append.max_timestamp))
+        else:
+            self._count(append.count, append.bytes, append.max_timestamp)
 
     def _count(self, records: int, size: int, max_timestamp: int) -> None:
         self.bytes += size
