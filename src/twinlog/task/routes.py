@@ -140,7 +140,7 @@ class Routes:
                 continue
             unit = queue.first.route
             assert isinstance(unit, Unit)
-            appending = Appending(unit.owner.source, where, self._abort is not None, None, True)
+            appending = self._appending(where, unit)
             self._give_up(queue, produce_errors.overdue(queue.first, appending, self._rules, unit.owner.trouble).error)
 
     def forget_unused(self, now: float) -> None:
@@ -312,8 +312,7 @@ class Routes:
         """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, Unit)
-        appending = Appending(unit.owner.source, where, self._abort is not None, None, True)
-        match produce_errors.decide(sent, appending, self._rules, random.random()):
+        match produce_errors.decide(sent, self._appending(where, unit), self._rules, random.random()):
             case Retry(pause_s, reason):
                 unit.owner.hinder(reason)
                 queue.retry(self._loop.clock.monotonic() + pause_s)
@@ -341,6 +340,10 @@ class Routes:
                 self._give_up(queue, error)
                 return
         self._offer(queue)
+
+    def _appending(self, where: TopicPartition, unit: Unit) -> Appending:
+        # Others route records there, too: nobody knows where the next append belongs.
+        return Appending(unit.owner.source, where, self._abort is not None, None, True)
 
     def _give_up(self, queue: AppendQueue, error: TwinlogError) -> None:
         """Nothing goes into a partition any more: all that wait for it fail, the first of them may have left."""
