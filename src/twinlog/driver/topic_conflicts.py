@@ -195,7 +195,7 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topol
 
 
 def _routed(flows: Sequence[FlowSettings], topologies: Sequence[Topology]) -> list[RoutedFlow]:
-    """None where no flow routes."""
+    """The flows whose routes are known; empty where no flow routes by SMTs."""
     if not any(one.transform is not None and one.transform.smts is not None for one in flows):
         return []
     settings = {one.name: one for one in flows}

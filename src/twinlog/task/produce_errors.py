@@ -2,7 +2,7 @@
 
 As in Kafka's producer (classes Sender and TransactionManager), with three additions: where the target lost the
 producer's state, the copier reads the log; a batch that is too large is split; and one that stays corrupt is sent a few
-times only. `PartitionCopy` carries the decision out.
+times only. `PartitionAppends` and `Routes` carry the decision out.
 """
 
 from __future__ import annotations
