@@ -267,7 +267,6 @@ class WorkerHerder:
         if self._known(name):
             self._ask_spark(name, self._merged(name, changes))
         with self._may.leading():
-            self._require_known(name)
             wanted = self._checked(name, self._merged(name, changes), ask=False)
             self._may.asked(lambda: self._state.put(name, wanted))
         return Created(False, self.info(name))
@@ -379,6 +378,7 @@ class WorkerHerder:
             )
 
     def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
+        """A configuration with some changes. Raises RequestError with 404 where there is none."""
         before = self._state.look(lambda cluster, _: cluster.connectors.get(name))
         if before is None:
             raise RequestError(404, f"Connector {name} not found")
