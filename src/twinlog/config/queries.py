@@ -25,7 +25,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     Takes some seconds where there is one, for a JVM that ends with it, and no time otherwise. Returns warnings where
     that JVM does not start here. Raises ConfigError with what Spark says of queries that cannot be used.
     """
-    written = [(flow, flow.transform.sql) for flow in flows if flow.copies and flow.transform and flow.transform.sql]
+    written = [(flow, text) for flow in flows if (text := _query(flow))]
     if not written:
         return []
     # Who has none loads nothing of pyspark.
@@ -47,15 +47,21 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     Takes as long, unless this process has asked for the same query before; without `ask` no other is refused. Where
     its JVM does not start here that is logged, and nothing is refused: whoever runs the query finds out.
     """
-    if not flow.copies or not flow.transform or not flow.transform.sql:
+    text = _query(flow)
+    if not text:
         return None
     from twinlog.transform.sql.check import refusals  # noqa: PLC0415
 
     try:
-        return refusals([flow.transform.sql], ask=ask).get(flow.transform.sql)
+        return refusals([text], ask=ask).get(text)
     except EngineError as error:
         log.warning("%s: its query of transform.sql was not checked: %s", flow.name, error)
         return None
+
+
+def _query(flow: FlowSettings) -> str:
+    """The query that records of a flow go through; empty where there is none."""
+    return flow.transform.sql if flow.copies and flow.transform else ""
 
 
 def _problem(flow: FlowSettings, reason: str, paths: Sequence[Path]) -> ConfigProblem:
