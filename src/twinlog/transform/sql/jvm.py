@@ -88,9 +88,8 @@ class SqlJvm:
         self.gateway: JavaGateway | None = None
         self.analysing = threading.Lock()
         self._evaluator_class: Any = None
-        self.hung = False
-        """It was killed, because it did not answer in time."""
         self._hung_for: set[int] = set()
+        """The threads that it did not answer in time, for which it was killed."""
         self.condemned = False
         """It failed by a fault of its own, and is to be followed by another one."""
         self._overdue_at: dict[int, float] = {}
@@ -241,6 +240,11 @@ class SqlJvm:
         finally:
             self._overdue_at.pop(me, None)
 
+    @property
+    def hung(self) -> bool:
+        """Whether it was killed, because it did not answer in time."""
+        return bool(self._hung_for)
+
     def hung_for_me(self) -> bool:
         """Whether it was killed because it did not answer this thread; others may have lost their answers by that."""
         return threading.get_ident() in self._hung_for
@@ -252,7 +256,6 @@ class SqlJvm:
             overdue = {thread for thread, at in list(self._overdue_at.items()) if now > at}
             if overdue:
                 self._hung_for |= overdue
-                self.hung = True
                 self.process.kill()
             time.sleep(WATCH_S)
 
