@@ -126,10 +126,8 @@ class ReplayPlanner:
         if lacking:
             raise ClusterError(f"cluster {settings.source}: {lacking[0]} has no leader")
         hidden = self._hidden(logs) if committed else {}
-        starts, ends = (
-            self._offsets(options.start, logs, hidden, "--from"),
-            self._offsets(options.end, logs, hidden, "--to"),
-        )
+        starts = self._offsets(start, logs, hidden, "--from")
+        ends = self._offsets(end, logs, hidden, "--to")
         if parts and all(starts[part] > ends[part] for part in parts):
             raise OptionError(f"nothing lies from {start} to {end} in any partition: --from has to be the older one")
         found = [
@@ -137,7 +135,7 @@ class ReplayPlanner:
                 part,
                 TopicPartition(into[part.topic], part.partition),
                 starts[part],
-                max(starts[part], min(ends[part], logs[part].end)),
+                max(starts[part], ends[part]),
                 limits[into[part.topic]],
                 topics[part.topic].topic_id,
                 begin_lost=starts[part] == logs[part].start > 0,
