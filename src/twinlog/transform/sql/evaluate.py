@@ -14,13 +14,11 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from twinlog.errors import EngineLostError, TransformError
 from twinlog.rows.arrow import schema
 from twinlog.transform.sql.jvm import SqlJvm, reason
+from twinlog.transform.sql.program import MOST_KEPT_BYTES
 from twinlog.transform.sql.query import analyse, projection
 
 MOST_BYTES = 8 << 20
 """So much goes to the JVM at a time; its heap holds a few times that."""
-
-MOST_KEPT_BYTES = 16 << 20
-"""What one batch made of more than this does not stay in memory until the flow ends."""
 
 BEGIN_S = 120.0
 """To analyse the query, and to evaluate it for the first time."""

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+MOST_KEPT_BYTES = 16 << 20
+"""What one batch made of more than this does not stay in memory until the flow ends, on either side."""
+
 _NAME = "twinlog.Evaluator"
 _SOURCE = """
 package twinlog;
@@ -29,7 +32,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 public final class Evaluator {
-    private static final long MOST_KEPT = 16L << 20;
+    private static final long MOST_KEPT = %dL;
 
     private final FileInputStream there;
     private final RandomAccessFile back;
@@ -101,7 +104,7 @@ public final class Evaluator {
 def compile_evaluator(gateway: Any) -> Any:
     """The class, for `new_evaluator`; once for each JVM."""
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.cook(_SOURCE)
+    compiler.cook(_SOURCE % MOST_KEPT_BYTES)
     return compiler.getClassLoader().loadClass(_NAME)
 
 
