@@ -214,7 +214,7 @@ TRANSFORMS: Mapping[str, SmtKind] = MappingProxyType(
                     _DEFAULTS,
                 ),
                 sides=True,
-                doc="names the schema; only of JSON that has one",
+                doc="names the schema; only of a struct in JSON that has one",
             ),
         )
     }
