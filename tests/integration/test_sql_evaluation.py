@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -195,9 +196,17 @@ def test_a_jvm_that_hangs_keeps_nobody_from_ending_a_flow() -> None:
         evaluation = Evaluation(jvm, "SELECT value FROM records")
         # Only what hangs is to be killed, so that the query had all the time it wanted.
         evaluation._answer_s = 1.0
+        unused = jvm.java.java.lang.Object()
+        # Its method and it refer to each other, so that only the garbage collector frees it.
+        unused.hashCode()
         os.kill(jvm.process.pid, signal.SIGSTOP)
         # One thread takes the signal, and the others work until it does.
         os.waitid(os.P_PID, jvm.process.pid, os.WSTOPPED)
+        del unused
+        collecting = threading.Thread(target=gc.collect, daemon=True)
+        collecting.start()
+        collecting.join(60)
+        assert not collecting.is_alive()
         ending = threading.Thread(target=evaluation.close, daemon=True)
         ending.start()
         ending.join(60)

@@ -11,13 +11,21 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyspark
 from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, is_instance_of
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError, get_return_value, is_error
+from py4j.protocol import (
+    MEMORY_COMMAND_NAME,
+    Py4JError,
+    Py4JJavaError,
+    Py4JNetworkError,
+    get_return_value,
+    is_error,
+)
 
 from twinlog.archive import use_arguments
 from twinlog.errors import EngineError, EngineLostError
@@ -283,9 +291,24 @@ class _Gateway(JavaGateway):  # type: ignore[misc]
 
 class _Client(GatewayClient):  # type: ignore[misc]
     """Raises what the JVM raises. In a process with a SparkSession, pyspark does so for every gateway, and asks that
-    session's JVM about an object that is this one's (`pyspark.errors.exceptions.captured`)."""
+    session's JVM about an object that is this one's (`pyspark.errors.exceptions.captured`).
+
+    It releases Java's objects before its next command. Python's garbage collector runs in any thread, with any lock
+    held, and would wait there for a JVM that hangs.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._unused: deque[str] = deque()
+        super().__init__(*args, **settings)
+
+    def garbage_collect_object(self, target_id: str) -> None:
+        self._unused.append(target_id)
 
     def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
+        if not command.startswith(MEMORY_COMMAND_NAME):
+            with contextlib.suppress(IndexError):
+                while True:
+                    super().garbage_collect_object(self._unused.popleft())
         answer = super().send_command(command, retry, binary)
         if not binary and len(answer) > 1 and is_error(answer)[0]:
             get_return_value(answer, self)
