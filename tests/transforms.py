@@ -88,6 +88,11 @@ def gathering(batch: Any) -> Any:
     return first(away(batch))
 
 
+def but_the_first(batch: Any) -> Any:
+    """Routes everything to one topic, but what is in the first partition."""
+    return away(batch) if batch.column("partition")[0].as_py() else batch
+
+
 def thirds(batch: Any) -> Any:
     """Each record three times, in so many bytes that they need as many batches."""
     rows = [

@@ -10,7 +10,7 @@ from twinlog.errors import RefusedError, TwinlogError
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.task.tally import Tally
 from twinlog.task.unit import Unit
-from twinlog.write.appends import Append
+from twinlog.write.appends import Append, RoutedRows
 from twinlog.write.queue import AppendQueue
 
 P = TypeVar("P")
@@ -20,7 +20,7 @@ P = TypeVar("P")
 class Hooks(Generic[P]):
     """The copier's side of `PartitionCopy`, which is what `P` stands for.
 
-    `keep(appends)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go on.
+    `keep(waiting)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go on.
     `moved()`: something was acknowledged. `far_target()`: the way to the target decides how fast it takes records.
     `leaderless()`: the target's leader is to be looked for. `pause(partition, refusals)`: the source refused a fetch
     for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
@@ -33,7 +33,7 @@ class Hooks(Generic[P]):
     records can be changed again.
     """
 
-    keep: Callable[[Sequence[Append]], None]
+    keep: Callable[[Sequence[Append | RoutedRows]], None]
     offer: Callable[[AppendQueue], None]
     more: Callable[[TopicPartition], None]
     moved: Callable[[], None]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.model.types import TopicPartition
 from twinlog.task.partition import PartitionCopy
-from twinlog.write.appends import Append
+from twinlog.write.appends import Append, RoutedRows
 
 LEAST_FETCH_BYTES = 256 << 10
 """With less room than for twice this nothing is fetched."""
@@ -30,7 +30,7 @@ LOOK_PAUSE_S = 0.05
 """Shortest time between two looks at everything that waits."""
 
 
-class _Kept(weakref.ref[Append]):
+class _Kept(weakref.ref[Append | RoutedRows]):
     __slots__ = ("size",)
     size: int
 
@@ -63,7 +63,8 @@ class CopierMemory:
 
     @property
     def used_bytes(self) -> int:
-        """Answers that were asked for, answers of which anything waits, and batches that were built or copied."""
+        """Answers that were asked for, answers of which anything waits, batches that were built or copied, and rows
+        that wait to become batches."""
         return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
 
     @property
@@ -104,22 +105,27 @@ class CopierMemory:
         """The answer came, and its memory counts now, or it will not come."""
         self._asked.pop(node, None)
 
-    def keep(self, appends: Iterable[Append]) -> None:
+    def keep(self, waiting: Iterable[Append | RoutedRows]) -> None:
         """Count what waits from now on, until it is gone."""
         tight = self._tight
-        for append in appends:
-            if tight or type(append.data) is not memoryview:
-                self._copy_out(append)
+        for one in waiting:
+            if isinstance(one, RoutedRows):
+                self._count(one)
+            elif tight or type(one.data) is not memoryview:
+                self._copy_out(one)
 
     def _copy_out(self, append: Append) -> None:
         if type(append.data) is memoryview:
             append.data = bytearray(append.data)
-        kept = _Kept(append, self._gone)
-        kept.size = append.bytes
+        self._count(append)
+
+    def _count(self, one: Append | RoutedRows) -> None:
+        kept = _Kept(one, self._gone)
+        kept.size = one.bytes
         self._kept[id(kept)] = kept
         self._kept_bytes += kept.size
 
-    def _gone(self, kept: weakref.ref[Append]) -> None:
+    def _gone(self, kept: weakref.ref[Append | RoutedRows]) -> None:
         assert isinstance(kept, _Kept)
         if self._kept.pop(id(kept), None) is not None:
             self._kept_bytes -= kept.size
@@ -143,8 +149,8 @@ class CopierMemory:
 
         With room for one answer only, it would be theirs again: they are read for as long as there is room.
         """
-        stuck = [part for part in self._partitions.values() if part.queue.overdue(now, STUCK_S)]
-        for part in sorted(stuck, key=lambda part: part.queue.waits_since):
+        stuck = [part for part in self._partitions.values() if now - part.waits_since > STUCK_S]
+        for part in sorted(stuck, key=lambda part: part.waits_since):
             if self.used_bytes <= self.limit_bytes // 2:
                 return
             part.give_way(now)

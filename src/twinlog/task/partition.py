@@ -101,6 +101,11 @@ class PartitionCopy:
         return self.read_ahead.held_back
 
     @property
+    def waits_since(self) -> float:
+        """Since when the target took nothing of what waits, in monotonic seconds; infinite where nothing does."""
+        return self._appends.waits_since
+
+    @property
     def at_rest(self) -> bool:
         """No append is in flight, no check runs, and no transaction with records of this partition is open."""
         return self.arrived and not self.copied.in_transaction and not self._unstored

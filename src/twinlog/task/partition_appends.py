@@ -100,7 +100,12 @@ class PartitionAppends:
         self._rules = ProduceRules(producer, owner.rules.oversized, hooks.target_lacks)
         self._transactional = identity.transactional
         self._open = OpenUnit(
-            owner, self.queue, transactional=identity.transactional, route=hooks.route, moved=hooks.moved
+            owner,
+            self.queue,
+            transactional=identity.transactional,
+            route=hooks.route,
+            moved=hooks.moved,
+            now=clock.monotonic,
         )
 
     @property
@@ -113,31 +118,37 @@ class PartitionAppends:
         """Nothing is read until what a transform routed has arrived."""
         return self._open.unit is not None
 
+    @property
+    def waits_since(self) -> float:
+        """Since when the target took nothing of what waits, in monotonic seconds; infinite where nothing does."""
+        return self._open.waits_since if self.queue.idle else min(self.queue.waits_since, self._open.waits_since)
+
     # Into the queue, and out of it again.
 
     def take(self, begin: SourceOffset, prepared: Prepared) -> None:
         """Append what was made of a fetch from source offset `begin` on."""
+        self._hooks.keep([*prepared.appends, *prepared.routed])
         if not self._open.begin(begin, prepared):
             self.append(prepared.appends)
 
     def append(self, own: list[Append]) -> None:
         """Append what was read, perhaps nothing."""
         if own:
-            self._hooks.keep(own)
             self.queue.put(own)
             self._hooks.offer(self.queue)
         else:
             self._catch_up()
 
     def drop_unsent(self) -> SourceOffset | None:
-        """Drop what was not sent, and return the source offset from which it is read again; None where any of it has to
+        """Drop what was not sent, and return the source offset from which it is read again; None where all of it has to
         be sent, as what was routed of the same fetch, or another part of a record, may have arrived."""
+        behind = self._open.drop_unsent()
         pending = self.queue.pending
         if not pending or self._open.unit is not None or pending[0].continues:
-            return None
+            return behind
         again = pending[0].first_source_offset
         if again < self._open.routed_to or any(append.route is not None for append in pending):
-            return None
+            return behind
         self.queue.drop_pending()
         return again
 
@@ -239,6 +250,7 @@ class PartitionAppends:
                         return
                 if sent.append.route is not None:
                     sent.append.route.split(len(parts) - 1)
+                self._hooks.keep(parts)
                 self.queue.replace_first(parts)
             case Skip(limit_bytes, reason):
                 self._owner.limit.lower(limit_bytes)

@@ -148,7 +148,7 @@ class Routes:
 
         Their leaders are not looked up any more. A topic that is routed to again is found again.
         """
-        busy = {routed.topic for unit in (*self.unfinished, *(self._held or ())) for routed in unit.rows}
+        busy = {topic for unit in (*self.unfinished, *(self._held or ())) for topic in unit.topics}
         for topic in self._topics.unused(now - FORGET_S) - busy:
             queues = [queue for where, queue in self._queues.items() if where.topic == topic]
             if not all(queue.idle and not queue.ended for queue in queues):
@@ -195,8 +195,8 @@ class Routes:
             return
         if not unit.wanted or self._stopped:
             return
-        self._topics.use({routed.topic for routed in unit.rows}, self._loop.clock.monotonic())
-        if self._identity is None or not all(self._topics.knows(routed.topic) for routed in unit.rows):
+        self._topics.use(unit.topics, self._loop.clock.monotonic())
+        if self._identity is None or not all(map(self._topics.knows, unit.topics)):
             self._loop.start(self._make_ready, unit)
             return
         try:
@@ -211,8 +211,7 @@ class Routes:
             # Its sequence numbers are known once its last transaction is over.
             self._loop.start(self._try_later, unit)
             return
-        unit.sent = True
-        unit.left = sum(map(len, placed.values()))
+        unit.queued(sum(map(len, placed.values())))
         self._units[unit] = None
         for where, appends in placed.items():
             queue = self._queue(where)
@@ -296,12 +295,11 @@ class Routes:
     async def _wait_for_partition(self, unit: Unit, error: NoPartitionError) -> None:
         """Somebody has to add it, as its source topic may have got one, too."""
         unit.owner.hinder(f"target: {error}")
-        if not unit.told:
-            unit.told = True
+        if unit.is_news(str(error)):
             self._event("routed", f"{error}; this is waited for")
         await self._loop.sleep(PARTITION_S)
         with suppress(ClusterError):
-            await self._target.refresh([routed.topic for routed in unit.rows])
+            await self._target.refresh(list(unit.topics))
         self.route(unit)
 
     async def _try_later(self, unit: Unit) -> None:
@@ -331,6 +329,7 @@ class Routes:
                 self._limits[where.topic] = limit_bytes
                 parts = split_append(sent.append, replace(unit.owner.rules, max_batch_bytes=into_bytes))
                 unit.split(len(parts) - 1)
+                self._keep(parts)
                 queue.replace_first(parts)
             case Skip(_, reason):
                 self._event("oversized", reason)
@@ -355,7 +354,7 @@ class Routes:
     async def _make_again(self, topic: TopicName, unit: Unit) -> None:
         """A topic is not there any more: it is made again, as long as somebody waits for it."""
         self._topics.forget(topic)
-        dead = any(routed.dead for routed in unit.rows if routed.topic == topic)
+        dead = unit.topics[topic]
         backoff = Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped and not self._topics.knows(topic):
             try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from twinlog.errors import TwinlogError
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.write.appends import Append, CopyRules, Prepared, RoutedRows
 from twinlog.write.queue import AppendQueue
 
@@ -44,21 +44,30 @@ class Owner(Protocol):
 
 
 class Unit:
-    """`own` appends and routed `rows` of one fetch from source offset `begin` on. The routed ones are `sent` once they
-    are queued, and `left` of them are not acknowledged."""
+    """`own` appends and routed `rows` of one fetch from source offset `begin` on, made at `since` (monotonic seconds).
+    The routed ones are `sent` once they are queued, and `left` of them are not acknowledged. `topics` are those that
+    they go to, and whether for failed records."""
 
-    __slots__ = ("_open", "begin", "given_up", "left", "own", "owner", "rows", "sent", "told")
+    __slots__ = ("_open", "begin", "given_up", "left", "own", "owner", "rows", "sent", "since", "topics")
 
     def __init__(
-        self, owner: Owner, opened: OpenUnit, begin: SourceOffset, own: Sequence[Append], rows: Sequence[RoutedRows]
+        self,
+        owner: Owner,
+        opened: OpenUnit,
+        begin: SourceOffset,
+        own: Sequence[Append],
+        rows: Sequence[RoutedRows],
+        since: float,
     ) -> None:
         self.begin = begin
         self.owner = owner
         self.own = list(own)
         self.rows = rows
+        self.topics: dict[TopicName, bool] = {}
+        for routed in rows:
+            self.topics[routed.topic] = routed.dead or self.topics.get(routed.topic, False)
+        self.since = since
         self.sent = False
-        self.told = False
-        """Whether operators were told that it waits for a partition."""
         self.left = 0
         self.given_up = False
         """Its partition waits for it no longer, though not all of it arrived."""
@@ -73,6 +82,15 @@ class Unit:
     def arrived(self) -> bool:
         """All routed appends are acknowledged."""
         return self.sent and not self.left
+
+    def is_news(self, text: str) -> bool:
+        """Whether operators were not told so of its partition last, as of the same records that were read before."""
+        news, self._open.told = text != self._open.told, text
+        return news
+
+    def queued(self, appends: int) -> None:
+        """Its rows became so many routed appends, which are sent from now on."""
+        self.sent, self.left, self.rows = True, appends, ()
 
     def acknowledged(self, append: Append) -> None:
         """The target acknowledged one of its routed appends, or will not get it."""
@@ -89,10 +107,21 @@ class OpenUnit:
     """The `unit` that a partition waits for, if any: it reads nothing until that is over.
 
     `queue` has the partition's own appends. `route(unit)` appends what is routed; `moved()` is called when something of
-    that was acknowledged.
+    that was acknowledged. `now()` is monotonic, in seconds.
     """
 
-    __slots__ = ("_moved", "_owner", "_queue", "_route", "_transactional", "routed_to", "sends_all", "unit")
+    __slots__ = (
+        "_moved",
+        "_now",
+        "_owner",
+        "_queue",
+        "_route",
+        "_transactional",
+        "routed_to",
+        "sends_all",
+        "told",
+        "unit",
+    )
 
     def __init__(
         self,
@@ -102,8 +131,11 @@ class OpenUnit:
         transactional: bool,
         route: Callable[[Unit], None],
         moved: Callable[[], None],
+        now: Callable[[], float],
     ) -> None:
         self.unit: Unit | None = None
+        self.told: str | None = None
+        """What operators were told last of what a unit waits for."""
         self.sends_all = False
         """Some of what was read was routed, or is a part of what became of a record: the rest has to follow it."""
         self.routed_to = SourceOffset(0)
@@ -113,6 +145,7 @@ class OpenUnit:
         self._transactional = transactional
         self._route = route
         self._moved = moved
+        self._now = now
 
     def begin(self, begin: SourceOffset, prepared: Prepared) -> bool:
         """Wait for what comes of a fetch from source offset `begin` on; False where it needs no unit."""
@@ -121,9 +154,14 @@ class OpenUnit:
             return False
         if prepared.routed:
             self.routed_to = prepared.position
-        self.unit = Unit(self._owner, self, begin, prepared.appends, prepared.routed)
+        self.unit = Unit(self._owner, self, begin, prepared.appends, prepared.routed, self._now())
         self._route(self.unit)
         return True
+
+    @property
+    def waits_since(self) -> float:
+        """Since when nothing of the unit could be sent, in monotonic seconds; infinite where it is not so."""
+        return float("inf") if self.unit is None or self.unit.sent else self.unit.since
 
     def routed(self, append: Append) -> None:
         """The target acknowledged a routed append of the unit, and perhaps with it all of them."""

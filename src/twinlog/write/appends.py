@@ -150,7 +150,7 @@ class FailedRecord:
     shown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class RoutedRows:
     """Rows for another partition, in order, as an Arrow record batch (`rows.arrow.schema`).
 
@@ -161,6 +161,10 @@ class RoutedRows:
     rows: Any
     codec: int = NONE
     dead: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return int(self.rows.nbytes)
 
 
 Prepare = Callable[[memoryview, SourceOffset, CopyRules, Iterable[tuple[int, int]] | None], "Prepared"]
