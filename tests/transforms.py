@@ -93,6 +93,12 @@ def but_the_first(batch: Any) -> Any:
     return away(batch) if batch.column("partition")[0].as_py() else batch
 
 
+def numbered(batch: Any) -> Any:
+    """Routes each record to the partition of one topic that is its value."""
+    numbers = [int(value) for value in batch.column("value").to_pylist()]
+    return put(away(batch), "partition", pa.array(numbers, pa.int32()))
+
+
 def thirds(batch: Any) -> Any:
     """Each record three times, in so many bytes that they need as many batches."""
     rows = [

@@ -10,7 +10,7 @@ from twinlog.errors import EngineLostError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TargetOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position, Writer
 from twinlog.settings.flow import ProducerSettings
@@ -287,6 +287,11 @@ class PartitionCopy:
         """Read again: it waits for no routed records any more."""
         self._hooks.more(self.source)
 
+    def read_again(self, offset: SourceOffset) -> None:
+        """Read from a source offset on again: what was made of it is dropped."""
+        self.read.back(offset)
+        self._hooks.more(self.source)
+
     def routed(self, append: Append) -> None:
         """The target acknowledged an append of this partition that was routed to another one."""
         self.trouble = None
@@ -296,10 +301,9 @@ class PartitionCopy:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
         again = None if self.left else self._appends.drop_unsent()
         if again is not None:
-            self.read.back(again)
             self.read_ahead.give_way(now)
             # The reader may wait at the end of the log and must learn of the new offset.
-            self._hooks.more(self.source)
+            self.read_again(again)
 
     def take_limit(self, topic_bytes: int | None) -> None:
         """Go on with what the remote topic takes now, None if that is unknown."""

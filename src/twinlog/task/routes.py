@@ -44,6 +44,9 @@ class Placing(Protocol):
     def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to their topic."""
 
+    def confirm(self, topic: TopicName, partitions: int) -> None:
+        """The target was just asked, and a topic has so many: the transform fails on records for others."""
+
     def place(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
     ) -> dict[int, list[Append]]:
@@ -202,7 +205,10 @@ class Routes:
         try:
             placed = self._place(unit)
         except NoPartitionError as error:
-            self._loop.start(self._wait_for_partition, unit, error)
+            if self._settings.transform is not None and self._settings.transform.tolerance == "all":
+                self._loop.start(self._have_it_fail, unit)
+            else:
+                self._loop.start(self._wait_for_partition, unit, error)
             return
         except TwinlogError as error:
             unit.owner.fail(error)
@@ -292,6 +298,25 @@ class Routes:
                 self.route(unit)
                 return
 
+    async def _have_it_fail(self, unit: Unit) -> None:
+        """Read a unit again that has records for a partition that is not there: the transform fails on them then.
+
+        The partition may be there since the target was asked last.
+        """
+        backoff = Backoff.of(self._settings.producer.client)
+        while unit.wanted and not self._stopped:
+            try:
+                await self._target.refresh(unit.topics)
+            except RefusedError as error:
+                unit.owner.fail(error)
+            except ClusterError as error:
+                unit.owner.hinder(f"target: {error}")
+                await self._loop.sleep(backoff.failed())
+            else:
+                for topic in unit.topics:
+                    self._placing().confirm(topic, self._topics.partitions(topic))
+                unit.read_again()
+
     async def _wait_for_partition(self, unit: Unit, error: NoPartitionError) -> None:
         """Somebody has to add it, as its source topic may have got one, too."""
         unit.owner.hinder(f"target: {error}")
@@ -299,7 +324,7 @@ class Routes:
             self._event("routed", f"{error}; this is waited for")
         await self._loop.sleep(PARTITION_S)
         with suppress(ClusterError):
-            await self._target.refresh(list(unit.topics))
+            await self._target.refresh(unit.topics)
         self.route(unit)
 
     async def _try_later(self, unit: Unit) -> None:

@@ -32,6 +32,9 @@ class Owner(Protocol):
     def go_on(self) -> None:
         """Read again: no routed append is waited for any more."""
 
+    def read_again(self, offset: SourceOffset) -> None:
+        """Read from a source offset on again: what was made of it is dropped."""
+
     @property
     def trouble(self) -> str | None:
         """What hinders it."""
@@ -91,6 +94,11 @@ class Unit:
     def queued(self, appends: int) -> None:
         """Its rows became so many routed appends, which are sent from now on."""
         self.sent, self.left, self.rows = True, appends, ()
+
+    def read_again(self) -> None:
+        """Drop it, if nothing of it was sent, and have it read again."""
+        if self.wanted and self._open.drop_unsent() is not None:
+            self.owner.read_again(self.begin)
 
     def acknowledged(self, append: Append) -> None:
         """The target acknowledged one of its routed appends, or will not get it."""

@@ -28,17 +28,19 @@ def apply(
     rows: Any,
     tolerate: Callable[[Failure], None],
     begin: Callable[[SourceOffset], None] = lambda offset: None,
+    check: Callable[[Any], None] = lambda made: None,
 ) -> Iterator[Any]:
     """What the transform makes of rows, in order. A record that it fails on is given to `tolerate` and left out.
 
     Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise, and then all
     that comes before the record was returned. So may `begin`, which is called with the first source offset of any rows
-    that the transform is about to be given. Raises EngineError where what evaluates the transform is at fault, and no
-    record is.
+    that the transform is about to be given. `check` raises TransformError for rows that cannot be taken. Raises
+    EngineError where what evaluates the transform is at fault, and no record is.
     """
     begin(SourceOffset(rows.column("offset")[0].as_py()))
     try:
         made = checked(rows, function(rows))
+        check(made)
     except (KeyboardInterrupt, EngineError):
         raise
     except BaseException as error:
@@ -50,8 +52,8 @@ def apply(
         yield made
         return
     middle = rows.num_rows // 2
-    yield from apply(function, rows.slice(0, middle), tolerate, begin)
-    yield from apply(function, rows.slice(middle), tolerate, begin)
+    yield from apply(function, rows.slice(0, middle), tolerate, begin, check)
+    yield from apply(function, rows.slice(middle), tolerate, begin, check)
 
 
 def _failure(row: Any, error: BaseException) -> Failure:

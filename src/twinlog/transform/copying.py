@@ -14,6 +14,7 @@ from twinlog.settings.written import key_of
 from twinlog.transform.build import build, sql_transform
 from twinlog.transform.contract import offsets_of
 from twinlog.transform.function import Transform
+from twinlog.transform.lacking_partitions import LackingPartitions
 from twinlog.transform.road import TransformedRoad
 from twinlog.transform.routing import check_topic, place
 from twinlog.write.appends import Append, CopyRules, Prepare, RoutedRows
@@ -37,6 +38,7 @@ class Transforming:
         self._name = flow.name
         self._settings = settings
         self._partitions = partitions
+        self._lacking = LackingPartitions(now)
         self.call: Call | None = None
         """What the transform works on; others may read it from their threads."""
         self._sql = sql_transform(settings)
@@ -72,7 +74,14 @@ class Transforming:
     def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
         """What prepares the fetches of a partition."""
         return TransformedRoad(
-            self._noting(source), self._settings, self._name, source, remote, self._partitions, self._now
+            self._noting(source),
+            self._settings,
+            self._name,
+            source,
+            remote,
+            self._partitions,
+            self._now,
+            self._lacking.check,
         ).prepare
 
     def _noting(self, source: TopicPartition) -> Transform:
@@ -91,6 +100,10 @@ class Transforming:
         """Raise TransformError where rows of a partition cannot be routed to their topic."""
         if not routed.dead:
             check_topic(routed.topic, source.topic, same_cluster=same_cluster)
+
+    def confirm(self, topic: TopicName, partitions: int) -> None:
+        """The target was just asked, and a topic has so many: the transform fails on records for others."""
+        self._lacking.confirm(topic, partitions)
 
     def place(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules

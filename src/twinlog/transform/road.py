@@ -48,7 +48,7 @@ class TransformedRoad:
     """Prepares the fetches of one partition in the place of `write.prepare.prepare`.
 
     `flow` is for people. `partitions(topic)` is how many partitions a topic of the target has, None while that is
-    unknown. `now()` is monotonic, in seconds.
+    unknown. `now()` is monotonic, in seconds. `check(rows)` raises TransformError for rows that cannot be taken.
     """
 
     def __init__(
@@ -60,8 +60,10 @@ class TransformedRoad:
         remote: TopicPartition,
         partitions: Callable[[TopicName], int | None],
         now: Callable[[], float],
+        check: Callable[[Any], None] = lambda rows: None,
     ) -> None:
         self.now = now
+        self.check = check
         self._most_rows = 1
         self.function = function
         self.settings = settings
@@ -169,7 +171,7 @@ class _Preparation:
         before = len(self.prepared.failed)
         left = batch.num_rows
         try:
-            for made in apply(self.road.function, batch, self._fail, self._begin):
+            for made in apply(self.road.function, batch, self._fail, self._begin, self.road.check):
                 if made.num_rows:
                     self.made.append(made)
                     left -= len(np.unique(offsets_of(made)))

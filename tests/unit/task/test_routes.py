@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.virtual.faults import Fault
-from harness.virtual.requests import CREATE_TOPICS, END_TXN, PRODUCE
+from harness.virtual.requests import CREATE_TOPICS, END_TXN, METADATA, PRODUCE
 from tests.unit.task.changing import EVEN, ODD, VALUES, at, by, seen
 from tests.unit.task.copied import REMOTE, part, world
 from twinlog.errors import RefusedError
@@ -239,6 +239,40 @@ def test_records_wait_for_a_partition_that_their_topic_gets(mode: str) -> None:
         here.until(lambda: seen(here, "everything", 1) == VALUES)
         here.until(lambda: at(here, 1) == len(VALUES))
         assert len([text for kind, text in here.events if kind == "routed"]) == 1
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_with_tolerance_a_record_for_a_partition_that_is_not_there_is_a_failed_one(mode: str) -> None:
+    """Once the target was asked again: the partition may have been added meanwhile."""
+    with world(transform=by("numbered", tolerance="all", dead_letter_topic="dead"), exactly_once=mode) as here:
+        here.target.create("everything", 2)
+        copier = here.begin()
+        here.write(b"0", b"1", b"2")
+        here.until(lambda: at(here) == 3)
+        (told,) = [text for kind, text in here.events if kind == "transform"]
+        assert "failed on the record at offset 2: it routes records to partition 2 of everything, which has 2" in told
+        here.target.topics.grow("everything", 3)
+        here.pass_by(61)
+        here.write(b"2", b"5", b"1", b"0")
+        here.until(lambda: at(here) == 7)
+        assert [seen(here, "everything", number) for number in range(3)] == [[b"0", b"0"], [b"1", b"1"], [b"2"]]
+        assert seen(here, "dead") == [b"2", b"5"]
+        assert copier.tally.figures(0, 0).failed == 2
+        assert here.failures == []
+
+
+def test_a_record_that_is_skipped_for_its_partition_waits_for_a_target_that_does_not_answer() -> None:
+    with world(transform=by("numbered", tolerance="all")) as here:
+        here.target.create("everything", 1)
+        here.begin()
+        here.write(b"0")
+        here.until(lambda: at(here) == 1)
+        here.target.fault(METADATA, Fault(lost=True), times=3)
+        here.write(b"1", b"0")
+        here.until(lambda: at(here) == 3, 300)
+        assert here.target.faults_left == 0
+        assert seen(here, "everything") == [b"0", b"0"]
+        assert here.failures == []
 
 
 def test_routed_records_that_do_not_arrive_in_time_stop_the_flow() -> None:
