@@ -36,7 +36,7 @@ class RowRules:
     """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared.
 
     `up_to_damage`: what comes before a damaged batch is returned, and the next call raises. `bounded`: batches behind
-    the first `MOST_BYTES` are left for another call.
+    the first `MOST_BYTES` are left for another call. `counts_only`: no records are returned, only what else is known.
     """
 
     headers: bool = False
@@ -44,6 +44,7 @@ class RowRules:
     check_crcs: bool = True
     up_to_damage: bool = False
     bounded: bool = False
+    counts_only: bool = False
 
 
 @dataclass(slots=True)
@@ -123,7 +124,9 @@ class _Decoding:
         if self.rules.check_crcs:
             check_crc(self.records, batch)
         past = batch.last_offset + 1
-        if batch.magic < 2:
+        if batch.magic < 2 and self.rules.counts_only:
+            pass
+        elif batch.magic < 2:
             self._flush()
             self.codec = batch.codec if self.codec < 0 else self.codec
             self._add(decode_exactly(self.records, batch))
@@ -132,7 +135,8 @@ class _Decoding:
             aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
             if past > self.first:
                 if not (aborted or batch.is_control or not batch.record_count):
-                    self._join(batch)
+                    if not self.rules.counts_only:
+                        self._join(batch)
                 elif aborted:
                     self.aborted += batch.record_count
                 else:

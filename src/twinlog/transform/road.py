@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,20 +97,25 @@ class TransformedRoad:
         read = RowRules(
             headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True, bounded=True
         )
+        hidden = list(aborted or ())
         # A transform sees the name that the record will have.
         named = TopicPartition(self.remote.topic, self.source.partition)
-        rows = decode(records, named, position, END, read, aborted)
+        rows = decode(records, named, position, END, read, hidden)
         work = _Preparation(self, rules, max(NONE, rows.codec) if rules.codec is None else CODECS[rules.codec])
         prepared = work.prepared
-        prepared.position, prepared.leader_epoch = SourceOffset(rows.position), rows.leader_epoch
-        prepared.aborted, prepared.control = rows.aborted, rows.control
         prepared.log_failed = self.settings.log_errors
+        passed = rows
         try:
             self._change(rows.batches, work)
         except _StopError as stop:
             if stop.error is not None and stop.offset <= offsets_of(rows.batches[0])[0]:
                 raise stop.error from None
-            prepared.position = stop.offset
+            # What lies behind is read again, and counts then.
+            passed = decode(records, named, position, stop.offset, replace(read, counts_only=True), hidden)
+        prepared.position, prepared.leader_epoch = SourceOffset(passed.position), passed.leader_epoch
+        prepared.aborted, prepared.control = passed.aborted, passed.control
+        given: int = sum(_rows_before(batch, prepared.position) for batch in rows.batches)
+        prepared.dropped = given - work.seen
         work.finish()
         return prepared
 
@@ -161,6 +167,8 @@ class _Preparation:
         self.dead: list[Any] = []
         self.made: list[Any] = []
         """What the transform made of rows that were taken, for `keep`."""
+        self.kept = 0
+        """Records of which the transform made something."""
         self.first: SourceOffset | None = None
         self.at = SourceOffset(0)
         """What was given to the transform last begins there."""
@@ -168,25 +176,17 @@ class _Preparation:
 
     def take(self, batch: Any) -> None:
         """Change rows. Raises _StopError."""
-        before = len(self.prepared.failed)
-        left = batch.num_rows
         try:
             for made in apply(self.road.function, batch, self._fail, self._begin, self.road.check):
                 if made.num_rows:
                     self.made.append(made)
-                    left -= len(np.unique(offsets_of(made)))
         except EngineError as error:
-            self._drop(left - (batch.num_rows - _rows_before(batch, self.at)), before)
             raise _StopError(self.at, error) from None
-        except _StopError as stop:
-            if stop.error is not None:
-                raise
-            self._drop(left - (batch.num_rows - _rows_before(batch, stop.offset)), before)
-            raise
-        self._drop(left, before)
 
-    def _drop(self, left_out: int, failed_before: int) -> None:
-        self.prepared.dropped += left_out - (len(self.prepared.failed) - failed_before)
+    @property
+    def seen(self) -> int:
+        """Records that were not dropped."""
+        return self.kept + len(self.prepared.failed)
 
     def _begin(self, offset: SourceOffset) -> None:
         """Raise _StopError where there is no time left for the records from an offset on."""
@@ -245,6 +245,8 @@ class _Preparation:
                 self._append(rows.take(pa.array(chosen)), offsets[chosen])
         except _StopError as error:
             stop = error
+        taken = offsets if stop is None else offsets[: np.searchsorted(offsets, stop.offset)]
+        self.kept += len(np.unique(taken))
         if stays is not None and not stays.all():
             away = ~stays if stop is None else ~stays & (offsets < stop.offset)
             self._route(rows, np.flatnonzero(away))

@@ -283,3 +283,15 @@ def test_records_without_a_partition_go_by_the_last_known_number_of_partitions()
     )
     known[0] = None
     assert sources(where.prepare(numbered(30).fetch(), 0, RULES)) == sources(prepared(transforms.rekeyed, numbered(30)))
+
+
+def test_of_records_behind_one_that_is_too_large_nothing_counts_yet() -> None:
+    def odd_and_large(batch: Any) -> Any:
+        grown = [value * 1_500 if value == b"31" else value for value in batch["value"].to_pylist()]
+        return transforms.odd(transforms.put(batch, "value", pa.array(grown, pa.binary())))
+
+    log = numbered(60)
+    log.batch([New(NOW, b"60")], leader_epoch=9)
+    found = prepared(odd_and_large, log, rules=CopyRules(max_batch_bytes=2_000))
+    assert (found.position, found.dropped, len(values(found))) == (31, 16, 15)
+    assert found.leader_epoch != 9

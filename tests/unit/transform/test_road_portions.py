@@ -12,6 +12,8 @@ from tests.unit.transform.roads import NOW, REMOTE, RULES, SOURCE, numbered, pre
 from twinlog.rows import decode as decoding
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform.road import TransformedRoad
+from twinlog.write.appends import CopyRules
+from twinlog.write.prepare import prepare
 
 
 def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_again() -> None:
@@ -113,3 +115,32 @@ def test_where_each_record_fails_the_rest_of_the_fetch_is_read_again_after_a_whi
         times.append(now[0] - before)
     assert max(times) < 0.6
     assert (dropped, failed) == (2_000 - len(failed), list(range(2_000 - len(failed), 2_000)))
+
+
+def test_what_was_left_out_of_a_fetch_that_is_cut_short_counts_once() -> None:
+    """As markers and aborted records are that lie behind what there was time for."""
+    log = SourceLog()
+    for number in range(0, 60, 3):
+        log.batch([New(NOW, b"%d" % (number + at)) for at in range(3)], producer_id=number, transactional=True)
+        log.end_transaction(number, abort=number % 2 == 1)
+    raw = prepare(log.fetch(), 0, CopyRules(read_committed=True), log.aborted())
+    now = [0.0]
+
+    def slow_and_odd(batch: Any) -> Any:
+        now[0] += 0.06 * batch.num_rows
+        return transforms.odd(batch)
+
+    where = TransformedRoad(
+        slow_and_odd, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
+    )
+    rules = CopyRules(read_committed=True)
+    position = aborted = control = dropped = fetches = 0
+    seen: list[bytes | None] = []
+    while position < raw.position:
+        found = where.prepare(log.fetch(position), position, rules, log.aborted())
+        assert found.position > position
+        aborted, control, dropped = aborted + found.aborted, control + found.control, dropped + found.dropped
+        seen, position, fetches = seen + values(found), found.position, fetches + 1
+    assert fetches > 2
+    assert (aborted, control) == (raw.aborted, raw.control) == (30, 20)
+    assert (len(seen), dropped) == (10, 20)
