@@ -35,6 +35,10 @@ it."""
 KEEP_ALIVE_S = 6 * 3600.0
 """Coordinators forget an unused transactional id after `transactional.id.expiration.ms`, 7 days unless set lower."""
 
+MOST_SEQUENCES = 10_000
+"""Sequence numbers of partitions that nothing is appended to any more, as of topics that a transform makes each day.
+With more of them they begin anew, under another epoch."""
+
 
 class Transactions:
     """The transactions of one copier; all methods run on the loop's thread.
@@ -200,7 +204,7 @@ class Transactions:
         """One transaction from its first partition to its commit."""
         self._check()
         self._opened_at = self._now()
-        if self._opened_at - self._ended_at > KEEP_ALIVE_S:
+        if self._opened_at - self._ended_at > KEEP_ALIVE_S or len(self._sequences) > MOST_SEQUENCES:
             await self._holder.renew()
             self._start_over()
         if self._in_transaction.waiting:

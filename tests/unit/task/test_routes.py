@@ -12,7 +12,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.partitioner import partition_for
 from twinlog.task import copier as copier_module
-from twinlog.task import routes
+from twinlog.task import routes, transactions
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
@@ -338,6 +338,24 @@ def test_topics_of_days_that_are_over_are_forgotten(mode: str, year: int, monkey
         here.until(lambda: at(here) == year + 3)
         assert seen(here, "day-7") == [b"7"] * 4
         assert [seen(here, f"day-{day}") for day in range(8, year)] == [[b"%d" % day] for day in range(8, year)]
+        assert here.failures == []
+
+
+def test_sequence_numbers_of_topics_that_are_over_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "FORGET_S", 0.5)
+    monkeypatch.setattr(copier_module, "LOOK_AT_ROUTES_S", 0.2)
+    monkeypatch.setattr(transactions, "MOST_SEQUENCES", 3)
+    with world(transform=by("daily"), exactly_once="enabled") as here:
+        copier = here.begin()
+        days = [*range(15), 3, 0, 14, 3]
+        for day in days:
+            here.write(b"%d" % day)
+            here.pass_by(1.2)
+            assert copier.transactions is not None
+            assert len(copier.transactions._sequences) <= 4
+        here.until(lambda: at(here) == len(days))
+        assert [seen(here, f"day-{day}") for day in range(15)] == [[b"%d" % day] * days.count(day) for day in range(15)]
+        assert here.events == [("routed", text) for kind, text in here.events]
         assert here.failures == []
 
 
