@@ -13,7 +13,7 @@ from twinlog.lease.grant import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import Call, Loading
 from twinlog.model.internal_topics import HEARTBEATS
-from twinlog.model.types import TopicName
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import PATIENCE_S
 from twinlog.task.partition import PartitionCopy
@@ -103,13 +103,21 @@ class CopierTransform:
     async def wait(self, part: PartitionCopy) -> None:
         """What evaluates it was lost: a partition goes on with the same records once there is another one."""
         transforming = self.loaded()
-        if self._logged.is_new(f"transform: {part.trouble}", AGAIN_S):
-            self._event("transform", f"{part.source}: {part.trouble}; no record is skipped for it")
+        told = part.trouble
+        self._tell(part.source, told)
         while not self._stopped() and not part.left and (trouble := transforming.trouble) is not None:
             # Appends that are still answered would clear it.
             part.hinder(f"transform: {trouble}")
+            if part.trouble != told:
+                # Another one does not start.
+                told = part.trouble
+                self._tell(part.source, told)
             await self._loop.sleep(RETRY_S)
         part.resume()
+
+    def _tell(self, source: TopicPartition, trouble: str | None) -> None:
+        if self._logged.is_new(trouble, AGAIN_S):
+            self._event("transform", f"{source}: {trouble}; no record is skipped for it")
 
     def _partitions_of(self, topic: TopicName) -> int | None:
         known = self._target.topic(topic)

@@ -18,12 +18,13 @@ class Lost:
 
     def __init__(self, lost_at: int = 0) -> None:
         self.ready = True
+        self.why = "Spark's JVM for transform.sql was killed by SIGKILL; another one is started"
         self.lost_at = lost_at
         self.calls = 0
 
     @property
     def trouble(self) -> str | None:
-        return None if self.ready else "Spark's JVM for transform.sql was killed by SIGKILL; another one is started"
+        return None if self.ready else self.why
 
     def __call__(self, rows: Any) -> Any:
         self.calls += 1
@@ -89,3 +90,21 @@ def test_a_crash_while_the_jvm_is_lost_is_gone_on_from_once_there_is_another(mon
         here.pass_by(10)
         assert here.copied() == ODD
         assert here.failures == []
+
+
+def test_that_another_jvm_does_not_start_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark was replaced under a flow, for example."""
+    sql = Lost(1)
+    monkeypatch.setattr("twinlog.transform.copying.sql_transform", lambda _: sql)
+    with world(transform=TransformSettings(sql="SELECT value FROM records"), partitions=3) as here:
+        here.begin(*map(here.grant, range(3)))
+        for number in range(3):
+            here.feed(VALUES, number=number)
+        here.pass_by(5)
+        sql.why = "transform.sql cannot be evaluated by PySpark 4.9.0"
+        here.pass_by(600)
+        first, then = [text for kind, text in here.events if kind == "transform"]
+        assert "was killed by SIGKILL" in first
+        assert then.endswith(
+            ": transform: transform.sql cannot be evaluated by PySpark 4.9.0; no record is skipped for it"
+        )

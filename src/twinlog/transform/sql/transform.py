@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlog.errors import EngineLostError, TwinlogError
 from twinlog.transform.sql.evaluate import Evaluation
-from twinlog.transform.sql.shared import PAUSE_S, SHARED, SharedJvm
+from twinlog.transform.sql.shared import MOST_PAUSE_S, PAUSE_S, SHARED, SharedJvm
 
 
 class SqlTransform:
@@ -77,6 +77,7 @@ class SqlTransform:
         while True:
             self._wake.wait()
             self._wake.clear()
+            pause_s = PAUSE_S
             while not self._closed and self._evaluation is None:
                 try:
                     self._begin()
@@ -85,7 +86,10 @@ class SqlTransform:
                     # is no room for a file: the copier waits for this thread.
                     known = isinstance(error, TwinlogError)
                     self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
-                    self._shared.clock.sleep(PAUSE_S)
+                    self._shared.clock.sleep(pause_s)
+                    # Who shares a JVM that is lost again waits longer each time as it is.
+                    if not isinstance(error, EngineLostError):
+                        pause_s = min(2 * pause_s, MOST_PAUSE_S)
             if self._closed:
                 if self._alone:
                     self._shared.end()

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from twinlog.errors import EngineError, EngineLostError
+from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.rows.arrow import schema
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform import build
@@ -270,6 +270,60 @@ class WithoutRoom:
             self.left -= 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return SimpleNamespace()
+
+
+class Waits:
+    """Notes for how long it was waited."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+class Failing:
+    """Starts no JVM any more, for so many times; the first one starts."""
+
+    answer_s = 1.0
+
+    def __init__(self, error: TwinlogError, tries: int) -> None:
+        self.error, self.left, self.begun, self.clock = error, tries, 0, Waits()
+
+    def running(self) -> Any:
+        self.begun += 1
+        if 1 < self.begun <= self.left + 1:
+            raise self.error
+        return SimpleNamespace()
+
+
+@pytest.mark.parametrize(
+    ("error", "pauses"),
+    [
+        (EngineError("transform.sql cannot be evaluated by PySpark 4.9.0"), [1, 2, 4, 8, 16, 32, 60, 60]),
+        # Its own pauses are those of the JVM that is shared.
+        (EngineLostError("Spark's JVM for transform.sql was killed"), [1] * 8),
+    ],
+)
+def test_a_spark_that_no_try_will_find_is_looked_for_less_and_less_often(
+    error: TwinlogError, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Semaphore(0)
+
+    def evaluation(*_: Any) -> Any:
+        begun.release()
+        return Ended()
+
+    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    failing = Failing(error, len(pauses))
+    sql = SqlTransform("SELECT value FROM records", failing)  # type: ignore[arg-type]
+    sql.start()
+    assert begun.acquire(timeout=60)
+    with pytest.raises(EngineLostError):
+        sql(ROWS)
+    assert begun.acquire(timeout=60)
+    assert failing.clock.pauses == pauses
+    sql.close()
 
 
 def no_thread(_: threading.Thread) -> None:
