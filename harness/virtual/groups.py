@@ -210,6 +210,18 @@ class VirtualGroups:
             )
         return kind(throttle_time_ms=0, groups=described)
 
+    def list(self, node: int, _request: Any, code: int) -> Any:
+        kind = groups.ListGroupsResponse
+        return kind(
+            throttle_time_ms=0,
+            error_code=code,
+            groups=[
+                kind.ListedGroup(group_id=name, protocol_type=one.kind, group_state=one.state)
+                for name, one in self.groups.items()
+                if node == self.node
+            ],
+        )
+
     # Inside.
 
     def _wrong(self, node: int, one: VirtualGroup, member: str, generation: int) -> int:

@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     from kafka.protocol.producer import transaction
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, API_VERSIONS = 0, 1, 2, 3, 10, 18
-JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = 11, 12, 13, 14, 15
+JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 11, 12, 13, 14, 15, 16
 CREATE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS = 19, 37, 32
 INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 22, 24, 26
 OFFSET_COMMIT, OFFSET_FETCH, ADD_OFFSETS, TXN_OFFSET_COMMIT = 8, 9, 25, 28
@@ -31,6 +31,7 @@ REQUESTS: Mapping[int, tuple[Any, int]] = {
     LEAVE_GROUP: (group.LeaveGroupRequest, 4),
     SYNC_GROUP: (group.SyncGroupRequest, 5),
     DESCRIBE_GROUPS: (groups.DescribeGroupsRequest, 5),
+    LIST_GROUPS: (groups.ListGroupsRequest, 4),
     API_VERSIONS: (metadata.ApiVersionsRequest, 3),
     CREATE_TOPICS: (admin.CreateTopicsRequest, 5),
     INIT_PRODUCER_ID: (transaction.InitProducerIdRequest, 4),

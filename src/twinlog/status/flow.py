@@ -22,6 +22,7 @@ from twinlog.offsets.store import PositionStore
 from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
+from twinlog.status.asking import ask_twice
 from twinlog.status.clocks import Clocks
 from twinlog.status.connectors import ConnectorSeen, ConnectorsReader
 from twinlog.status.state import BY_OTHERS, FlowFacts, ProcessSeen, ShownState, state_of
@@ -144,17 +145,12 @@ class FlowReader:
         trouble: str | None = None
         group = GroupMembers("", "", ())
         connector: ConnectorSeen | None = None
-        for last in (False, True):
-            try:
-                group, connector = self._look()
-                break
-            except RefusedError:
-                raise
-            except ClusterError as error:
-                # By the time that a broker which hangs is given up, another one leads in its place.
-                if last or not self._target.client.connected:
-                    trouble = str(error)
-                    break
+        try:
+            group, connector = ask_twice(self._target, self._look)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            trouble = str(error)
         seen = by_report(self.settings, self._facts(group, connector, trouble))
         if seen.report is None and trouble is None and self.settings.copies:
             return self._by_positions(seen)

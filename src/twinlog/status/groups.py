@@ -32,6 +32,7 @@ from twinlog.offsets.store import PositionsOfAll
 from twinlog.offsets.translator import Translator
 from twinlog.record.last_records import LastRecords, taken
 from twinlog.settings.flow import FlowSettings
+from twinlog.status.asking import ask_twice
 
 CONNECT_S = 10.0
 
@@ -167,13 +168,12 @@ class GroupsReader:
         The target is read before the source: a group that goes on meanwhile is not taken for one that would skip.
         Raises ClusterError when the target does not answer or a wanted group is nowhere, RefusedError without a right.
         """
-        self._connect(self._target)
-        there = self._side(self._target, [GroupId(name) for name in wanted])
-        self._read_checkpoints()
+        names = [GroupId(name) for name in wanted]
+        there = ask_twice(self._target, lambda: self._side(self._target, names))
+        ask_twice(self._target, self._read_checkpoints)
         trouble, here = None, _Side()
         try:
-            self._connect(self._source)
-            here = self._side(self._source, [GroupId(name) for name in wanted])
+            here = ask_twice(self._source, lambda: self._side(self._source, names))
         except RefusedError:
             raise
         except ClusterError as error:
@@ -183,21 +183,21 @@ class GroupsReader:
         # The coordinator has no offsets of share groups, not even for whoever asks.
         missing = [group for group in chosen if group not in there.offsets and there.other_kind(group) is None]
         if missing:
-            there.offsets = {**there.offsets, **self._offsets(self._target, missing)}
+            found = ask_twice(self._target, lambda: self._offsets(self._target, missing))
+            there.offsets = {**there.offsets, **found}
         if trouble is None:
-            self._learn({where.topic for offsets in committed.values() for where in offsets})
-        source_ends, target_logs = self._logs(chosen, committed, trouble)
+            topics = {where.topic for offsets in committed.values() for where in offsets}
+            ask_twice(self._target, lambda: self._learn(topics))
+        source_ends, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
         groups = tuple(
             self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
         return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble)
 
-    def _connect(self, cluster: ClusterAdmin) -> None:
+    def _side(self, cluster: ClusterAdmin, wanted: Sequence[GroupId]) -> _Side:
         if not cluster.client.connected:
             cluster.connect(CONNECT_S)
-
-    def _side(self, cluster: ClusterAdmin, wanted: Sequence[GroupId]) -> _Side:
         listed = cluster.call(GroupAdmin(cluster.client).listed)
         side = _Side(listed)
         names = [name for name in wanted or listed if side.other_kind(name) is None]
@@ -285,7 +285,7 @@ class GroupsReader:
         source_ends: Mapping[TopicPartition, int] = {}
         if trouble is None:
             with suppress(ClusterError):
-                source_ends = self._source.offsets(here, latest=True)
+                source_ends = ask_twice(self._source, lambda: self._source.offsets(here, latest=True))
         return source_ends, target_logs
 
     def _standing(
