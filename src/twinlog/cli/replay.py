@@ -159,7 +159,7 @@ def _bound(text: str, option: str) -> Bound:
         return Bound("offset", int(text))
     found = moment.moment_ms(text, option, _FORMS)
     assert found is not None
-    return Bound("timestamp", found)
+    return Bound("timestamp", found, text)
 
 
 def _plan_lines(plan: ReplayPlan) -> list[str]:

@@ -84,6 +84,11 @@ def verify(
     """
     spark_master, settings = spark_options(master, conf)
     since_ms, until_ms = moment.moment_ms(since, "--from-timestamp"), moment.moment_ms(until, "--until")
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise typer.BadParameter(
+            f"nothing lies from {since} to {until}: --from-timestamp has to be the older one",
+            param_hint="--from-timestamp",
+        )
     with ends_if_wrong(WRONG):
         known = read_flows(file, connectors or [], secrets)
     flows = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)

@@ -18,12 +18,23 @@ _A_TIME = 10**11
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log."""
+    """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log.
+
+    `written` is how somebody wrote a time.
+    """
 
     kind: Literal["offset", "timestamp", "earliest", "latest"]
     value: int = 0
+    written: str = ""
+
+    @property
+    def option(self) -> str:
+        """As it is written in a command line."""
+        return self.written or f"{'@' if self.kind == 'timestamp' else ''}{self.value}"
 
     def __str__(self) -> str:
+        if self.written:
+            return self.written
         return f"{self.kind} {self.value}" if self.kind in ("offset", "timestamp") else self.kind
 
 
@@ -91,7 +102,7 @@ def _require_seen(
         first = wanted.get(part, -1)
         if first > one.start if option == "--to" else first < one.end:
             raise OptionError(
-                f"{option} {'@' if bound.kind == 'timestamp' else ''}{bound.value}: an open transaction of the source "
+                f"{option} {bound.option}: an open transaction of the source "
                 f"hides {part} from offset {one.start} on (isolation.level = read_committed); replay that once the "
                 f"transaction has ended{', or end before it (--to latest)' if option == '--to' else ''}"
             )

@@ -13,9 +13,10 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import FETCH, INIT_PRODUCER_ID, PRODUCE
+from twinlog.cli.replay import _bound
 from twinlog.clock import wall_ms
 from twinlog.errors import OptionError
-from twinlog.frames.replay_bounds import Bound
+from twinlog.frames.replay_bounds import Bound, require_order
 from twinlog.frames.replaying import ReplayOptions, ReplayPlanner
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
@@ -421,3 +422,11 @@ def test_a_remote_topic_of_another_connector_between_the_two_is_refused(clusters
         pytest.raises(OptionError, match=r"s-t is the remote topic of t: "),
     ):
         planner.plan()
+
+
+def test_a_time_is_named_as_it_was_written() -> None:
+    newer, older = "2026-11-20T07:00:00Z", "@1763625600000"
+    assert str(_bound(newer, "--to")) == newer
+    assert _bound(older, "--to").option == older
+    with pytest.raises(OptionError, match=f"nothing lies from {newer} to {older}: --from has to be the older one"):
+        require_order(_bound(newer, "--from"), _bound(older, "--to"))
