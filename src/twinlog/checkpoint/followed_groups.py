@@ -53,6 +53,8 @@ class FollowedGroups:
         self._filter = group_filter_of(settings)
         self._admin = GroupAdmin(source.client)
         self._groups: list[GroupId] = []
+        self._unlisted: frozenset[GroupId] = frozenset()
+        """Those that were not listed at the last look: deleted, or their coordinator just moved."""
         self._look_at = 0.0
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
@@ -81,7 +83,7 @@ class FollowedGroups:
                 accepted = before.get(group, {})
             if accepted:
                 self._offsets[group] = before[group] if before.get(group) == accepted else accepted
-            else:
+            elif group not in self._unlisted:
                 reasons[group] = WITHOUT_TOPIC
         self._log_reasons(reasons)
         return self._offsets, wrong
@@ -94,9 +96,13 @@ class FollowedGroups:
                 self._settings.name,
                 self._settings.source,
             )
-        self._raw = {name: offsets for name, offsets in self._raw.items() if name in groups}
-        self._reasons = {name: reason for name, reason in self._reasons.items() if name in groups}
-        return choose_groups(self._filter, groups)
+        followed, reasons = choose_groups(self._filter, groups)
+        # While a coordinator moves, or has no leader, nobody lists its groups: they are asked for until it answers.
+        self._unlisted = frozenset(name for name in self._offsets if name not in groups)
+        known = groups.keys() | self._unlisted
+        self._raw = {name: offsets for name, offsets in self._raw.items() if name in known}
+        self._reasons = {name: reason for name, reason in self._reasons.items() if name in known}
+        return sorted([*followed, *self._unlisted]), reasons
 
     def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
         """Log once for each group why it has no checkpoints, and again when the reason changes."""

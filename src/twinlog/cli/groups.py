@@ -19,6 +19,7 @@ from twinlog.cli.waiting import told_while_waiting
 from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.model.groups import GROUPS_TOPIC
 
 if TYPE_CHECKING:
     from twinlog.status.groups import GroupsReader, GroupsSeen, GroupStanding, PartitionStanding
@@ -89,7 +90,7 @@ def groups(
     else:
         typer.echo("\n\n".join("\n".join(lines(one)) for one in seen))
     if not _all_done(seen):
-        raise typer.Exit(EXIT_TROUBLE if any(one.source_trouble for one in seen) else EXIT_NOT_SAFE)
+        raise typer.Exit(EXIT_TROUBLE if any(one.source_trouble or one.unlisted for one in seen) else EXIT_NOT_SAFE)
 
 
 def _look(
@@ -139,12 +140,14 @@ def wait_until_done(
 
 def _all_done(seen: Sequence[GroupsSeen]) -> bool:
     every = [group for one in seen for group in one.groups]
-    return bool(every) and all(group.done for group in every)
+    return bool(every) and all(group.done for group in every) and not any(one.unlisted for one in seen)
 
 
 def missing(seen: GroupsSeen) -> str:
     """What is missing of a flow's groups, in one line."""
     late = [group for group in seen.groups if not group.done]
+    if not late and seen.unlisted:
+        return f"{seen.flow}: {_unlisted(seen)}"
     if not late:
         return "" if seen.groups else f"{seen.flow}: no group to move"
     first = late[0]
@@ -166,10 +169,16 @@ def _notes(seen: GroupsSeen) -> list[str]:
     notes = []
     if seen.source_trouble is not None:
         notes.append(f"the source does not answer, this is what the target knows: {seen.source_trouble}")
+    if seen.unlisted:
+        notes.append(f"{_unlisted(seen)}, and those without a checkpoint are not shown")
     if seen.left_out:
         names = ", ".join(seen.left_out[:5]) + (" ..." if len(seen.left_out) > 5 else "")
         notes.append(f"not followed, see them with --group: {names}")
     return notes
+
+
+def _unlisted(seen: GroupsSeen) -> str:
+    return f"partitions of {GROUPS_TOPIC} without a leader: {seen.unlisted}; the source does not list the groups there"
 
 
 def summary(seen: GroupsSeen) -> str:
@@ -221,6 +230,7 @@ def flow_json(seen: GroupsSeen) -> dict[str, Any]:
         "flow": seen.flow,
         "at_ms": seen.at_ms,
         "source_trouble": seen.source_trouble,
+        "unlisted_partitions": seen.unlisted,
         "not_followed": list(seen.left_out),
         "groups": [_group_json(group) for group in seen.groups],
     }

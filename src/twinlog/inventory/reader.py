@@ -18,7 +18,7 @@ from twinlog.kafka.admin.quotas import describe_quotas
 from twinlog.kafka.admin.scram_users import describe_scram_users
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
-from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.groups import GROUPS_TOPIC, Group, GroupOffsets
 from twinlog.model.topics import ConfigEntry, Topic, listed
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
@@ -159,6 +159,11 @@ class _Reader:
             self._told("groups", start + len(chunk), len(names))
         if hidden:
             self._note_lack("DESCRIBE", f"group {listed(hidden)}", "reading what it has committed")
+        if unlisted := self._admin.call(admin.unlisted):
+            self._unread.append(
+                f"cluster {self._admin.alias}: partitions of {GROUPS_TOPIC} without a leader: {unlisted}; it does not "
+                "list the groups there"
+            )
         return groups, found
 
     def _note_lack(self, operation: str, resource: str, purpose: str) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from twinlog.model.types import GroupId, TopicPartition
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 TWINLOG_PROTOCOL = "twinlog"
 """The group protocol of twinlog's own groups, by which its processes elect who runs a flow."""
 
 CONNECT_PROTOCOL = "connect"
 """The group protocol of Kafka Connect's workers, and so of MirrorMaker 2."""
+
+GROUPS_TOPIC = TopicName("__consumer_offsets")
+"""Where brokers keep groups: who leads a group's partition coordinates it."""
 
 
 class Group(NamedTuple):

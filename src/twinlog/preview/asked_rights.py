@@ -10,13 +10,12 @@ from twinlog.kafka.admin.described import describe_topics
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.model.acls import Operation
+from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
 from twinlog.preview.authorizer import forbidden
 from twinlog.preview.flow_plan import Problem
 from twinlog.settings.flow import ClientSettings
-
-GROUP_OFFSETS = TopicName("__consumer_offsets")
 
 
 def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
@@ -51,7 +50,7 @@ def unwritable_topics(
 def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: Inventory, purpose: str) -> list[Problem]:
     """A problem where the login may not take part in groups, or commit for them. Raises ClusterError."""
     # To ask for the coordinator of a group makes a broker create this topic.
-    if not groups or GROUP_OFFSETS not in there.topics:
+    if not groups or GROUPS_TOPIC not in there.topics:
         return []
     known = target.call(GroupAdmin(target.client).operations, groups)
     lacking = [name for name, may in known.items() if may is not None and Operation.READ not in may]

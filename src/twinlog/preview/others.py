@@ -6,9 +6,8 @@ from twinlog.errors import ClusterError
 from twinlog.inventory.contents import Inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.model.groups import CONNECT_PROTOCOL
+from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.types import GroupId
-from twinlog.preview.asked_rights import GROUP_OFFSETS
 from twinlog.settings.flow import FlowSettings
 
 
@@ -16,7 +15,7 @@ def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -
     """Who copies now and stores positions from time to time only, as MirrorMaker 2 does once a minute; None where
     nobody does, or where that may not be asked."""
     # To ask for the coordinator of a group makes a broker create this topic.
-    if GROUP_OFFSETS not in there.topics:
+    if GROUPS_TOPIC not in there.topics:
         return None
     try:
         group = target.call(GroupAdmin(target.client).described, GroupId(flow.group_id))

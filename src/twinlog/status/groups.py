@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import TracebackType
 
@@ -20,11 +20,9 @@ from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.consumer_members import topics_read
-from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
-from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.groups import GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
@@ -33,6 +31,7 @@ from twinlog.offsets.translator import Translator
 from twinlog.record.last_records import LastRecords, taken
 from twinlog.settings.flow import FlowSettings
 from twinlog.status.asking import ask_twice
+from twinlog.status.cluster_groups import ClusterGroups, read_groups, read_offsets
 
 CONNECT_S = 10.0
 
@@ -84,7 +83,9 @@ class GroupStanding:
 class GroupsSeen:
     """The groups of one flow at one moment (`at_ms`, Unix); `left_out` were not asked for by name and are not followed.
 
-    `source_trouble` is why the source does not answer, None if it does: the target then has the last word.
+    `source_trouble` is why the source does not answer, None if it does: the target then has the last word. `unlisted`
+    is how many partitions of the source's topic of groups have no leader: groups in them are only shown where they have
+    checkpoints.
     """
 
     flow: str
@@ -92,27 +93,7 @@ class GroupsSeen:
     groups: tuple[GroupStanding, ...] = ()
     left_out: tuple[GroupId, ...] = ()
     source_trouble: str | None = None
-
-
-@dataclass(slots=True)
-class _Side:
-    """The groups of one cluster: as it lists them, and what they have committed."""
-
-    listed: Mapping[GroupId, Group] = field(default_factory=dict)
-    offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
-    in_transaction: Collection[GroupId] = ()
-    """Groups that have committed more, in transactions that have not ended."""
-
-    def state(self, group: GroupId) -> str | None:
-        return self.listed[group].state or None if group in self.listed else None
-
-    def active(self, group: GroupId) -> bool:
-        return group in self.listed and self.listed[group].state not in ("Empty", "Dead", "")
-
-    def other_kind(self, group: GroupId) -> str | None:
-        """What has a name for which nobody can commit offsets, such as a share group; None for consumer groups."""
-        known = self.listed.get(group)
-        return None if known is None or known.commits else f"a {known.protocol or known.kind} group"
+    unlisted: int = 0
 
 
 class GroupsReader:
@@ -169,11 +150,11 @@ class GroupsReader:
         Raises ClusterError when the target does not answer or a wanted group is nowhere, RefusedError without a right.
         """
         names = [GroupId(name) for name in wanted]
-        there = ask_twice(self._target, lambda: self._side(self._target, names))
+        there = ask_twice(self._target, lambda: self._read_groups(self._target, names))
         ask_twice(self._target, self._read_checkpoints)
-        trouble, here = None, _Side()
+        trouble, here = None, ClusterGroups()
         try:
-            here = ask_twice(self._source, lambda: self._side(self._source, names))
+            here = ask_twice(self._source, lambda: self._read_groups(self._source, names, self._with_checkpoints()))
         except RefusedError:
             raise
         except ClusterError as error:
@@ -181,10 +162,11 @@ class GroupsReader:
         chosen, left_out = self._choose(wanted, here, trouble)
         committed = {group: here.offsets.get(group, {}) for group in chosen}
         # The coordinator has no offsets of share groups, not even for whoever asks.
-        missing = [group for group in chosen if group not in there.offsets and there.other_kind(group) is None]
+        read = there.offsets.keys() | there.silent
+        missing = [group for group in chosen if group not in read and there.other_kind(group) is None]
         if missing:
-            found = ask_twice(self._target, lambda: self._offsets(self._target, missing))
-            there.offsets = {**there.offsets, **found}
+            found, silent = ask_twice(self._target, lambda: read_offsets(self._target, missing))
+            there.offsets, there.silent = {**there.offsets, **found}, {**there.silent, **silent}
         if trouble is None:
             topics = {where.topic for offsets in committed.values() for where in offsets}
             ask_twice(self._target, lambda: self._learn(topics))
@@ -193,33 +175,15 @@ class GroupsReader:
             self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
-        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble)
+        unlisted = 0 if wanted else here.unlisted
+        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble, unlisted)
 
-    def _side(self, cluster: ClusterAdmin, wanted: Sequence[GroupId]) -> _Side:
+    def _read_groups(
+        self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
+    ) -> ClusterGroups:
         if not cluster.client.connected:
             cluster.connect(CONNECT_S)
-        listed = cluster.call(GroupAdmin(cluster.client).listed)
-        side = _Side(listed)
-        names = [name for name in wanted or listed if side.other_kind(name) is None]
-        if names:
-            # What is committed meanwhile counts in both answers, or is said to be under way.
-            _, wrong = cluster.call(GroupAdmin(cluster.client).stable_offsets, names)
-            side.in_transaction = {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
-        side.offsets = self._offsets(cluster, names)
-        return side
-
-    def _offsets(self, cluster: ClusterAdmin, groups: Sequence[GroupId]) -> Mapping[GroupId, GroupOffsets]:
-        if not groups:
-            return {}
-        found, wrong = cluster.call(GroupAdmin(cluster.client).offsets, groups)
-        for group, code in wrong.items():
-            if error_codes.refused(code):
-                raise cluster.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
-            if code != Code.COORDINATOR_NOT_AVAILABLE:
-                raise ClusterError(
-                    f"cluster {cluster.alias}: offsets of group {group} could not be read: {error_codes.explain(code)}"
-                )
-        return found
+        return read_groups(cluster, wanted, known)
 
     def _learn(self, topics: set[TopicName]) -> None:
         try:
@@ -234,7 +198,12 @@ class GroupsReader:
             if checkpoint is not None:
                 self._last.setdefault(checkpoint.group, {})[checkpoint.remote] = (checkpoint, record[1])
 
-    def _choose(self, wanted: Sequence[str], here: _Side, trouble: str | None) -> tuple[list[GroupId], list[GroupId]]:
+    def _with_checkpoints(self) -> list[GroupId]:
+        return [group for group in self._last if self._groups.accepts(group)]
+
+    def _choose(
+        self, wanted: Sequence[str], here: ClusterGroups, trouble: str | None
+    ) -> tuple[list[GroupId], list[GroupId]]:
         """The groups to show, and others that have committed in a mirrored topic."""
         if wanted:
             chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
@@ -243,19 +212,22 @@ class GroupsReader:
                     raise ClusterError(self._nowhere(group, here, trouble))
             return chosen, []
         if trouble is not None:
-            return sorted(group for group in self._last if self._groups.accepts(group)), []
+            return sorted(self._with_checkpoints()), []
         reads = sorted(
             group
             for group, offsets in here.offsets.items()
             if any(self._not_mirrored(where.topic) is None for where in offsets)
         )
-        return [one for one in reads if self._groups.accepts(one)], [
+        silent = [group for group in self._with_checkpoints() if group in here.silent]
+        return sorted([*silent, *(one for one in reads if self._groups.accepts(one))]), [
             one for one in reads if not self._groups.accepts(one)
         ]
 
-    def _nowhere(self, group: GroupId, here: _Side, trouble: str | None) -> str:
+    def _nowhere(self, group: GroupId, here: ClusterGroups, trouble: str | None) -> str:
         if trouble is not None:
             return f"there is no checkpoint of group {group} on {self._target.alias}, and {trouble}"
+        if group in here.silent:
+            return f"cluster {self._source.alias}: {here.silent[group]}"
         close = get_close_matches(group, [*here.listed, *self._last], n=3)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         return f"cluster {self._source.alias}: group {group} has committed no offsets{hint}"
@@ -291,13 +263,14 @@ class GroupsReader:
     def _standing(
         self,
         group: GroupId,
-        here: _Side,
-        there: _Side,
+        here: ClusterGroups,
+        there: ClusterGroups,
         source_ends: Mapping[TopicPartition, int],
         target_logs: Mapping[TopicPartition, Log],
         trouble: str | None,
         most_repeats: int,
     ) -> GroupStanding:
+        trouble = trouble or here.silent.get(group)
         known = here.listed.get(group)
         not_followed = self._groups.refusal(group) if known is None else group_refusal(self._groups, known)
         checkpoints = self._last.get(group, {})
@@ -343,12 +316,15 @@ class GroupsReader:
                 checkpoints=self.settings.emit_checkpoints_interval_s is not None,
                 syncs=self.settings.sync_group_offsets_interval_s is not None,
                 source_answers=trouble is None,
+                target_answers=group not in there.silent,
             )
             verdict = judge(facts, most_repeats=most_repeats)
             parts.append(PartitionStanding(facts, verdict, None if checkpoint is None else checkpoint[1]))
         return GroupStanding(group, tuple(parts), here.state(group), there.state(group))
 
-    def _other_application(self, group: GroupId, there: _Side, remotes: set[TopicPartition | None]) -> str | None:
+    def _other_application(
+        self, group: GroupId, there: ClusterGroups, remotes: set[TopicPartition | None]
+    ) -> str | None:
         """Who has the group's name on the target, where its members there read none of the remote topics; the group
         has not moved then."""
         if not there.active(group):

@@ -6,11 +6,12 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
 from twinlog.inventory.contents import Inventory, Log
-from twinlog.inventory.reader import CHUNK, Content, read_inventory
+from twinlog.inventory.reader import CHUNK, Content, logs_of, read_inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.acls import Operation
 from twinlog.model.topics import DescribedTopic, Topic
-from twinlog.model.types import TopicName
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
 
@@ -58,3 +59,21 @@ def test_what_a_cluster_does_not_say_is_neither_allowed_nor_denied() -> None:
     assert found.may(Operation.WRITE, name) is False
     assert found.may(Operation.READ, TopicName("other")) is None
     assert found.may(Operation.DESCRIBE) is None
+
+
+def test_a_partition_whose_leader_just_moves_is_asked_for_again() -> None:
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "east")
+        cluster.create("t", 2)
+        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        parts = [TopicPartition(TopicName("t"), number) for number in range(2)]
+        try:
+            admin.connect()
+            cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
+            assert logs_of(admin, parts) == dict.fromkeys(parts, Log(0, 0))
+            cluster.move("t", 1, None)
+            cluster.asked.clear()
+            assert logs_of(admin, parts) == {parts[0]: Log(0, 0)}
+            assert cluster.asked[LIST_OFFSETS] == 2, "nobody waits for a partition without a leader"
+        finally:
+            admin.close()

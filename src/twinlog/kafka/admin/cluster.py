@@ -33,6 +33,10 @@ CONTACT_S = 1.0
 LEADERS_S = 30.0
 """How long new topics may be without leaders."""
 
+MOVES_S = 2.0
+AGAIN_S = 0.1
+"""How long a partition's leader may move while its offsets are asked for, and how soon they are asked for again."""
+
 CHUNK = 100
 """Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
 
@@ -235,13 +239,26 @@ class ClusterAdmin:
     def offsets(
         self, partitions: Iterable[TopicPartition], *, latest: bool, read_committed: bool = False, log_end: bool = False
     ) -> dict[TopicPartition, int]:
-        """First or next offset of each partition that has a leader; with `log_end` the end of the leader's own log."""
+        """First or next offset of each partition that has a leader; with `log_end` the end of the leader's own log.
+
+        A leader that is about to begin or to end is waited for.
+        """
         wanted = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
-            await self.client.refresh({part.topic for part in wanted})
             at = LATEST if latest else EARLIEST
-            return await self.client.list_offsets(wanted, at, read_committed=read_committed, log_end=log_end)
+            found: dict[TopicPartition, int] = {}
+            deadline = self.clock.monotonic() + MOVES_S
+            while True:
+                left = [part for part in wanted if part not in found]
+                await self.client.refresh({part.topic for part in left})
+                errors: dict[TopicPartition, int] = {}
+                found |= await self.client.list_offsets(
+                    left, at, read_committed=read_committed, log_end=log_end, errors=errors
+                )
+                if not error_codes.LEADER_MOVES.intersection(errors.values()) or self.clock.monotonic() >= deadline:
+                    return found
+                await self._loop.sleep(AGAIN_S)
 
         if not wanted:
             return {}

@@ -19,7 +19,7 @@ from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, 
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offset_commit import by_topic
-from twinlog.model.groups import CommittedOffset, Group, GroupMember, GroupMembers, GroupOffsets
+from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, Group, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 LOADING_S = 5.0
@@ -75,6 +75,18 @@ class GroupAdmin:
             for answer in answers
             for one in answer.groups
         }
+
+    async def kept(self) -> bool:
+        """Whether the cluster keeps any groups: one that never had any answers as one whose coordinator moves."""
+        return (await self._client.refresh([GROUPS_TOPIC]))[GROUPS_TOPIC].error != Code.UNKNOWN_TOPIC_OR_PARTITION
+
+    async def unlisted(self) -> int:
+        """How many partitions of `GROUPS_TOPIC` have no leader now: no broker lists the groups in them.
+
+        0 where this principal may not see that topic.
+        """
+        topic = (await self._client.refresh([GROUPS_TOPIC]))[GROUPS_TOPIC]
+        return 0 if topic.error else topic.partitions - len(topic.leaders)
 
     async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
         """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
@@ -177,8 +189,7 @@ class GroupAdmin:
     async def _describe(self, group: GroupId) -> tuple[int, GroupMembers | None]:
         """A group, or the error code for which there is none."""
         by_node, wrong = await self._by_coordinator([group])
-        if wrong.get(group) == Code.COORDINATOR_NOT_AVAILABLE:
-            # Also the answer of a cluster without __consumer_offsets, where no group has ever been.
+        if wrong.get(group) == Code.COORDINATOR_NOT_AVAILABLE and not await self.kept():
             return Code.NONE, GroupMembers("", "Dead", ())
         if group in wrong:
             return wrong[group], None

@@ -106,6 +106,16 @@ RETRIABLE = frozenset(
     }
 )
 
+LEADER_MOVES = frozenset(
+    {
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        78,  # OFFSET_NOT_AVAILABLE: it has just become the leader
+    }
+)
+"""A broker answers so that leads a partition no more, or not yet."""
+
 REFUSED = frozenset(
     {
         Code.TOPIC_AUTHORIZATION_FAILED,
