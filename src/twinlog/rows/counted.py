@@ -1,7 +1,7 @@
 """Copied ranges as rows of which each counts for one record: so that Spark's own figures are those of records.
 
 Spark counts the rows of a source and nothing else. A row of no content is null in its only column, which takes a bit
-and an offset on the way to the JVM, and there 0.2 us of a processor, as much as copying a record of 100 bytes.
+and an offset on the way to the JVM, and there 0.06 us of a processor (decision 2).
 """
 
 from __future__ import annotations
@@ -20,17 +20,33 @@ _TYPES = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
 
 
 def counted(schema: str, ranges: Sequence[tuple[Any, ...]], records: int) -> Iterator[pa.RecordBatch]:
-    """So many rows as `records`: the first one has all `ranges`, whose fields `schema` names as Spark does."""
-    if not records:
-        return
+    """So many rows as `records`: the first one has all `ranges`, if any; `schema` names their fields as Spark does."""
     kind = _kind(schema)
-    names = kind.value_type.names
-    yield _batch(pa.array([[dict(zip(names, one, strict=True)) for one in ranges]], kind))
-    left = records - 1
-    while left:
+    left = records
+    if ranges and records:
+        names = kind.value_type.names
+        yield _batch(pa.array([[dict(zip(names, one, strict=True)) for one in ranges]], kind))
+        left -= 1
+    while left > 0:
         rows = min(left, MOST_ROWS)
         yield _batch(_nulls(kind, rows))
         left -= rows
+
+
+def joined(one: tuple[Any, ...], later: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A range and a later one of the same partition as one, from the offsets of the first to those of the last."""
+    *place, first_source, _, first_target, _, records, size, _ = one
+    *_, _, next_source, _, next_target, more_records, more_size, lag = later
+    return (
+        *place,
+        first_source,
+        next_source,
+        first_target,
+        next_target,
+        records + more_records,
+        size + more_size,
+        lag,
+    )
 
 
 @cache

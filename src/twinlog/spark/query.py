@@ -17,14 +17,12 @@ from pyspark.sql.streaming import StreamingQuery
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.lease.channel import DriverAddress
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.source import LeaseSource, source_options
+from twinlog.spark.settings import RECORDS, RECORDS_SETTINGS, ROW_KINDS, ROWS
+from twinlog.spark.source import RANGES, LeaseSource, source_options
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 0.8
-ROWS = "spark.twinlog.rows"
-"""What a row of a query is: a copied range, or a record."""
-
 Asked = Callable[[], AbstractContextManager[None]]
 """Within it, errors of Spark become EngineError, or EngineLostError when Spark has ended."""
 
@@ -54,14 +52,20 @@ class LeaseQuery:
         self.stopped = False
         session.dataSource.register(LeaseSource)
         self._checkpoint = tempfile.mkdtemp(prefix="checkpoint-", dir=scratch)
-        rows = str(session.conf.get(ROWS, "ranges"))
-        if rows not in ("ranges", "records"):
-            raise EngineError(f"{ROWS} = {rows}: a row of a flow's query is one of ranges, records")
-        options = source_options(name, flows, address, counted=rows == "records")
+        rows = str(session.conf.get(ROWS, ROW_KINDS[0]))
+        if rows not in ROW_KINDS:
+            raise EngineError(f"{ROWS} = {rows}: a row of a flow's query is one of {', '.join(ROW_KINDS)}")
+        counted = rows == RECORDS
+        options = source_options(name, flows, address, counted=counted)
         seen = session.readStream.format("twinlog").options(**options).load()
-        if rows == "ranges":
-            # Spark counts rows; these are in `observedMetrics` of the query's progress.
-            seen = seen.observe("copied", *(sql.sum(one).alias(one) for one in ("records", "bytes", "lag")))
+        if counted:
+            for key, value in RECORDS_SETTINGS.items():
+                session.conf.set(key, value)
+            # Spark has counted the rows where they come from; few of them have ranges.
+            seen = seen.where(f"{RANGES} is not null").selectExpr(f"inline({RANGES})")
+        # In `observedMetrics` of the query's progress; a range whose lag is unknown has none.
+        columns = {"records": sql.col("records"), "bytes": sql.col("bytes"), "lag": sql.nullif("lag", sql.lit(-1))}
+        seen = seen.observe("copied", *(sql.sum(column).alias(name) for name, column in columns.items()))
         self._query: StreamingQuery = (
             seen.writeStream.format("noop")
             .queryName(name)

@@ -28,7 +28,7 @@ from twinlog.spark.interpreters import interpreters, names_one
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
 from twinlog.spark.places import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.query import LeaseQuery
-from twinlog.spark.settings import LOCAL_SETTINGS, LOG_SETTINGS, SETTINGS
+from twinlog.spark.settings import LOG_SETTINGS, SETTINGS, local_settings
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +104,8 @@ class SparkEngine:
 
     def _settings(self, scratch: Path) -> SparkConf:
         # How large Spark is, its users may have settled for every program of this machine.
-        usual = LOCAL_SETTINGS if self.local else CLUSTER_SETTINGS
         set_already = file_settings()
+        usual = local_settings({**set_already, **self._conf}) if self.local else CLUSTER_SETTINGS
         settings = {
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             **SETTINGS,

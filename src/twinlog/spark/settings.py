@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-LOCAL_SETTINGS = {
-    # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, and one collector thread.
-    "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k -XX:ReservedCodeCacheSize=96m "
-        "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
-    ),
-}
+from collections.abc import Mapping
+
+from twinlog.late_compiler import LATE
+
+ROWS = "spark.twinlog.rows"
+"""What a row of a query is: a copied range, or a record."""
+
+RECORDS = "records"
+ROW_KINDS = ("ranges", RECORDS)
+
+
+def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of a Spark of this process, whose other settings are these."""
+    # A row for each record is what its JVM spends its time on, if there is one.
+    compiler = " ".join(LATE) if settings.get(ROWS) == RECORDS else "-XX:TieredStopAtLevel=1"
+    return {
+        # The JVM plans leases and moves no data: Spark's smallest heap, given back when unused, one collector thread.
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseSerialGC {compiler} -Xss512k -XX:ReservedCodeCacheSize=96m "
+            "-Xms64m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+        ),
+    }
+
 
 QUERY_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
@@ -24,6 +40,12 @@ QUERY_SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Those of a streaming query: a session may have its own, beside other sessions of the same Spark."""
+
+RECORDS_SETTINGS = {
+    # It saves more than half of what a row costs the JVM.
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+"""Instead of these, where a row is a record."""
 
 SETTINGS = {
     **QUERY_SETTINGS,

@@ -28,11 +28,13 @@ SCHEMA = (
 )
 """A row is a copied range, see `task.copied_ranges.CopiedRange`."""
 
-COUNTED_SCHEMA = f"ranges array<struct<{SCHEMA.replace(' ', ':').replace(',:', ',')}>>"
-"""Each row counts for a record; one a second has what was copied."""
+RANGES = "ranges"
+COUNTED_SCHEMA = f"{RANGES} array<struct<{SCHEMA.replace(' ', ':').replace(',:', ',')}>>"
+"""Each row counts for a record; the last one of a task has what was copied."""
 
 EVERY_S = 1.0
 _RECORDS = SCHEMA.split(", ").index("records long")
+_OFFSETS = SCHEMA.split(", ").index("first_source long")
 
 
 def source_options(
@@ -122,10 +124,18 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
 
 
 class CountedLeaseReader(LeaseReader):
-    """Has a row for each record that was copied."""
+    """Has a row for each record that was copied; the last one has the ranges."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from twinlog.rows.counted import counted  # noqa: PLC0415 - only for who asks
+        from twinlog.rows.counted import counted, joined  # noqa: PLC0415 - only for who asks
 
+        # One range for each partition, as without: lag is that of its end.
+        ranges: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value], EVERY_S):
-            yield from counted(SCHEMA, rows, sum(row[_RECORDS] for row in rows))
+            records = sum(row[_RECORDS] for row in rows) - (1 if rows and not ranges else 0)
+            for row in rows:
+                place = row[:_OFFSETS]
+                ranges[place] = joined(ranges[place], row) if place in ranges else row
+            yield from counted(SCHEMA, [], records)
+        if ranges:
+            yield from counted(SCHEMA, list(ranges.values()), 1)

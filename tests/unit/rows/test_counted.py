@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twinlog.rows import counted as module
-from twinlog.rows.counted import counted
+from twinlog.rows.counted import counted, joined
 from twinlog.spark.source import COUNTED_SCHEMA, SCHEMA
 
 RANGE = ("a->b", 1, 0, "c", "t", 0, 5, 9, 5, 9, 4, 400, 0)
@@ -29,3 +29,15 @@ def test_they_have_the_form_that_spark_was_told() -> None:
     types = {"int32": "int", "int64": "long"}
     fields = ",".join(f"{one.name}:{types.get(str(one.type), one.type)}" for one in column.type.value_type)
     assert f"{column.name} array<struct<{fields}>>" == COUNTED_SCHEMA
+
+
+@pytest.mark.parametrize("records", [0, 1, 9, 30])
+def test_rows_without_ranges(records: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ROWS", 8)
+    values = [value for batch in counted(SCHEMA, [], records) for value in batch.column(0).to_pylist()]
+    assert values == [None] * records
+
+
+def test_ranges_of_a_partition_are_one_with_the_lag_of_its_end() -> None:
+    later = ("a->b", 1, 0, "c", "t", 0, 9, 12, 10, 13, 3, 30, 7)
+    assert joined(RANGE, later) == ("a->b", 1, 0, "c", "t", 0, 5, 12, 5, 13, 7, 430, 7)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql.datasource import InputPartition
 
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.lease_server import LeaseServer
@@ -17,6 +18,8 @@ from twinlog.driver.warm_up import SETTINGS
 from twinlog.lease.channel import DriverAddress
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.spark import source as module
+from twinlog.spark.settings import local_settings
 from twinlog.spark.source import LeaseReader, LeaseSource, source_options
 
 TASKS = tuple(frozenset({TopicPartition(TopicName("t"), number)}) for number in range(2))
@@ -93,3 +96,34 @@ def test_a_planner_calls_its_driver_where_it_is_and_tasks_by_its_name() -> None:
     finally:
         leases.stop(0)
         server.close()
+
+
+def test_a_row_for_each_record_and_one_range_for_each_partition(
+    server: LeaseServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task is asked each second; the lag of a partition would count as often."""
+    seconds: list[list[tuple[Any, ...]]] = [
+        [],
+        [("f", 1, 0, "c", "t", 0, 0, 4, 0, 4, 4, 40, 90), ("f", 1, 0, "c", "t", 1, 0, 1, 0, 1, 1, 10, 3)],
+        [("f", 1, 0, "c", "t", 0, 4, 9, 4, 9, 5, 50, 80)],
+        [],
+    ]
+    monkeypatch.setattr(module, "copy_under_lease", lambda *_: iter(seconds))
+    options = source_options("q", [SETTINGS], server.address, counted=True)
+    reader = LeaseSource(options).streamReader(None)
+    rows = [row for batch in reader.read(InputPartition(())) for row in batch.column(0).to_pylist()]
+    assert rows[:-1] == [None] * 9
+    assert [(one["next_source"], one["records"], one["bytes"], one["lag"]) for one in rows[-1]] == [
+        (9, 9, 90, 80),
+        (1, 1, 10, 3),
+    ]
+    monkeypatch.setattr(module, "copy_under_lease", lambda *_: iter([[], []]))
+    assert list(reader.read(InputPartition(()))) == []
+
+
+def test_the_jvm_compiles_well_where_each_record_is_a_row() -> None:
+    options = [
+        local_settings(settings)["spark.driver.extraJavaOptions"]
+        for settings in ({}, {"spark.twinlog.rows": "ranges"}, {"spark.twinlog.rows": "records"})
+    ]
+    assert ["TieredStopAtLevel=1" in one for one in options] == [True, True, False]

@@ -29,6 +29,7 @@ from py4j.protocol import (
 
 from twinlog.archive import use_arguments
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.late_compiler import LATE
 from twinlog.scratch import Scratch, sweep
 from twinlog.transform.sql.catalyst import Catalyst
 from twinlog.transform.sql.places import class_path, find_jars, find_java
@@ -66,11 +67,6 @@ _OPTIONS = (
     *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
 )
 _OF_CODE = {3: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"}
-_LATE = (
-    # Compiling well what only starts once costs seconds of the start; a query that records go through gets there soon.
-    *("-XX:Tier4InvocationThreshold=50000", "-XX:Tier4MinInvocationThreshold=6000"),
-    *("-XX:Tier4CompileThreshold=150000", "-XX:Tier4BackEdgeThreshold=400000"),
-)
 _SHORT_OF_MEMORY = "insufficient memory"
 _LACKING = (
     *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
@@ -86,7 +82,7 @@ class SqlJvm:
     """
 
     def __init__(self, *, brief: bool = False) -> None:
-        self._more_options = ("-XX:TieredStopAtLevel=1",) if brief else _LATE
+        self._more_options = ("-XX:TieredStopAtLevel=1",) if brief else LATE
         # Calls that a lost JVM leaves unanswered raise; py4j logs each with a stack trace, to the root logger, too.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_by_py4j)
