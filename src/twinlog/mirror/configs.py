@@ -18,7 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import alter_configs, describe_configs, replace_configs, supports_incremental_alter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed
+from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed, own_settings
 from twinlog.model.types import TopicName
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings
@@ -54,6 +54,11 @@ def wanted_settings(source: Sequence[ConfigEntry], filter_: ConfigPropertyFilter
     return wanted
 
 
+def settings_at_creation(source: Sequence[ConfigEntry], filter_: ConfigPropertyFilter) -> dict[str, str]:
+    """What a remote topic is created with: `wanted_settings`, but for those that have the target's default."""
+    return {name: value for name, value in wanted_settings(source, filter_).items() if value is not None}
+
+
 def differences(wanted: Settings, target: Sequence[ConfigEntry]) -> list[ConfigChange]:
     """The changes for a remote topic. A value that it has by default is set all the same: defaults change."""
     own = own_settings(target)
@@ -65,11 +70,6 @@ def differences(wanted: Settings, target: Sequence[ConfigEntry]) -> list[ConfigC
         elif own.get(name) != value:
             changes.append(ConfigChange(name, value))
     return changes
-
-
-def own_settings(entries: Sequence[ConfigEntry]) -> dict[str, str | None]:
-    """The settings that were made on a topic itself."""
-    return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.TOPIC}
 
 
 class ConfigSync:

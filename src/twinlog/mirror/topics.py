@@ -12,7 +12,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.configs import wanted_settings
+from twinlog.mirror.configs import settings_at_creation
 from twinlog.mirror.create import create_topics
 from twinlog.mirror.internal_topics import absent, exact_maps, positions, progress
 from twinlog.mirror.syncs_topic import create_syncs_topic
@@ -39,11 +39,7 @@ def new_remote_topics(
             pair.remote,
             pair.source.partitions,
             settings.replication_factor,
-            {
-                name: value
-                for name, value in wanted_settings(configs[pair.source.name], filter_).items()
-                if value is not None
-            },
+            settings_at_creation(configs[pair.source.name], filter_),
         )
         for pair in pairs
         if pair.source.name in configs

@@ -92,6 +92,11 @@ class Refusal:
     text: str
 
 
+def own_settings(entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
+    """The settings that were made on a topic itself; None for a sensitive one, whose value no cluster reports."""
+    return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.TOPIC}
+
+
 def is_legal_topic(name: str) -> bool:
     """Whether a cluster accepts `name` as that of a topic (Kafka class Topic)."""
     return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}

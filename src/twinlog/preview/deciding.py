@@ -15,12 +15,12 @@ from twinlog.kafka.admin.configs import supports_incremental_alter
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.acls import missing_acls
 from twinlog.mirror.bounds import too_loose
-from twinlog.mirror.configs import ConfigSync, own_settings
+from twinlog.mirror.configs import ConfigSync
 from twinlog.mirror.create import Reduced, negotiate
 from twinlog.mirror.internal_topics import absent, internal_topics, offset_syncs
 from twinlog.mirror.topics import new_remote_topics
 from twinlog.model.acls import Operation, Resource, TopicAcl
-from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, listed
+from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, listed, own_settings
 from twinlog.model.types import Alias, TopicName
 from twinlog.plan.changes import Changes
 from twinlog.preview.flow_plan import Growth, NewRemote, Problem, ProblemKind, SettingChange
@@ -61,7 +61,7 @@ class Deciding:
     findings: Findings
 
     def creations(self, changes: Changes) -> tuple[list[NewRemote], dict[TopicName, list[ConfigEntry]]]:
-        """Remote topics to create, and the settings that they will have, as far as the target says so."""
+        """Remote topics to create, and the settings that they will have, as far as the target reports them."""
         new = new_remote_topics(self.flow, config_filter_of(self.flow), changes.create, self.here.configs)
         created, configs = self._validated(self.target, new)
         origin = {pair.remote: pair.source.name for pair in changes.create}

@@ -12,9 +12,9 @@ from twinlog.flows.topology import Topology
 from twinlog.inventory.contents import Inventory
 from twinlog.mirror.acls import remote_acl
 from twinlog.mirror.configs import differences as setting_differences
-from twinlog.mirror.configs import own_settings, wanted_settings
+from twinlog.mirror.configs import wanted_settings
 from twinlog.model.acls import Acl, Resource
-from twinlog.model.topics import ConfigEntry
+from twinlog.model.topics import ConfigEntry, own_settings
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]

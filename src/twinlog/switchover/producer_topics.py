@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from twinlog.flows.plugins import config_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.configs import wanted_settings
+from twinlog.mirror.configs import settings_at_creation
 from twinlog.mirror.create import create_topics
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import TopicName
@@ -31,11 +31,7 @@ def missing_topics(
         "topics": {
             topic.producers: {
                 "partitions": topic.partitions,
-                "configs": {
-                    key: value
-                    for key, value in wanted_settings(configs.get(name, []), filter_).items()
-                    if value is not None
-                },
+                "configs": settings_at_creation(configs.get(name, []), filter_),
             }
             for name, topic in names.items()
         }

@@ -11,7 +11,7 @@ from twinlog.kafka.admin.new_topic import create_topic
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.topics import ConfigSource, NewTopic, Refusal
+from twinlog.model.topics import NewTopic, Refusal, own_settings
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.unit import Owner
@@ -103,11 +103,8 @@ class RoutedTopics:
             new = NewTopic(topic, DEAD_PARTITIONS, transform.dead_letter_replication_factor)
         else:
             described, _ = await describe_configs(self._target, [owner.remote.topic])
-            configs = {
-                entry.name: entry.value
-                for entry in described.get(owner.remote.topic, ())
-                if entry.source == ConfigSource.TOPIC and entry.value is not None and not entry.sensitive
-            }
+            own = own_settings(described.get(owner.remote.topic, ()))
+            configs = {name: value for name, value in own.items() if value is not None}
             new = NewTopic(topic, partitions, self._settings.replication_factor, configs)
         refusal = await self._create(new)
         if refusal is not None:

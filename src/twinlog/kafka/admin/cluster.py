@@ -15,7 +15,7 @@ from kafka.protocol.admin import CreatePartitionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.configs import describe_configs, read_entry
 from twinlog.kafka.admin.new_topic import CREATE_MS, ask_controller, ask_for_topics
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
@@ -182,10 +182,7 @@ class ClusterAdmin:
                 if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
                 elif validate_only and response.API_VERSION >= 5 and topic.configs:
-                    configs[TopicName(topic.name)] = [
-                        ConfigEntry(one.name, one.value, one.config_source, bool(one.read_only), bool(one.is_sensitive))
-                        for one in topic.configs
-                    ]
+                    configs[TopicName(topic.name)] = [read_entry(entry) for entry in topic.configs]
         return refused, configs
 
     async def _wait_for(self, names: Collection[TopicName]) -> None:

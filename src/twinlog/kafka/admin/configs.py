@@ -45,13 +45,13 @@ async def describe_configs(
             if result.error_code != Code.NONE:
                 refused[name] = result.error_code
                 continue
-            found[name] = [
-                ConfigEntry(
-                    entry.name, entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive)
-                )
-                for entry in result.configs
-            ]
+            found[name] = [read_entry(entry) for entry in result.configs]
     return found, refused
+
+
+def read_entry(entry: Any) -> ConfigEntry:
+    """A setting out of the response to DescribeConfigs, or to CreateTopics from version 5 on."""
+    return ConfigEntry(entry.name, entry.value, entry.config_source, bool(entry.read_only), bool(entry.is_sensitive))
 
 
 async def alter_configs(
