@@ -37,6 +37,7 @@ from twinlog.task.offset_committer import OffsetCommitter
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.producer_ids import ProducerIds
 from twinlog.task.recovery import Recovery
+from twinlog.task.releasing import Releasing
 from twinlog.task.routes import Routes
 from twinlog.task.start_position import StartPositions
 from twinlog.task.tally import Tally
@@ -84,8 +85,6 @@ class Copier:
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
         self.target.append_only_while(allowed)
         self.stopped = False
-        self.undrained: set[TopicPartition] = set()
-        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
         self.tally = Tally()
         self._listener = listener
         self._moved = loop.signal()
@@ -195,6 +194,9 @@ class Copier:
             failed=listener.failed,
             event=listener.event,
             stopped=lambda: self.stopped,
+        )
+        self._releasing = Releasing(
+            self.partitions, self._by_remote, self._beginning, self._start_positions, self._producer, self._committer
         )
         self._hooks: Hooks[PartitionCopy] = Hooks(
             keep=self.memory.keep,
@@ -331,36 +333,16 @@ class Copier:
 
         Partitions that were granted but did not begin yet never will; they have no position.
         """
-        partitions = list(partitions)
-        for partition in partitions:
-            withdrawn = self._beginning.withdraw(partition)
-            if withdrawn is not None:
-                self._committer.forget(partition)
-                self._start_positions.forget([withdrawn.remote])
-                # Nobody has waited for appends of its last copier.
-                if self._producer.meets_late_appends(withdrawn):
-                    self.undrained.add(partition)
-        leaving = [self.partitions[part] for part in partitions if part in self.partitions]
-        for part in leaving:
-            part.leave()
-        drained = await self._producer.drain(leaving)
-        await self._committer.flush_syncs(leaving)
-        self._start_positions.forget(part.remote for part in leaving)
-        for part in leaving:
-            self._committer.forget(part.source)
-            if part.source in drained:
-                self.undrained.discard(part.source)
-            else:
-                self.undrained.add(part.source)
-            part.close()
-            self.partitions.pop(part.source, None)
-            if self._by_remote.get(part.remote) is part:
-                del self._by_remote[part.remote]
-            self._producer.forget(part)
+        stored = await self._releasing.release(list(partitions))
         self._reader.wake()
         if not self.partitions:
             self._foreign.report()
-        return {part.source: part.durable for part in leaving}
+        return stored
+
+    @property
+    def undrained(self) -> set[TopicPartition]:
+        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
+        return self._releasing.undrained
 
     def report_event(self, kind: str, text: str) -> None:
         """Report something that an operator should see."""

@@ -1,0 +1,72 @@
+"""Partitions that a copier gives back: what is in flight arrives first, then their positions are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlog.model.types import TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.task.beginning import Beginning
+from twinlog.task.copier_producer import CopierProducer
+from twinlog.task.offset_committer import OffsetCommitter
+from twinlog.task.partition import PartitionCopy
+from twinlog.task.start_position import StartPositions
+
+
+class Releasing:
+    """Takes partitions out of one copier's `partitions` and `by_remote`, or out of those that wait to begin."""
+
+    def __init__(
+        self,
+        partitions: dict[TopicPartition, PartitionCopy],
+        by_remote: dict[TopicPartition, PartitionCopy],
+        beginning: Beginning,
+        start_positions: StartPositions,
+        producer: CopierProducer,
+        committer: OffsetCommitter,
+    ) -> None:
+        self.undrained: set[TopicPartition] = set()
+        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
+        self._partitions = partitions
+        self._by_remote = by_remote
+        self._beginning = beginning
+        self._start_positions = start_positions
+        self._producer = producer
+        self._committer = committer
+
+    async def release(self, released: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Stop copying partitions; returns the positions of those that had begun, which are stored by then."""
+        for partition in released:
+            self._withdraw(partition)
+        leaving = [self._partitions[part] for part in released if part in self._partitions]
+        for part in leaving:
+            part.leave()
+        drained = await self._producer.drain(leaving)
+        await self._committer.flush_syncs(leaving)
+        self._start_positions.forget(part.remote for part in leaving)
+        for part in leaving:
+            self._end(part, drained=part.source in drained)
+        return {part.source: part.durable for part in leaving}
+
+    def _withdraw(self, partition: TopicPartition) -> None:
+        """A partition that waits does not begin any more."""
+        withdrawn = self._beginning.withdraw(partition)
+        if withdrawn is None:
+            return
+        self._committer.forget(partition)
+        self._start_positions.forget([withdrawn.remote])
+        # Nobody has waited for appends of its last copier.
+        if self._producer.meets_late_appends(withdrawn):
+            self.undrained.add(partition)
+
+    def _end(self, part: PartitionCopy, *, drained: bool) -> None:
+        self._committer.forget(part.source)
+        if drained:
+            self.undrained.discard(part.source)
+        else:
+            self.undrained.add(part.source)
+        part.close()
+        self._partitions.pop(part.source, None)
+        if self._by_remote.get(part.remote) is part:
+            del self._by_remote[part.remote]
+        self._producer.forget(part)
