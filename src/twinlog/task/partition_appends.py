@@ -235,23 +235,8 @@ class PartitionAppends:
             case Accept(base_offset):
                 self.queue.accept_first(base_offset)
             case Split(into_bytes, limit_bytes):
-                self._owner.limit.lower(limit_bytes)
-                rules = replace(self._owner.limit.rules, max_batch_bytes=into_bytes)
-                parts = split_append(sent.append, rules)
-                own = sent.append.route is None
-                if own and any(part.continues for part in parts[1:]) and self._open.unit is None:
-                    # What became of a record is in several batches now: in one transaction, or all sent once begun.
-                    # A transaction waits for all that was routed anyway.
-                    # Once it has left, what was not sent is dropped, and the position stays before it.
-                    self._open.sends_all = self._open.sends_all or not self._owner.left
-                    if self._transactional:
-                        self._owner.hinder(f"target: it takes no batch of {sent.append.bytes} bytes")
-                        self._owner.resolve()
-                        return
-                if sent.append.route is not None:
-                    sent.append.route.split(len(parts) - 1)
-                self._hooks.keep(parts)
-                self.queue.replace_first(parts)
+                if not self._split(sent.append, into_bytes, limit_bytes):
+                    return
             case Skip(limit_bytes, reason):
                 self._owner.limit.lower(limit_bytes)
                 self._hooks.event("oversized", reason)
@@ -264,6 +249,25 @@ class PartitionAppends:
                 self._owner.fail(error)
                 return
         self._hooks.offer(self.queue)
+
+    def _split(self, append: Append, into_bytes: int, limit_bytes: int) -> bool:
+        """Put smaller batches in the place of the first append; False where its transaction begins anew instead."""
+        self._owner.limit.lower(limit_bytes)
+        parts = split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes))
+        if append.route is not None:
+            append.route.split(len(parts) - 1)
+        # A transaction waits for all that was routed anyway.
+        elif self._open.unit is None and any(part.continues for part in parts[1:]):
+            # What became of a record is in several batches now: in one transaction, or all sent once begun.
+            # Once the partition has left, what was not sent is dropped, and the position stays before it.
+            self._open.sends_all = self._open.sends_all or not self._owner.left
+            if self._transactional:
+                self._owner.hinder(f"target: it takes no batch of {append.bytes} bytes")
+                self._owner.resolve()
+                return False
+        self._hooks.keep(parts)
+        self.queue.replace_first(parts)
+        return True
 
     def overdue(self, now: float) -> TwinlogError | None:
         """The error, once the first append has waited for its acknowledgement for `delivery.timeout.ms`.
