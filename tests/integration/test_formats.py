@@ -66,8 +66,8 @@ def write(admin: ClusterAdmin, topic: str, records: Iterable[StoredRecord]) -> N
     async def append() -> int:
         found = await admin.client.refresh([TopicName(topic)])
         leader = found[TopicName(topic)].leaders[0]
-        answers = await admin.client.produce(leader.node, {topic: [(0, batch)]}, 10.0)
-        return answers[topic, 0][0]
+        answers = await admin.client.append(leader.node, {topic: [(0, batch)]}, 10.0)
+        return answers[topic, 0].code
 
     # A broker may be named leader of a new topic before it knows.
     wait_for(lambda: admin.call(append) == 0, 60, f"{topic} takes a batch")

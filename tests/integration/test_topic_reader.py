@@ -79,8 +79,8 @@ def append(here: ClusterAdmin, topic: str, batch: bytearray, times: int) -> None
         leader = here.client.leader(TopicPartition(name, 0))
         assert leader is not None
         for _ in range(times):
-            answers = await here.client.produce(leader.node, {name: [(0, batch)]}, 30)
-            assert [code for code, _ in answers.values()] == [0]
+            answers = await here.client.append(leader.node, {name: [(0, batch)]}, 30)
+            assert [answer.code for answer in answers.values()] == [0]
 
     here.call(write)
 

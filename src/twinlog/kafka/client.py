@@ -248,22 +248,6 @@ class ClusterClient:
             with contextlib.suppress(KafkaError):
                 self._data.get_connection(node)
 
-    async def produce(
-        self,
-        node: int,
-        topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]],
-        timeout_s: float,
-        *,
-        control: bool = False,
-    ) -> dict[tuple[str, int], tuple[int, int]]:
-        """Append one batch per partition on its leader, acknowledged by all in-sync replicas.
-
-        With `control` beside the data connection, so that neither waits for the other. Returns {(topic, partition):
-        (error code, offset of the first record)}.
-        """
-        answers = await self.append(node, topics, timeout_s, control=control)
-        return {where: (answer.code, answer.base_offset) for where, answer in answers.items()}
-
     async def append(
         self,
         node: int,
@@ -273,8 +257,11 @@ class ClusterClient:
         control: bool = False,
         transactional_id: str | None = None,
     ) -> dict[tuple[str, int], Appended]:
-        """As `produce`, with the broker's whole answer. `transactional_id` is that of the open transaction which the
-        batches are part of."""
+        """Append one batch per partition on its leader, acknowledged by all in-sync replicas; the broker's answers.
+
+        With `control` beside the data connection, so that neither waits for the other. `transactional_id` is that of
+        the open transaction which the batches are part of.
+        """
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         names = list(topics)

@@ -163,12 +163,13 @@ class TopicWriter:
         # Sending takes the batches out of the list.
         sizes = [len(batch) for _, batch in sent]
         doubtful, self.in_doubt = self.in_doubt, True
-        answers = await self._client.produce(node, {self.topic: sent}, self._timeout_s, control=self._control)
+        answers = await self._client.append(node, {self.topic: sent}, self._timeout_s, control=self._control)
         self.in_doubt = doubtful
         wrong: tuple[int, int, int] | None = None
         for (partition, bodies), size in zip(batches, sizes, strict=True):
-            # The broker left partitions out of its answer: their outcome is unknown.
-            code, _ = answers.get((self.topic, partition), (Code.REQUEST_TIMED_OUT, -1))
+            answer = answers.get((self.topic, partition))
+            # Of a partition that the broker left out of its answer nobody knows what happened.
+            code = Code.REQUEST_TIMED_OUT if answer is None else answer.code
             if code == Code.NONE:
                 self.appended += len(bodies)
                 continue

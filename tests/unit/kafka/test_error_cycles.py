@@ -113,10 +113,10 @@ def test_what_was_gathered_comes_in_order_and_the_first_error_after_all_have_end
 def test_errors_of_appends_to_a_topic_of_ours_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target()
 
-    async def produce(*_: Any, **__: Any) -> Any:
+    async def refused(*_: Any, **__: Any) -> Any:
         raise CountedError
 
-    monkeypatch.setattr(target, "produce", produce)
+    monkeypatch.setattr(target, "append", refused)
     client: Any = target
     writer = TopicWriter(client, TOPIC, 1.0, "the test")
     caught = 0

@@ -13,6 +13,7 @@ from twinlog.errors import ClusterError, NotAppendedError, RefusedError
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.model.types import TopicName
 from twinlog.record.batch import scan
@@ -65,9 +66,9 @@ class Target:
         self._known = TopicMetadata(TOPIC, None, {} if self.error else leaders, self.error, partitions=3)
         return dict.fromkeys(topics, self._known)
 
-    async def produce(
+    async def append(
         self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool
-    ) -> dict[Any, tuple[int, int]]:
+    ) -> dict[Any, Appended]:
         if node in self.down:
             raise ClusterError("no answer")
         found = {}
@@ -83,7 +84,7 @@ class Target:
                 code = Code.NOT_LEADER_OR_FOLLOWER
             if not code:
                 self.stored.update(keys)
-            found[TOPIC, number] = (int(code), 0)
+            found[TOPIC, number] = Appended(int(code), 0, -1)
         # As the frame of a request does, so that what was sent is not kept until it is answered.
         topics[TOPIC][:] = [(number, b"") for number, _ in topics[TOPIC]]
         return found

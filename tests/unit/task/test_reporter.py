@@ -15,6 +15,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.model.reach import Reach
@@ -78,23 +79,23 @@ class Target:
     async def refresh(self, names: list[TopicName]) -> dict[TopicName, TopicMetadata]:
         return {name: self.topic(name) for name in names}
 
-    async def produce(
+    async def append(
         self, node: int, topics: dict[str, list[Any]], timeout_s: float, *, control: bool
-    ) -> dict[Any, tuple[int, int]]:
+    ) -> dict[Any, Appended]:
         self.asked += 1
         if self.down:
             raise ClusterError("cluster b: nobody there")
         (name,) = topics
         ((partition, batch),) = topics[name]
         if len(batch) > self.limit:
-            return {(name, partition): (Code.MESSAGE_TOO_LARGE, -1)}
+            return {(name, partition): Appended(Code.MESSAGE_TOO_LARGE, -1, -1)}
         self.bytes += len(batch)
         for found in scan(batch):
             for record in decode_records(batch, found):
                 report = Report.decode(record.value or b"")
                 assert report is not None
                 self.taken.append(report)
-        return {(name, partition): (0, 0)}
+        return {(name, partition): Appended(0, 0, -1)}
 
     def reported(self) -> dict[int, int]:
         """Records that all reports together have of each partition."""
