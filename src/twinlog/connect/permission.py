@@ -34,6 +34,11 @@ class Permission:
         if not self._thread.started.is_set():
             raise RequestError(503, f"Worker is still starting up. {self._thread.stage}")
 
+    def require_known(self, name: ConnectorName, text: str | None = None) -> None:
+        """Raises RequestError 404 where there is none, with these words or the usual ones."""
+        if not self._state.knows(name):
+            raise RequestError(404, text or f"Connector {name} not found")
+
     def member(self) -> Assignment:
         """What the group has agreed on.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from twinlog.clock import Clock
-from twinlog.config.connector import ConnectorFlow, connector_kind, refused_class
+from twinlog.config.connector import ConnectorFlow, connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
@@ -33,9 +33,9 @@ from twinlog.connect.model import (
     TaskId,
     Validation,
 )
+from twinlog.connect.offset_requests import OffsetRequests
 from twinlog.connect.permission import Permission
 from twinlog.connect.plugins import listing
-from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.plugins.validation import QUERY, refused, validate
 from twinlog.connect.restarts import restarting
 from twinlog.connect.storage.cluster_state import ClusterState
@@ -50,8 +50,6 @@ from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 
 COMMIT = "twinlog"
-END_S = 30.0
-"""How long a request waits until what runs of a stopped connector has ended."""
 
 
 class WorkerHerder:
@@ -104,6 +102,7 @@ class WorkerHerder:
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
         )
+        self._offset_requests = OffsetRequests(self._state, self._offsets, self._thread, self._may)
 
     def start(self, url: str, worker_id: str) -> None:
         """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
@@ -150,7 +149,7 @@ class WorkerHerder:
     def target_state(self, name: ConnectorName) -> TargetState:
         """What a connector is to be."""
         self._may.require_started()
-        self._require_known(name)
+        self._may.require_known(name)
         return self._state.look(lambda cluster, _: cluster.target_state(name))
 
     # The REST API: reading.
@@ -219,17 +218,13 @@ class WorkerHerder:
 
     def task_configs(self, name: ConnectorName) -> Mapping[TaskId, Config]:
         self._may.require_started()
-        self._require_known(name)
+        self._may.require_known(name)
         return self._state.look(
             lambda cluster, _: dict(zip(cluster.tasks(name), cluster.connectors[name].tasks, strict=False))
         )
 
     def offsets(self, name: ConnectorName) -> Sequence[StoredOffset]:
-        self._may.require_started()
-        self._require_known(name)
-        stored = self._may.asked(lambda: self._offsets.of(name))
-        # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
-        return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
+        return self._offset_requests.read(name)
 
     def active_topics(self, name: ConnectorName) -> Sequence[str]:
         self._may.require_started()
@@ -257,14 +252,14 @@ class WorkerHerder:
         self._ask_spark(name, config)
         with self._may.leading():
             wanted = self._checked(name, config, ask=False)
-            created = not self._known(name)
+            created = not self._state.knows(name)
             if not created and not replace:
                 raise RequestError(409, f"Connector {name} already exists")
             self._may.asked(lambda: self._state.put(name, wanted, initial if created else None))
         return Created(created, self.info(name))
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
-        if self._known(name):
+        if self._state.knows(name):
             self._ask_spark(name, self._merged(name, changes))
         with self._may.leading():
             wanted = self._checked(name, self._merged(name, changes), ask=False)
@@ -273,13 +268,13 @@ class WorkerHerder:
 
     def delete(self, name: ConnectorName) -> None:
         with self._may.leading():
-            self._require_known(name)
+            self._may.require_known(name)
             self._may.asked(lambda: self._state.remove(name))
 
     def restart(self, restart: Restart) -> ConnectorStatus:
         name = restart.connector
         with self._may.leading():
-            self._require_known(name, f"Unknown connector: {name}")
+            self._may.require_known(name, f"Unknown connector: {name}")
             before = self.status(name)
             self._may.asked(lambda: self._state.restart(restart))
         return restarting(restart, before)
@@ -287,7 +282,7 @@ class WorkerHerder:
     def restart_task(self, task: TaskId) -> None:
         self._may.require_started()
         self._may.asked(self._state.read)
-        self._require_known(task.connector, f"Unknown connector: {task.connector}")
+        self._may.require_known(task.connector, f"Unknown connector: {task.connector}")
         if task not in self._state.look(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
             raise RequestError(404, f"Unknown task: {task}")
         self._may.require_own(task.connector)
@@ -295,21 +290,17 @@ class WorkerHerder:
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
         with self._may.leading():
-            self._require_known(name, f"Unknown connector {name}")
+            self._may.require_known(name, f"Unknown connector {name}")
             self._may.asked(lambda: self._state.set_target_state(name, state))
             if state is TargetState.STOPPED:
                 self._may.asked(lambda: self._state.put_tasks(name, ()))
 
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
-        with self._stopped(name):
-            self._check_offsets(name, offsets)
-            self._may.asked(lambda: self._offsets.put(name, offsets))
+        self._offset_requests.alter(name, offsets)
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: ConnectorName) -> str:
-        with self._stopped(name):
-            stored = self._may.asked(lambda: self._offsets.of(name))
-            self._may.asked(lambda: self._offsets.put(name, [StoredOffset(one.partition, None) for one in stored]))
+        self._offset_requests.reset(name)
         return "The offsets for this connector have been reset successfully"
 
     def reset_active_topics(self, name: ConnectorName) -> None:
@@ -324,7 +315,7 @@ class WorkerHerder:
     def put_task_configs(self, name: ConnectorName, configs: Sequence[Config]) -> None:
         self._require_group("externally setting task configurations")
         with self._may.leading():
-            self._require_known(name)
+            self._may.require_known(name)
             if self._state.look(lambda cluster, _: cluster.target_state(name)) is not TargetState.STOPPED:
                 self._may.asked(lambda: self._state.put_tasks(name, configs))
 
@@ -332,7 +323,7 @@ class WorkerHerder:
         self._require_group("exactly-once source connectors")
         with self._may.leading():
             self._may.asked(self._state.read_configs)
-            self._require_known(name)
+            self._may.require_known(name)
             self._zombies.fence(name)
 
     # What these have in common.
@@ -341,41 +332,6 @@ class WorkerHerder:
         """Other workers ask for this, and a standalone one has none (Kafka class StandaloneHerder)."""
         if not self._config.settings.distributed:
             raise RequestError(500, f"Kafka Connect in standalone mode does not support {what}.")
-
-    @contextmanager
-    def _stopped(self, name: ConnectorName) -> Iterator[None]:
-        """The worker that has a stopped connector writes its offsets: it alone knows that nothing of it runs."""
-        self._may.require_started()
-        self._may.asked(self._state.read_configs)
-        self._require_stopped(name)
-        self._may.require_own(name)
-        with self._thread.standing_still(name, END_S):
-            yield
-
-    def _known(self, name: ConnectorName) -> bool:
-        return self._state.look(lambda cluster, _: name in cluster.connectors)
-
-    def _require_known(self, name: ConnectorName, text: str | None = None) -> None:
-        if not self._known(name):
-            raise RequestError(404, text or f"Connector {name} not found")
-
-    def _check_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
-        class_name = self._state.look(lambda cluster, _: cluster.connectors[name].config.get("connector.class", ""))
-        kind = connector_kind(class_name)
-        if kind is None:
-            raise RequestError(400, refused_class(class_name))
-        check_offsets(kind, offsets)
-
-    def _require_stopped(self, name: ConnectorName) -> None:
-        self._require_known(name)
-        target, tasks = self._state.look(lambda cluster, _: (cluster.target_state(name), cluster.tasks(name)))
-        if target is not TargetState.STOPPED or tasks:
-            raise RequestError(
-                400,
-                "Connectors must be in the STOPPED state before their offsets can be modified. "
-                "This can be done for the specified connector by issuing a 'PUT' request to the "
-                f"'/connectors/{name}/stop' endpoint",
-            )
 
     def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
         """A configuration with some changes. Raises RequestError with 404 where there is none."""

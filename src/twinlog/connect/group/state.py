@@ -142,6 +142,10 @@ class GroupState:
         with self._lock:
             return question(self._cluster, self._known)
 
+    def knows(self, name: ConnectorName) -> bool:
+        """Whether there is such a connector, by what was read last."""
+        return self.look(lambda cluster, _: name in cluster.connectors)
+
     @property
     def claimed(self) -> bool:
         """Whether this worker may write configurations, as far as it knows."""
