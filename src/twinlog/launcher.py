@@ -5,12 +5,13 @@
 `twinlog launcher` prints the path of this file. In an image of Spark's it is a `local://` path.
 """
 
+import os
 import sys
-from pathlib import Path
 
-# Python puts the folder of the file it is given first, where `kafka` is a package of ours.
-_HERE = Path(__file__).resolve().parent
-sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != _HERE]
+# Python puts the folder of the file it is given first, where `kafka` is a package of ours. `pathlib` would take
+# milliseconds, in which Ctrl-C prints a stack trace.
+_HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:] = [place for place in sys.path if os.path.realpath(place or ".") != _HERE]
 
 from twinlog.__main__ import main  # noqa: E402 - only now
 
