@@ -125,3 +125,11 @@ def serving(
     api = Api(herder, settings or RestSettings(LOOPBACK), clock, users, **more)
     with RestServer(api, tls) as server:
         yield Client(server.urls[0], herder, server, client_tls)
+
+
+def afresh(client: Client, config: Mapping[str, str] | None = None) -> Client:
+    """The same, with nothing in its herder but the connector `c`."""
+    client.herder.__dict__.update(FakeHerder().__dict__)
+    assert client.ask("PUT", "/connectors/c/config", config or {"a": "b"}).status == 201
+    client.herder.calls.clear()
+    return client

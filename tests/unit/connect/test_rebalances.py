@@ -20,8 +20,8 @@ def test_what_is_new_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     rebalances = Rebalances("workers")
     less = replace(GIVEN, generation=5, connectors=frozenset({ConnectorName("b")}))
     for one in (None, GIVEN, GIVEN, replace(GIVEN, generation=4), less, None, less):
-        rebalances.tell(one)
-    rebalances.tell(Assignment(6, "http://two/", leads=False, connectors=frozenset(), owners={}))
+        rebalances.report(one)
+    rebalances.report(Assignment(6, "http://two/", leads=False, connectors=frozenset(), owners={}))
     assert caplog.messages == [
         "joined group workers at generation 3, leader http://one/ (this worker); assigned connectors: 2; new: a, b",
         "joined group workers at generation 5, leader http://one/ (this worker); assigned connectors: 1; revoked: a",

@@ -14,7 +14,7 @@ import pytest
 
 from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
-from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, serving
+from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, afresh, serving
 from twinlog.clock import SystemClock
 from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.settings import Limits, RestSettings
@@ -29,9 +29,7 @@ def running() -> Iterator[Client]:
 
 @pytest.fixture
 def client(running: Client) -> Client:
-    running.herder.__dict__.update(FakeHerder().__dict__)
-    assert running.ask("PUT", "/connectors/c/config", {"a": "b"}).status == 201
-    return running
+    return afresh(running)
 
 
 @pytest.mark.parametrize("path", GETS)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 
-from tests.unit.connect.fake_herder import SOURCE, FakeHerder
-from tests.unit.connect.serving import LOOPBACK, Client, serving
+from tests.unit.connect.fake_herder import SOURCE
+from tests.unit.connect.serving import LOOPBACK, Client, afresh, serving
 from twinlog.connect.model import Health, HealthStatus, TargetState
-from twinlog.connect.rest.internal import ALGORITHM, SIGNATURE, sign
-from twinlog.connect.rest.settings import RestSettings, Signatures
+from twinlog.connect.rest.settings import RestSettings
 from twinlog.errors import RequestError
 
 CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}
@@ -33,12 +31,7 @@ def running() -> Iterator[Client]:
 
 @pytest.fixture
 def client(running: Client) -> Client:
-    """With nothing in the herder but the connector `c`."""
-    fresh = FakeHerder()
-    running.herder.__dict__.update(fresh.__dict__)
-    assert running.ask("PUT", "/connectors/c/config", CONFIG).status == 201
-    running.herder.calls.clear()
-    return running
+    return afresh(running, CONFIG)
 
 
 def test_the_root_names_version_commit_and_cluster(client: Client) -> None:
@@ -350,47 +343,6 @@ def test_a_configuration_is_validated(client: Client) -> None:
     }
     assert client.ask("PUT", path, {"connector.class": "MirrorHeartbeat"}).status == 400
     assert client.ask("PUT", path, {}).status == 400
-
-
-def signed(body: bytes, key: bytes = b"session key", algorithm: str = "HmacSHA256") -> dict[str, str]:
-    return {SIGNATURE: base64.b64encode(sign(key, body, algorithm)).decode(), ALGORITHM: algorithm}
-
-
-def test_a_worker_stores_task_configs_and_fences(client: Client) -> None:
-    body = b'[{"a": 1}, {"a": "2"}]'
-    assert client.ask("POST", "/connectors/c/tasks", body, signed(body)).status == 204
-    assert [entry["config"] for entry in client.get("/connectors/c/tasks").json] == [{"a": "1"}, {"a": "2"}]
-    assert client.ask("PUT", "/connectors/c/fence", headers=signed(b"")).status == 204
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 400),
-        ({SIGNATURE: "AAAA"}, 400),
-        ({SIGNATURE: "AAAA", ALGORITHM: "Rot13"}, 400),
-        ({SIGNATURE: "%%%", ALGORITHM: "HmacSHA256"}, 400),
-        (signed(b"[]", algorithm="HmacSHA1"), 400),
-        (signed(b"[]", key=b"another"), 403),
-        (signed(b"[ ]"), 403),
-    ],
-)
-def test_who_does_not_sign_right_is_no_worker(client: Client, headers: dict[str, str], status: int) -> None:
-    answer = client.ask("POST", "/connectors/c/tasks", b"[]", headers)
-    assert answer.status == status
-    assert answer.message
-    assert "put_task_configs" not in client.herder.calls
-
-
-def test_a_session_key_may_not_be_known_yet(client: Client) -> None:
-    client.herder.key = None
-    assert client.ask("PUT", "/connectors/c/fence", headers=signed(b"")).status == 503
-
-
-def test_workers_of_older_protocols_do_not_sign() -> None:
-    with serving(RestSettings(LOOPBACK, signatures=Signatures(required=False))) as client:
-        client.ask("PUT", "/connectors/c/config", CONFIG)
-        assert client.ask("POST", "/connectors/c/tasks", b"[]").status == 204
 
 
 def test_a_body_for_the_other_way_to_create_says_which_that_is(client: Client) -> None:
