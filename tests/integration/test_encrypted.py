@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import http.server
-import json
 import re
-import threading
 import time
-import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from harness.certificates import Certified, authority
+from harness.certificates import authority
 from harness.checker import Load, require_clean
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
+from tests.integration.encrypted_site import HOST, KEY, REAUTH_MS, STORE, Lines, Site, encrypted_site
+from tests.integration.token_server import TokenServer, serving_tokens
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.config import load
 from twinlog.config.oauth import HANDLERS
@@ -35,119 +29,13 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
-HOST = "127.0.0.1"
-STORE, KEY = "store-secret", "key-secret"
 RECORDS = 100_000
-REAUTH_MS = 8000
-"""Brokers let a connection log in again after a second at the earliest. A client begins after 85 to 95 %
-of this, and must be through before it is over, on a busy machine too."""
-
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-TOKEN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
-
-Lines = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Site:
-    """A cluster behind TLS, and what a client of it needs."""
-
-    cluster: KafkaCluster
-    root: Certified
-    directory: Path
-
-    def mtls(self, **others: str) -> Lines:
-        """The listener that wants certificates; a client that has one."""
-        return {
-            "bootstrap.servers": self.cluster.listener("MTLS"),
-            "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.directory / "ca.pem"),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.directory / "key.pem"),
-            "ssl.key.password": KEY,
-            **dotted(others),
-        }
-
-    def scram(self, password: str = "mirror-secret", **others: str) -> Lines:
-        return {
-            "bootstrap.servers": self.cluster.listener("SCRAM"),
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": f'{SCRAM} username="mirror" password="{password}";',
-            "ssl.truststore.location": str(self.directory / "trust.jks"),
-            "ssl.truststore.password": STORE,
-            **dotted(others),
-        }
-
-    def token(self, options: str, **others: str) -> Lines:
-        return {
-            "bootstrap.servers": self.cluster.listener("TOKEN"),
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "OAUTHBEARER",
-            "sasl.jaas.config": f"{TOKEN} {options};",
-            "ssl.truststore.type": "PKCS12",
-            "ssl.truststore.location": str(self.directory / "trust.p12"),
-            "ssl.truststore.password": STORE,
-            **dotted(others),
-        }
-
-
-def dotted(names: Mapping[str, str]) -> dict[str, str]:
-    return {name.replace("_", "."): value for name, value in names.items()}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    directory = tmp_path_factory.mktemp("site")
-    root = authority()
-    broker, mirror = root.issue("broker", [HOST]), root.issue("mirror")
-    (directory / "ca.pem").write_text(root.pem)
-    mirror.write_pem(directory / "key.pem", KEY)
-    mirror.write_pkcs12(directory / "key.p12", STORE)
-    mirror.write_jks(directory / "key.jks", STORE, KEY)
-    root.write_trusted_pkcs12(directory / "trust.p12", STORE)
-    root.write_trusted_jks(directory / "trust.jks", STORE)
-    shown = {
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(broker.write_pkcs12(directory / "broker.p12", STORE)),
-        "ssl.keystore.password": STORE,
-        "ssl.key.password": STORE,
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(directory / "ca.pem"),
-    }
-    listeners = {
-        "MTLS": {**shown, "security.protocol": "SSL", "ssl.client.auth": "required"},
-        "SCRAM": {
-            **shown,
-            "security.protocol": "SASL_SSL",
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
-            "scram-sha-512.sasl.jaas.config": f"{SCRAM};",
-            "scram-sha-512.connections.max.reauth.ms": str(REAUTH_MS),
-        },
-        "TOKEN": {
-            **shown,
-            "security.protocol": "SASL_SSL",
-            "sasl.enabled.mechanisms": "OAUTHBEARER",
-            "oauthbearer.sasl.jaas.config": f'{TOKEN} unsecuredLoginStringClaim_sub="broker";',
-            # Sessions end with their token.
-            "oauthbearer.connections.max.reauth.ms": "3600000",
-        },
-    }
-    with KafkaCluster("encrypted", sasl=False, heap="384m", listeners=listeners) as cluster:
-        user = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        upsertion = UserScramCredentialUpsertion("mirror", user, b"mirror-secret")
-        admin = AdminClient(cluster.client_config())
-        admin.alter_user_scram_credentials([upsertion])["mirror"].result(60)
-
-        def known() -> bool:
-            found: Any = admin.describe_user_scram_credentials(["mirror"])
-            with contextlib.suppress(KafkaException):
-                return bool(found["mirror"].result(60))
-            return False
-
-        wait_for(known, 60, "the broker has heard of the login from its controller")
-        yield Site(cluster, root, directory)
+    with encrypted_site(tmp_path_factory.mktemp("site")) as made:
+        yield made
 
 
 Configured = Callable[..., FlowSettings]
@@ -360,54 +248,10 @@ def token_of(admin: ClusterAdmin) -> str:
     return str(source.token())
 
 
-def packed(part: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
-
-
-@dataclass
-class TokenServer:
-    """An OAuth token endpoint that knows one client; fails `failures` times."""
-
-    url: str
-    failures: list[int] = field(default_factory=list)
-    asked: list[dict[str, list[str]]] = field(default_factory=list)
-
-
 @pytest.fixture
 def token_server() -> Iterator[TokenServer]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            server.asked.append(urllib.parse.parse_qs(body.decode()))
-            login = base64.b64decode(self.headers["Authorization"].partition(" ")[2]).decode()
-            if server.failures:
-                self.answer(server.failures.pop(), {})
-            elif login != "mirror:client-secret":
-                self.answer(401, {"error": "invalid_client", "error_description": "who are you?"})
-            else:
-                now = time.time()
-                claims = {"sub": "mirror", "iat": now, "exp": now + 60, "scope": "kafka"}
-                parts = (
-                    base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
-                    for part in ({"alg": "none"}, claims)
-                )
-                self.answer(200, {"access_token": ".".join(parts) + ".", "expires_in": 60})
-
-        def answer(self, status: int, content: dict[str, Any]) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
-
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    with http.server.ThreadingHTTPServer((HOST, 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
-        thread.start()
-        server = TokenServer(f"http://{HOST}:{listening.server_port}/token")
+    with serving_tokens() as server:
         yield server
-        listening.shutdown()
-        thread.join(60)
 
 
 def by_server(site: Site, url: str, secret: str = "client-secret") -> Lines:
