@@ -30,7 +30,7 @@ def chosen(
     """The flows at work that `fits` lets through; with `name` the one that is called so, or that leads there.
 
     `east->west` is a flow of a mirror's file, and every connector between the two clusters; a connector is known by its
-    own name, too. `doing` says in messages what `fits` asks for. With `idle` a flow that is named need not be enabled,
+    own name, too. `doing` names in messages what `fits` asks for. With `idle` a flow that is named need not be enabled,
     as it may have run before. Raises BadParameter that names the flows there are.
     """
     found = [flow for flow in (flows if idle and name is not None else at_work(flows)) if fits(flow)]

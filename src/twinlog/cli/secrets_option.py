@@ -1,4 +1,4 @@
-"""The option that says where the Secrets of Strimzi's resource are."""
+"""The option that names where the Secrets of Strimzi's resource are."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ STOP_S = 10.0
 class Stop:
     """What a signal does: until Spark starts it ends the process, afterwards Spark ends, and then the command.
 
-    `way_out` is added to the line that says so.
+    `way_out` is added to the line that reports it.
     """
 
     def __init__(self, way_out: str = "") -> None:

@@ -18,7 +18,7 @@ _WORKERS = frozenset({OFFSET_FILE, "config.storage.topic", "status.storage.topic
 
 
 class FileKind(Enum):
-    """Whose file it is; the value says how a user calls it, and what runs it."""
+    """Whose file it is; the value names it as a user does, with the command that runs it."""
 
     MIRROR = "MirrorMaker 2's properties, which run with: twinlog run {file}"
     RESOURCE = "a resource of Kubernetes, which runs with: twinlog run {file}"

@@ -1,7 +1,7 @@
 """Reads JAAS files: sections of login modules, each with its options.
 
 One file has several sections, `NAME { MODULE FLAG option="value" ...; };`, with comments as in Java. The JVM of a
-Connect worker is told of it with an option, which an installation passes in KAFKA_OPTS.
+Connect worker gets its path by an option, which an installation passes in KAFKA_OPTS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A login with tokens as Strimzi's client library is told of it: `oauth.*` options of the JAAS line, in Kafka's words.
+"""A login with tokens in the words of Strimzi's client library, `oauth.*` options of the JAAS line, put into Kafka's.
 
 The handler is io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler; its options are those of Strimzi's
 classes ClientConfig and Config, its requests those of class OAuthAuthenticator. The library also reads them from the

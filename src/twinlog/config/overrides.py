@@ -32,7 +32,7 @@ def overrides(entries: Mapping[str, Entry], worker: WorkerSettings) -> list[tupl
 
 
 def check_overrides(entries: Mapping[str, Entry], worker: WorkerSettings, problems: Problems) -> None:
-    """Refuses each override that the worker's policy does not allow, and says what it allows."""
+    """Refuses each override that the worker's policy does not allow, and names those it allows."""
     allowed = _allowed(worker.override_policy, worker.override_allowlist)
     if allowed is None:
         return

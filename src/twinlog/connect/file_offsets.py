@@ -43,7 +43,7 @@ class _Stored:
     admin: ClusterAdmin
     topic: StateTopic[OffsetRecord]
     merged: bool = False
-    """Whether the topic has what the file says, too."""
+    """Whether the topic has what is in the file, too."""
     merging: threading.Thread | None = None
     refused: RefusedError | None = None
     tried_at: float = float("-inf")
@@ -197,7 +197,7 @@ class FileOffsets:
             log.debug("connector %s: its positions are read later: %s", name, error)
 
     def _merged(self, stored: _Stored) -> _Stored:
-        """Put what the file says into the topic, where that is needed; raises ClusterError."""
+        """Put what is in the file into the topic, where that is needed; raises ClusterError."""
         if stored.merged:
             return stored
         if not stored.admin.client.connected:

@@ -12,19 +12,19 @@ log = logging.getLogger(__name__)
 
 
 class Rebalances:
-    """Logs each assignment that says something new; used by one thread."""
+    """Logs each assignment that differs from the one before; used by one thread."""
 
     def __init__(self, group_id: str) -> None:
         self._group = group_id
-        self._told: Assignment | None = None
+        self._logged: Assignment | None = None
 
-    def tell(self, assignment: Assignment | None) -> None:
+    def report(self, assignment: Assignment | None) -> None:
         """Log what a rebalance changed for this worker; called every moment. That it is no member any more, or is one
         again, is logged where that is noticed."""
-        before = self._told
+        before = self._logged
         if assignment is None or assignment is before:
             return
-        self._told = assignment
+        self._logged = assignment
         given = assignment.connectors
         had: frozenset[ConnectorName] = frozenset() if before is None else before.connectors
         if before is not None and (before.leader_url, before.leads, had) == (

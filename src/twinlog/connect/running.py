@@ -38,7 +38,7 @@ class RunningConnectors:
     `allowed_s(term)` is for how many seconds this worker may append what began in a term of its membership.
     `siblings()` are the settings of all connectors of the group, of which some may conflict, or copy what a checkpoint
     connector translates, and `to_copy()` of those that copy now, here or elsewhere. `may_begin(flow)` is false as long
-    as a connector has to wait, and raises TwinlogError where it never can begin, or a retriable one that says what it
+    as a connector has to wait, and raises TwinlogError where it never can begin, or a retriable one that names what it
     waits for.
     """
 

@@ -56,7 +56,7 @@ class Worker:
         users: Users | None = None,
         crashed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`crashed()` is called when the worker cannot go on; `failure` says why."""
+        """`crashed()` is called when the worker cannot go on; `failure` is the reason."""
         levels = self.levels = Levels()
         self._admin = ClusterAdmin(CLUSTER, config.settings.client)
         self._offsets = self._file_offsets(config.settings)

@@ -67,8 +67,8 @@ class WorkerThread:
         *,
         topics: bool,
     ) -> None:
-        """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once `failure` says
-        why this worker cannot go on. With `topics` it keeps which topics connectors write to."""
+        """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once this
+        worker cannot go on; `failure` is the reason. With `topics` it keeps which topics connectors write to."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
@@ -271,7 +271,7 @@ class WorkerThread:
         if troubles:
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
                 log.warning("the worker's topics do not answer, trying again: %s", _told(troubles[0]))
-        # A turn that reads nothing says nothing about them.
+        # A turn that reads nothing has no answer of theirs.
         elif reads and self._logged.over(_OUTAGE):
             log.info("the worker's topics answer again")
 
@@ -296,7 +296,7 @@ class WorkerThread:
     def _follow(self, assignment: Assignment | None) -> None:
         """Have run here what is assigned, and end what is not."""
         if self._rebalances is not None:
-            self._rebalances.tell(assignment)
+            self._rebalances.report(assignment)
         names: frozenset[ConnectorName] = frozenset() if assignment is None else assignment.connectors
         known = set(self._flows.names())
         self._tell_unknown(names - known)

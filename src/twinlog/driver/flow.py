@@ -368,7 +368,7 @@ class FlowRunner:
     # Called by leases, on their threads.
 
     def _copier_failed(self, kind: str, text: str) -> None:
-        # Our own errors are sentences; of any other the kind says the most.
+        # Our own errors are sentences; of any other the kind has the reason.
         self.fail(text if is_ours(kind) else f"{text} ({kind})")
 
     def _copier_event(self, kind: str, text: str) -> None:

@@ -82,7 +82,7 @@ def begin_following_groups(
 ) -> CheckpointWriter | None:
     """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
 
-    Both take a last turn when the flow stops: what was copied last is translated too. `so_far` is told of them,
+    Both take a last turn when the flow stops: what was copied last is translated too. `so_far` gets them,
     `meters` how long checkpoints take. Returns who writes checkpoints, None when nobody does.
     """
     if settings.emit_checkpoints_interval_s is None:

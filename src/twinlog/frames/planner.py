@@ -48,7 +48,7 @@ input cases:
 class TopicPlanner:
     """Asks the cluster; connects with the first question, and is to be closed.
 
-    Each question is asked again as `fetchOffset.numRetries` says. Raises ClusterError.
+    Each question is asked again up to `fetchOffset.numRetries` times. Raises ClusterError.
     """
 
     def __init__(self, options: TopicOptions, clock: Clock, connect: Connect = ClusterAdmin) -> None:

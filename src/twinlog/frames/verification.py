@@ -155,7 +155,7 @@ class VerifyPlanner:
                     yield replace(self._part(topic.name, remote, number), left=left)
                     continue
                 if position is not None and not _is_of(position, copy):
-                    # What was copied before the remote topic was made anew says nothing of this one.
+                    # What was copied before the remote topic was made anew is not in this one.
                     known = position = None
                 bounds = Bounds(
                     logs[part].start,

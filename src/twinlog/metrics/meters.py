@@ -38,7 +38,7 @@ class PartitionMeter:
         self.window = Window(now)
 
     def take(self, part: PartitionProgress, now: float) -> None:
-        """Add what a report says."""
+        """Add what a report counts."""
         sample = self.window.at(now)
         if part.records:
             self.records += part.records
@@ -236,7 +236,7 @@ class FlowMeters:
         """Which task each copier is."""
 
     def take(self, key: TopicPartition, part: PartitionProgress, now: float) -> None:
-        """Add what a report says of a partition."""
+        """Add what a report counts of a partition."""
         if not part.records and not part.read_records:
             return
         meter = self.parts.get(key)
@@ -245,7 +245,7 @@ class FlowMeters:
         meter.take(part, now)
 
     def take_figures(self, report: Report, now: float) -> None:
-        """Add what a report says of its copier."""
+        """Add what a report counts of its copier."""
         place = self.task_of(report.copier)
         if place not in self.tasks:
             self.tasks[place] = TaskTotals()

@@ -1,6 +1,6 @@
 """Averages, extremes and rates over the time that Kafka's sensors look back: two samples of 30 seconds.
 
-What one report says of a partition goes into the sample of that moment as a whole (Kafka classes SampledStat and Rate).
+What one report counts of a partition goes into the sample of that moment as a whole (classes SampledStat and Rate).
 """
 
 from __future__ import annotations

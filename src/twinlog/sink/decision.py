@@ -2,7 +2,7 @@
 
 The offset is the micro-batch's number, its metadata name the producer of each part, so that whoever finds it can
 commit the rest. Another group notes for years how far that came: brokers forget the decision after a week.
-docs/decisions/0020 says why.
+The reasons are in docs/decisions/0020.
 """
 
 from __future__ import annotations

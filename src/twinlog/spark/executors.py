@@ -23,8 +23,8 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def count_slots(session: SparkSession) -> int:
     """All slots of a session, 0 as long as a cluster has no executor for it.
 
-    Locally it is the number of threads. On a cluster Spark's pages tell (its REST API, `/executors`); where they are
-    switched off or closed, the default parallelism, and 1 where that says nothing.
+    Locally it is the number of threads. On a cluster Spark's pages have it (its REST API, `/executors`); where they
+    are switched off or closed, it is the default parallelism, or 1 where that is the user's own or Spark's least.
     """
     context = session.sparkContext
     told = int(context.defaultParallelism)

@@ -77,8 +77,8 @@ def request_executors(session: SparkSession, most: int) -> None:
 def leaving_tasks(session: SparkSession) -> frozenset[int]:
     """The numbers of the task attempts that run in executors which are being decommissioned.
 
-    Nobody else is told that: the scheduler gives such an executor no more tasks, and the executor ends once those that
-    it has are over.
+    Spark reports that to nobody else: the scheduler gives such an executor no more tasks, and the executor ends once
+    those that it has are over.
     """
     context = session.sparkContext._jsc.sc()
     # One call each: maps of Scala come as text.

@@ -19,7 +19,7 @@ BEATS_S = 30.0
 """How old a heartbeat may be, or as old as five of its intervals, while its flow counts as alive."""
 
 ENDED = ("stopped", "failed", "caught up", "nothing to copy")
-"""The last words of a flow; the process says them itself."""
+"""The last states of a flow, which its own process reports."""
 
 
 BY_OTHERS = "run by others"
@@ -52,8 +52,8 @@ class FlowFacts:
     `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
     `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors
     there is none. `others` says which program of another kind has the group, such as MirrorMaker 2. `target_trouble` is
-    why the target does not answer. `connector` is what workers say of the connector that this flow is, or that copies
-    for it where others run it.
+    why the target does not answer. `connector` is what workers report of the connector that this flow is, or
+    that copies for it where others run it.
     """
 
     at_ms: int

@@ -28,7 +28,7 @@ LOST_STILL_S = 3.0
 """How long the copies of a lost source may not grow."""
 
 STANDS_S = 10.0
-"""How long nothing is copied before an operator is told that the flow must run."""
+"""How long nothing is copied before a line asks for the flow to run."""
 
 HOLLOW_S = 5.0
 """How long positions stand still before it is looked whether anything is left to copy."""

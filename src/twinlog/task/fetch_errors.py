@@ -44,7 +44,7 @@ FetchDecision: TypeAlias = Pause | Check | Fail
 def decide(
     fetched: PartitionResponse, source: TopicPartition, lacks: Callable[[str, str, str], RefusedError]
 ) -> FetchDecision:
-    """What follows from an answer that is an error, or says that logs part. `lacks` makes the error for a missing
+    """What follows from an answer that is an error, or reports that logs part. `lacks` makes the error for a missing
     permission: operation, what on, what for."""
     code = fetched.error
     if error_codes.refused(code):

@@ -49,7 +49,7 @@ class Findings:
         self.verdict.bytes += ours.size
 
     def differs(self, count: int, make: Callable[[], Difference]) -> None:
-        """So many records differ; `make` says how the first of them does."""
+        """So many records differ; `make` describes the first of them."""
         if self.verdict.first is None:
             self.verdict.first = make()
         self.verdict.differences += count

@@ -68,8 +68,8 @@ class LogReader:
     """The records of `partition` with offsets from `start` to below `end`, in order.
 
     `position` is behind the last one taken. `committed` leaves out aborted transactions. What retention has deleted
-    meanwhile is passed over, and told to `lost(start, end)`. Raises ClusterError when nothing comes for `patience_s`.
-    `ahead` asks for the next fetch while one is looked at, where the loop runs on the thread that reads.
+    meanwhile is passed over, and `lost(start, end)` is called for it. Raises ClusterError when nothing comes for
+    `patience_s`. `ahead` asks for the next fetch while one is looked at, where the loop runs on the thread that reads.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ LONGEST = 20
 class ProgressServer:
     """Adds up in `done` what tasks send; use it as a context manager. Nothing is unpickled.
 
-    Where this machine cannot listen at `host`, as behind NAT, there is no address, and nothing is told.
+    Where this machine cannot listen at `host`, as behind NAT, there is no address, and nothing is sent.
     """
 
     def __init__(self, host: str, clock: Clock = SYSTEM) -> None:
@@ -65,7 +65,7 @@ class ProgressServer:
 
 
 class ProgressLine:
-    """A task's end; `told` may be called for each batch. Without a driver that listens nothing is told."""
+    """A task's end; `told` may be called for each batch. Without a driver that listens nothing is sent."""
 
     def __init__(self, address: DriverAddress | None, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic

@@ -54,7 +54,7 @@ class ClusterPair:
 
 
 class PartitionLogs:
-    """Both logs of one partition; `lost` is told what retention deletes meanwhile."""
+    """Both logs of one partition; `lost(side, start, end)` is called for what retention deletes meanwhile."""
 
     def __init__(self, pair: ClusterPair, part: PartitionToVerify) -> None:
         self._pair = pair

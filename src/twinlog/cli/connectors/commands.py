@@ -179,7 +179,7 @@ def restart(
 
 
 def _restarted(answer: dict[str, Any] | None) -> str:
-    """Which parts restart; the answer says that only where a part may be left out (KIP-745)."""
+    """Which parts restart; the answer names them only where a part may be left out (KIP-745)."""
     if answer is None:
         return "the connector restarts"
     parts = ["the connector"] if answer["connector"]["state"] == "RESTARTING" else []

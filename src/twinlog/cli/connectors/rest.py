@@ -31,7 +31,7 @@ class _Response:
 
     @property
     def json(self) -> Json:
-        """What it says; None where that is no JSON."""
+        """Its content, parsed; None where that is no JSON."""
         try:
             return json.loads(self.content)
         except ValueError:
@@ -49,7 +49,7 @@ class _Response:
 class ConnectRest:
     """The REST API of one worker. What is not to be had raises TwinlogError, what the worker refuses RequestError.
 
-    A request that the worker cannot fulfil now, while its group rebalances (409, or 500 that says so) or it still
+    A request that the worker cannot fulfil now, while its group rebalances (409, or 500 with that reason) or it still
     starts (503), is sent again for `patience_s` seconds, with `listens_later` also one that finds nothing listening.
     `say` gets a line for each thing that is waited for.
     """

@@ -276,7 +276,7 @@ class WorkerGroup:
             return {}
         workers = {member: Worker.decode(data) for member, data in generation.members.items()}
         leader = workers[generation.member_id]
-        # Who reads other topics knows other connectors: it is told whose they are, and given none.
+        # Who reads other topics knows other connectors: it learns whose they are, and is given none.
         able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}
         given = dict.fromkeys(workers, frozenset[ConnectorName]())
         owned = {member: one.owned for member, one in able.items()}

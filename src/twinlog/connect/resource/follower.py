@@ -113,7 +113,7 @@ class ResourceFollower:
         self._secrets = current.resource.secrets.version()
         self._annotations = current.resource.annotations
         self._vain: str | None = None
-        """Why nothing can be done of what annotations ask of offsets, until the resource says what was missing."""
+        """Why nothing can be done of what annotations ask of offsets, until the resource has what was missing."""
         self._anew: list[Restart] = []
         """Restarts for the sake of Secrets, which are not done yet; and what annotations asked for."""
         self._asked: list[Restart] = []

@@ -60,7 +60,7 @@ Step = Put | Become | Delete
 def of_others(owner: str, present: Mapping[ConnectorName, Config]) -> dict[ConnectorName, str]:
     """Connectors of the group that belong to another resource than `owner`, each with that one.
 
-    One that says nothing of it may be Strimzi's own, or of an earlier version. A name without a namespace is that of
+    One that names none may be Strimzi's own, or of an earlier version. A name without a namespace is that of
     any namespace.
     """
     found: dict[ConnectorName, str] = {}

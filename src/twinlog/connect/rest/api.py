@@ -76,7 +76,7 @@ class Api:
         return await bodies.read_body(request, limits.body_bytes, limits.body_s)
 
     async def json(self, request: Request) -> tuple[bytes, Any]:
-        """The same, and what it says. A body must be declared as JSON."""
+        """The same, and its content, parsed. A body must be declared as JSON."""
         body = await self.body(request)
         if body and "content-type" not in request.headers:
             raise RequestError(415, "HTTP 415 Unsupported Media Type")

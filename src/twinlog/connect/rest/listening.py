@@ -43,7 +43,7 @@ def _bind(listener: Listener) -> Bound:
     try:
         found = _socket(listener)
     except OSError as error:
-        # Python says the address once more behind the system's words; a name that is not known has words of its own.
+        # Python names the address once more behind the system's words; a name that is not known has words of its own.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"cannot listen at {listener}: {reason}") from None
     return Bound(replace(listener, port=found.getsockname()[1]), found)
@@ -56,7 +56,7 @@ def _socket(listener: Listener) -> socket.socket:
                 address = ("", listener.port)
                 return socket.create_server(address, family=socket.AF_INET6, backlog=_WAITING, dualstack_ipv6=True)
             except OSError:
-                # The system knows IPv6 and has it turned off, or the port is taken: IPv4 tells which.
+                # The system knows IPv6 and has it turned off, or the port is taken: with IPv4 one sees which.
                 pass
         return socket.create_server(("", listener.port), backlog=_WAITING)
     family, _, _, _, found = socket.getaddrinfo(listener.host, listener.port, type=socket.SOCK_STREAM)[0]

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 class Tls:
     """Contexts of the https listeners: those of `listeners.https.*` or `ssl.*`, and of `admin.listeners.https.*`.
 
-    What a client must show, the context itself says (`verify_mode`).
+    What a client must show is in the context itself (`verify_mode`).
     """
 
     public: ssl.SSLContext | None = None

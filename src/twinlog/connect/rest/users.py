@@ -54,7 +54,7 @@ class Users:
 
     def __init__(self, passwords: Mapping[str, str], warnings: Sequence[str] = ()) -> None:
         self.warnings = warnings
-        """Sentences about what the file says and hardly means."""
+        """Sentences about what the file has and hardly means."""
         self._passwords = dict(passwords)
         self._key = secrets.token_bytes(32)
         self._remembered: dict[str, bytes] = {}

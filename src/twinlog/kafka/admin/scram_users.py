@@ -12,7 +12,7 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 async def describe_scram_users(client: ClusterClient) -> dict[str, tuple[str, ...]]:
-    """Each user with its mechanisms; what it logs in with no broker tells.
+    """Each user with its mechanisms; no broker reports passwords or what was made of them.
 
     Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
     """

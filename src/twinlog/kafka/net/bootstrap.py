@@ -83,7 +83,7 @@ class Bootstrap:
             await connections.cluster.refresh_metadata(node)
         except Exception as error:
             # Also what is no error of Kafka, as for a name that is none: another server may answer. Whoever gives up
-            # says why; until then each try would be a line.
+            # reports why; until then each try would be a line.
             log.debug("bootstrap server %s:%s: %s", server.host, server.port, error)
         else:
             if connections.cluster.brokers():

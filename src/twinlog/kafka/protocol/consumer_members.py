@@ -15,7 +15,7 @@ _LENGTH = struct.Struct(">h")
 
 def topics_read(group: GroupMembers) -> frozenset[TopicName] | None:
     """The topics that members of a group subscribe to; None where that is not known of each, as of a group of the newer
-    protocol (KIP-848), which tells its coordinator only."""
+    protocol (KIP-848), which only its coordinator knows."""
     if group.protocol != "consumer" or not group.members:
         return None
     found: set[TopicName] = set()
