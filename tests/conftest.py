@@ -56,11 +56,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def own_levels() -> Iterator[None]:
     """Commands that are called in this process set levels of loggers for good, in fixtures of a module, too."""
-    for name, level in _LEVELS.items():
-        logging.getLogger(name).setLevel(level)
+    _set_levels()
     yield
+    _set_levels()
+
+
+def _set_levels() -> None:
     for name, level in _LEVELS.items():
-        logging.getLogger(name).setLevel(level)
+        logger = logging.getLogger(name)
+        # Setting one goes through all loggers there are.
+        if logger.level != level:
+            logger.setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.unit.config import kafkas_files
-from twinlog.cli.connect_scripts import DISTRIBUTED, STANDALONE, Arguments, Script, parse
+from twinlog.cli.connect_scripts import (
+    DISTRIBUTED,
+    STANDALONE,
+    Arguments,
+    Script,
+    parse,
+    run_distributed,
+    run_standalone,
+)
 from twinlog.cli.kafka_scripts import java_warnings
 
 HEARTBEAT = """\
@@ -55,18 +63,33 @@ def ended(kind: str, *words: object, environment: Mapping[str, str] | None = Non
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
 
 
-def test_a_wrong_worker_ends_with_2_and_a_wrong_connector_with_3(tmp_path: Path) -> None:
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[object, str]]:
+    """How a script ends by itself in this process, before it starts anything: its exit code, and what it prints."""
+
+    def run(script: Callable[[], None], *words: object) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", [script.__name__, *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            script()
+        return caught.value.code, capsys.readouterr().err
+
+    return run
+
+
+def test_a_wrong_worker_ends_with_2_and_a_wrong_connector_with_3(
+    tmp_path: Path, refused: Callable[..., tuple[object, str]]
+) -> None:
     worker, connector = tmp_path / "w.properties", tmp_path / "c.properties"
     worker.write_text(kafkas_files.STANDALONE.replace("/tmp/connect.offsets", str(tmp_path / "offsets")))
     connector.write_text(HEARTBEAT + "tasks.max = 0\n")
-    found = ended("standalone", tmp_path / "missing")
-    assert (found.returncode, "nothing was started" in found.stderr) == (2, True)
+    code, errors = refused(run_standalone, tmp_path / "missing")
+    assert (code, "nothing was started" in errors) == (2, True)
     found = ended("standalone", worker, connector)
     assert found.returncode == 3
     assert f"problem: {connector}:5: tasks.max: '0'; expected a whole number from 1" in found.stderr
     assert not (tmp_path / "offsets").exists()
-    found = ended("distributed", worker)
-    assert (found.returncode, "group.id: missing" in found.stderr) == (2, True)
+    code, errors = refused(run_distributed, worker)
+    assert (code, "group.id: missing" in errors) == (2, True)
 
 
 def test_a_daemon_says_where_it_logs(tmp_path: Path) -> None:
@@ -86,12 +109,15 @@ def test_a_daemon_says_where_it_logs(tmp_path: Path) -> None:
     assert (found.returncode, "set LOG_DIR" in found.stderr) == (1, True)
 
 
-def test_users_that_cannot_be_read_keep_a_daemon_from_starting(tmp_path: Path) -> None:
+def test_users_that_cannot_be_read_keep_a_daemon_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Callable[..., tuple[object, str]]
+) -> None:
     worker = tmp_path / "w.properties"
     worker.write_text(kafkas_files.DISTRIBUTED + "rest.extension.classes = BasicAuthSecurityRestExtension\n")
-    logs = {"LOG_DIR": str(tmp_path / "logs"), "KAFKA_OPTS": "-Djava.security.auth.login.config=/no/where"}
-    found = ended("distributed", "-daemon", worker, environment=logs)
-    assert (found.returncode, "problem: /no/where" in found.stderr) == (2, True)
+    monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.setenv("KAFKA_OPTS", "-Djava.security.auth.login.config=/no/where")
+    code, errors = refused(run_distributed, "-daemon", worker)
+    assert (code, "problem: /no/where" in errors) == (2, True)
     assert not (tmp_path / "logs").exists()
 
 
