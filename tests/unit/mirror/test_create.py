@@ -7,11 +7,15 @@ from typing import cast
 
 import pytest
 
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import LEADERS_S, ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.create import create_topics
 from twinlog.model.topics import NewTopic, Refusal
 from twinlog.model.types import TopicName
+from twinlog.settings.flow import ClientSettings
 
 
 class Target:
@@ -53,3 +57,32 @@ def test_a_setting_left_out_is_reported_once(caplog: pytest.LogCaptureFixture) -
         "n->s: cluster south refuses replication factor 3 of a, b (only 1 broker); the broker's default is taken",
         "n->s: cluster south refuses vendor.tier of c (Unknown topic config name: vendor.tier); created without",
     ]
+
+
+@pytest.mark.parametrize("pause_s", [20.0, 40.0])
+def test_many_topics_may_take_long_as_long_as_one_after_the_other_gets_a_leader(pause_s: float) -> None:
+    names = [f"t{number}" for number in range(4)]
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "south")
+        for name in names:
+            cluster.create(name)
+            cluster.move(name, 0, None)
+        began = loop.clock.monotonic()
+
+        def busy(_key: int, _request: object) -> None:
+            for number, name in enumerate(names):
+                if loop.clock.monotonic() - began >= number * pause_s:
+                    cluster.topics.parts[name, 0].leader = 1
+
+        admin = ClusterAdmin("south", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        try:
+            admin.connect()
+            cluster.carried_out = busy
+            if pause_s < LEADERS_S:
+                assert admin.create_topics([topic(name) for name in names]) == {}
+                assert loop.clock.monotonic() - began >= 3 * pause_s
+            else:
+                with pytest.raises(ClusterError, match="topics without a leader: t1, t2, t3"):
+                    admin.create_topics([topic(name) for name in names])
+        finally:
+            admin.close()

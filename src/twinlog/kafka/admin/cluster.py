@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 CONTACT_S = 1.0
 LEADERS_S = 30.0
-"""How long new topics may be without leaders."""
+"""How long new topics may be without leaders, while none of them gets one."""
 
 MOVES_S = 2.0
 AGAIN_S = 0.1
@@ -186,11 +186,11 @@ class ClusterAdmin:
         return refused, configs
 
     async def _wait_for(self, names: Collection[TopicName]) -> None:
-        """Refresh until every topic is there and has a leader; raises ClusterError after `LEADERS_S`.
+        """Refresh until every topic is there and has a leader; raises ClusterError `LEADERS_S` after the last.
 
         A partition that has none does not hold up the others: who copies it waits for it.
         """
-        deadline = self.clock.monotonic() + LEADERS_S
+        deadline, left = self.clock.monotonic() + LEADERS_S, len(names)
         while True:
             found = await self.client.refresh(names)
             hidden = [name for name, topic in found.items() if error_codes.refused(topic.error)]
@@ -199,6 +199,8 @@ class ClusterAdmin:
             missing = [name for name in names if name not in found or found[name].error or not found[name].leaders]
             if not missing:
                 return
+            if len(missing) < left:
+                deadline, left = self.clock.monotonic() + LEADERS_S, len(missing)
             if self.clock.monotonic() > deadline:
                 raise ClusterError(f"cluster {self.alias}: topics without a leader: {', '.join(sorted(missing)[:5])}")
             await self._loop.sleep(0.1)
