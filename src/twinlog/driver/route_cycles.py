@@ -25,8 +25,9 @@ _DECIDES = frozenset({"Filter", "TimestampRouter"})
 
 
 class RoutedFlow(NamedTuple):
-    """A flow, and where it routes remote topics."""
+    """A flow by its name, as connectors may have one topology, and where it routes remote topics."""
 
+    name: str
     topology: Topology
     route: Callable[[TopicName], TopicName]
 
@@ -35,7 +36,7 @@ def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None
     """None for a flow whose routes only its records tell."""
     transform = settings.transform
     if transform is None:
-        return RoutedFlow(topology, lambda remote: remote)
+        return RoutedFlow(settings.name, topology, lambda remote: remote)
     stages = () if transform.smts is None else transform.smts.stages
     routers = [stage for stage in stages if stage.kind == "RegexRouter"]
     if transform.function or transform.sql or any(stage.kind in _DECIDES for stage in stages):
@@ -50,7 +51,7 @@ def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None
             name = rename(name)
         return TopicName(name)
 
-    return RoutedFlow(topology, route)
+    return RoutedFlow(settings.name, topology, route)
 
 
 def _renamed(stage: SmtStage) -> Callable[[str], str]:
@@ -66,9 +67,9 @@ def round_trip(flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow]) 
     seen: set[tuple[str, TopicName, bool]] = set()
     while waiting and len(seen) < MOST_STEPS:
         at, name, routed, way = waiting.popleft()
-        if (at.topology.name, name, routed) in seen:
+        if (at.name, name, routed) in seen:
             continue
-        seen.add((at.topology.name, name, routed))
+        seen.add((at.name, name, routed))
         try:
             remote = at.topology.remote_name(name) if at.topology.mirrors(name) else None
         except ConfigError:
@@ -76,11 +77,11 @@ def round_trip(flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow]) 
         if remote is None:
             continue
         there = at.route(remote)
-        routed, way = routed or there != remote, (*way, at.topology.name)
+        routed, way = routed or there != remote, (*way, at.name)
         for following in flows:
             if following.topology.source != at.topology.target:
                 continue
-            if routed and following.topology.name == flow.topology.name and there == topic:
+            if routed and following.name == flow.name and there == topic:
                 return way
             waiting.append((following, there, routed, way))
     return ()

@@ -1,20 +1,22 @@
 """Keeps flows from conflicting: no topic in a cycle, and no two flows into one remote topic.
 
 Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
-that mirror it would mix their records. Who may write it must not depend on which flow starts first: the one that has
-copied it before, else the one that stands first in the file. Each flow finds that out by itself, also across processes.
+that mirror it would mix their records. Two connectors of a Connect worker may mirror one topic of one source, and would
+copy each record twice. Who may write it must not depend on which flow starts first: the one that has copied it before,
+else the one that stands first in the file. Each flow finds that out by itself, also across processes.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from twinlog.driver.route_cycles import RoutedFlow, round_trip, routed_flow
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
+from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
@@ -33,12 +35,15 @@ LOOK_S = 30.0
 
 
 def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart."""
+    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart.
+
+    Only connectors may have both clusters in common with another flow.
+    """
     return (
-        flow.target == other.target
-        and flow.source != other.source
+        (flow.target == other.target or flow.target_admin.client.shares_servers(other.target_admin.client))
+        and flow.name != other.name
         and other.enabled
-        and not (_tells_sources_apart(flow) and _tells_sources_apart(other))
+        and (flow.source == other.source or not (_tells_sources_apart(flow) and _tells_sources_apart(other)))
     )
 
 
@@ -64,13 +69,15 @@ class TopicConflicts:
     ) -> None:
         self._flow = flow
         self._topology = topology_of(flow)
-        self._all = _topologies(flow, flows)
-        self._routed = _routed(flows, self._all)
+        known = _topologies(flow, flows)
+        self._all = [topology for _, topology in known]
+        self._routed = _routed(known)
+        self._route = routed_flow(flow, self._topology)
         self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
         self._conflicts = [
-            _Conflict(place, other, target, connect) for place, other in enumerate(flows) if may_meet(flow, other)
+            _Conflict(place, other, flow, target, connect) for place, other in enumerate(flows) if may_meet(flow, other)
         ]
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
@@ -142,7 +149,7 @@ class TopicConflicts:
         )
 
     def _round_trip(self, topic: TopicName) -> str | None:
-        flow = next((one for one in self._routed if one.topology.name == self._flow.name), None)
+        flow = next((one for one in self._routed if one.name == self._flow.name), None)
         way = () if flow is None else round_trip(flow, topic, self._routed)
         if not way:
             return None
@@ -158,8 +165,10 @@ class TopicConflicts:
         return found
 
     def _lost_to(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
-        theirs = conflict.sources_of({pair.remote for pair in pairs})
+        theirs = conflict.sources_of(pairs)
         contested = [pair for pair in pairs if pair.remote in theirs]
+        if conflict.same_source:
+            contested = [pair for pair in contested if self._doubles(conflict, pair)]
         if not contested:
             return {}
         parts = [TopicPartition(pair.source.name, part) for pair in contested for part in range(pair.source.partitions)]
@@ -174,45 +183,68 @@ class TopicConflicts:
                 copied=pair.source.name in copied,
                 other_copied=other in their_copied,
             ):
-                lost[pair.source.name] = (
-                    f"{conflict.name} copies {other} of {conflict.source} to the same topic {pair.remote} of "
-                    f"{self._flow.target}, and the records of both would mix; let `topics` of one of the two leave it "
-                    f"out, or rename remote topics with the default {key_of(FlowSettings, 'policy')}"
-                )
+                lost[pair.source.name] = self._reason(conflict, pair, other)
         return lost
 
+    def _doubles(self, conflict: _Conflict, pair: TopicPair) -> bool:
+        """Whether both would write each record of a topic to one remote topic, for all that is known before."""
+        here, there = self._route, conflict.route
+        return (
+            here is not None
+            and there is not None
+            and here.route(pair.remote) == there.route(pair.remote)
+            # No records of the user's; of both flows somebody may watch whether they copy.
+            and not looks_like_heartbeats(pair.source.name)
+        )
 
-def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[Topology]:
+    def _reason(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> str:
+        to = f"to the same topic {pair.remote} of {self._flow.target}"
+        leave_out = "let `topics` of one of the two leave it"
+        if conflict.same_source:
+            return (
+                f"{conflict.name} copies it {to}, and each record would be there twice; {leave_out} out, or remove "
+                f"{conflict.name}"
+            )
+        return (
+            f"{conflict.name} copies {other} of {conflict.source} {to}, and the records of both would mix; {leave_out} "
+            f"out, or rename remote topics with the default {key_of(FlowSettings, 'policy')}"
+        )
+
+
+def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple[FlowSettings, Topology]]:
     found = []
     for other in flows:
         if other.enabled:
             try:
-                found.append(topology_of(other))
+                found.append((other, topology_of(other)))
             except ConfigError as error:
                 # A class that only the host of that flow has.
                 log.warning("%s: cycles over %s cannot be seen: %s", flow.name, other.name, error)
     return found
 
 
-def _routed(flows: Sequence[FlowSettings], topologies: Sequence[Topology]) -> list[RoutedFlow]:
+def _routed(flows: Sequence[tuple[FlowSettings, Topology]]) -> list[RoutedFlow]:
     """The flows whose routes are known; empty where no flow routes by SMTs."""
-    if not any(one.transform is not None and one.transform.smts is not None for one in flows):
+    if not any(one.transform is not None and one.transform.smts is not None for one, _ in flows):
         return []
-    settings = {one.name: one for one in flows}
-    found = (routed_flow(settings[one.name], one) for one in topologies)
-    return [one for one in found if one is not None]
+    return [found for one, topology in flows if (found := routed_flow(one, topology)) is not None]
 
 
 class _Conflict:
     """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
 
-    def __init__(self, place: int, settings: FlowSettings, target: ClusterAdmin, connect: Connect) -> None:
+    def __init__(
+        self, place: int, settings: FlowSettings, beside: FlowSettings, target: ClusterAdmin, connect: Connect
+    ) -> None:
         self._connect = connect
         self.place = place
         self.name = settings.name
         self.source = settings.source
         self._settings = settings
         self._topology: Topology = topology_of(settings)
+        self.route = routed_flow(settings, self._topology)
+        self.same_source = settings.source_admin.client.shares_servers(beside.source_admin.client)
+        """Whether both flows read one cluster, and a topic of the one is that of the other."""
         self._target = target
         self._positions = PositionStore(settings, target)
         self._topics: frozenset[TopicName] | None = None
@@ -222,15 +254,20 @@ class _Conflict:
         self._logged = LogOnce(target.clock)
         self._thread = threading.Thread(target=self._look, name=f"conflicts {settings.name}", daemon=True)
 
-    def sources_of(self, remotes: set[TopicName]) -> Mapping[TopicName, TopicName]:
-        """The other flow's source topics by remote name, as far as they are among `remotes`.
+    def sources_of(self, pairs: Sequence[TopicPair]) -> Mapping[TopicName, TopicName]:
+        """The other flow's source topics by remote name, as far as a pair of this flow has the same remote topic.
 
         Until its source has answered: those that it has copied before. Raises ClusterError.
         """
-        if self._admin is None:
-            self._begin()
-        self._target.clock.wait(self._looked, FIRST_LOOK_S)
-        topics = self.copied() if self._topics is None else self._topics
+        remotes = {pair.remote for pair in pairs}
+        topics: Iterable[TopicName]
+        if self.same_source:
+            topics = {pair.source.name for pair in pairs}
+        else:
+            if self._admin is None:
+                self._begin()
+            self._target.clock.wait(self._looked, FIRST_LOOK_S)
+            topics = self.copied() if self._topics is None else self._topics
         found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
         return {remote: topic for remote, topic in found.items() if remote in remotes}
 

@@ -92,6 +92,10 @@ class ClientSettings:
     default_api_timeout_ms: Annotated[int, out_of("default.api.timeout.ms")] = 60_000
     retries: Annotated[int, out_of("retries")] = 2_147_483_647
 
+    def shares_servers(self, other: ClientSettings) -> bool:
+        """Whether both begin at a common server, and so reach one cluster."""
+        return not set(self.bootstrap_servers).isdisjoint(other.bootstrap_servers)
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinlog.kafka.net.loop import Loop
+from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TargetOffset, TopicPartition
 
 SUM_S = 60.0
@@ -42,6 +43,9 @@ class ForeignOffsets:
 
     def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
+        if remote.topic.endswith(HEARTBEATS):
+            # Each of several connectors of two clusters copies them, and nobody has to act for that.
+            return
         seen = self._seen.get(remote)
         if seen is None:
             self._seen[remote] = _Seen(end - first, 1, first, end)

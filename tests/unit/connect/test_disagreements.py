@@ -89,6 +89,24 @@ def test_what_two_connectors_disagree_in(
     assert [dict(item.settings) for item in found] == settings
 
 
+def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() -> None:
+    one, two = build("source", {"topics": "t, u"}, "one"), build("source", {"topics": "u, v.*"}, "two")
+    found = disagreements([one, two])
+    assert [item.name for item in found] == ["one", "two"]
+    assert str(found[0]).startswith("one and two are both to copy u to one remote topic each, where every record would")
+    mended = build("source", {"topics": "t, u", **found[0].settings}, "one")
+    assert disagreements([mended, two]) == []
+    # Who writes it elsewhere doubles nothing.
+    router = {
+        "transforms": "r",
+        "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.r.regex": ".*",
+        "transforms.r.replacement": "elsewhere",
+    }
+    assert disagreements([one, build("source", {"topics": "u", **router}, "two")]) == []
+    assert disagreements([one, build("source", {"topics": "u", "source.cluster.alias": "x"}, "two")]) == []
+
+
 changes = st.fixed_dictionaries(
     {},
     optional={

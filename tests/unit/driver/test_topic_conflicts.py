@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from twinlog.clock import SYSTEM
 from twinlog.driver.topic_conflicts import TopicConflicts, first_to_write, may_meet
 from twinlog.model.topics import Topic
-from twinlog.model.types import Alias, TopicName
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.smt import SmtChain, SmtStage
 from twinlog.settings.transform import TransformSettings
 
-CLIENT = ClientSettings(("nowhere:9092",))
-
 
 def flow(source: str, target: str, policy: str = "identity") -> FlowSettings:
+    here, there = (ClientSettings((f"{alias}:9092",)) for alias in (source, target))
     return FlowSettings(
         source=Alias(source),
         target=Alias(target),
-        consumer=ConsumerSettings(CLIENT),
-        producer=ProducerSettings(CLIENT),
-        source_admin=AdminSettings(CLIENT),
-        target_admin=AdminSettings(CLIENT),
+        consumer=ConsumerSettings(here),
+        producer=ProducerSettings(there),
+        source_admin=AdminSettings(here),
+        target_admin=AdminSettings(there),
         policy=policy,  # type: ignore[arg-type]
     )
+
+
+def connector(name: str, source: str = "a", target: str = "b", **settings: Any) -> FlowSettings:
+    return replace(flow(source, target, "default"), kind="source", connector_name=name, **settings)
 
 
 def test_only_flows_that_keep_names_into_one_cluster_can_meet() -> None:
@@ -39,6 +45,15 @@ def test_only_flows_that_keep_names_into_one_cluster_can_meet() -> None:
     assert not may_meet(one, flow("b", "d"))
     assert not may_meet(one, one)
     assert not may_meet(one, replace(flow("b", "c"), enabled=False))
+
+
+def test_connectors_can_meet_that_have_both_clusters_in_common() -> None:
+    one = connector("one")
+    assert may_meet(one, connector("two"))
+    assert may_meet(one, replace(connector("two", target="there"), target_admin=one.target_admin))
+    assert not may_meet(one, connector("one"))
+    assert not may_meet(one, connector("two", source="c"))
+    assert not may_meet(one, connector("two", target="c"))
 
 
 @pytest.mark.parametrize("copied", [True, False])
@@ -54,12 +69,24 @@ def test_just_one_of_two_writes(*, copied: bool, other_copied: bool) -> None:
 class Target:
     """A cluster of which the names of its topics are known."""
 
+    clock, client = SYSTEM, None
+
     def topics(self) -> dict[TopicName, Topic]:
         return {}
 
 
-def conflicts(flow: FlowSettings, *flows: FlowSettings) -> TopicConflicts:
-    return TopicConflicts(flow, flows, Target(), None)  # type: ignore[arg-type]
+class Positions:
+    """Those of a flow that has copied some topics."""
+
+    def __init__(self, *topics: str) -> None:
+        self._topics = topics
+
+    def read(self, parts: Sequence[TopicPartition]) -> dict[TopicPartition, None]:
+        return dict.fromkeys(part for part in parts if part.topic in self._topics)
+
+
+def conflicts(flow: FlowSettings, *flows: FlowSettings, copied: Sequence[str] = ()) -> TopicConflicts:
+    return TopicConflicts(flow, flows, Target(), Positions(*copied))  # type: ignore[arg-type]
 
 
 def pairs(*names: str) -> list[TopicPair]:
@@ -115,6 +142,29 @@ def test_a_separator_of_another_file() -> None:
     assert "the copy of a.t" in reason
 
 
+def test_of_two_connectors_that_mirror_one_topic_one_copies_it() -> None:
+    """MirrorMaker 2's would both, and each record would be there twice."""
+    one, two = connector("one", topics=("t", "u")), connector("two", topics=("u", "v"))
+    assert conflicts(one, one, two).refusals(pairs("t", "u", "heartbeats"), ()) == {}
+    found = conflicts(two, one, two).refusals(pairs("u", "v", "heartbeats"), ())
+    assert found.keys() == {"u"}
+    assert "one copies it to the same topic a.u of b, and each record would be there twice" in found[TopicName("u")]
+    # Who has copied it goes on.
+    assert conflicts(two, one, two, copied=["u"]).refusals(pairs("u", "v"), ()) == {}
+
+
+def test_two_connectors_may_take_one_topic_to_two_places() -> None:
+    one = connector("one")
+    for two in (routing(connector("two"), r"a\.(.*)", "other.$1"), filtering(connector("two"))):
+        assert refused(one, one, two) == refused(two, one, two) == {}
+    same = routing(connector("two"), "elsewhere", "other")
+    assert refused(same, one, same).keys() == {"x"}
+
+
+def filtering(flow: FlowSettings) -> FlowSettings:
+    return replace(flow, transform=TransformSettings(smts=SmtChain((SmtStage("f", "Filter", "", ()),))))
+
+
 def routing(flow: FlowSettings, regex: str, replacement: str, *more: SmtStage) -> FlowSettings:
     stage = SmtStage("r", "RegexRouter", "", (("regex", regex), ("replacement", replacement)))
     return replace(flow, transform=TransformSettings(smts=SmtChain((stage, *more))))
@@ -138,6 +188,13 @@ def test_topics_that_flows_route_into_each_other_are_left_out() -> None:
     by_record = routing(flow("b", "a", "default"), r"b\.(.)", "x", SmtStage("f", "Filter", "", ()))
     assert refused(there, there, by_record) == {}
     assert refused(there, there, replace(back, topics_exclude=("y",))) == {}
+
+
+def test_connectors_that_route_topics_into_each_other_are_known_by_their_names() -> None:
+    there = routing(connector("there"), r"a\.x", "y")
+    back = routing(connector("back", "b", "a"), r"b\.(.)", "x")
+    found = refused(there, there, back)
+    assert "the flows there, back would route it round for ever" in found[TopicName("x")]
 
 
 def test_two_topics_that_one_flow_routes_into_each_other_end_on_the_target() -> None:

@@ -35,6 +35,13 @@ def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -
     ]
 
 
+def test_heartbeats_that_another_connector_copies_are_not_reported() -> None:
+    reported = Reported()
+    reported.offsets.seen(TopicPartition(TopicName("north.heartbeats"), 0), 5, 9)
+    reported.offsets.report()
+    assert reported.texts == []
+
+
 def test_a_sum_of_several_partitions_is_one_line() -> None:
     reported = Reported()
     reported.offsets.seen(ONE, 0, 1)

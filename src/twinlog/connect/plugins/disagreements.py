@@ -1,7 +1,7 @@
 """Connectors of one pair of clusters that do not fit together: each runs, but what one writes the other does not find.
 
-MirrorMaker 2 says nothing then: groups are never translated, and nobody knows why. Connectors belong together when they
-connect to the same clusters, whatever they call them.
+MirrorMaker 2 says nothing then: groups are never translated, or records are there twice, and nobody knows why.
+Connectors belong together when they connect to the same clusters, whatever they call them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.config.connector import ConnectorFlow
+from twinlog.driver.route_cycles import routed_flow
 from twinlog.errors import TwinlogError
+from twinlog.flows.patterns import spelled_out
 from twinlog.flows.plugins import policy_of
+from twinlog.flows.topology import Topology, topology_of
+from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
@@ -63,10 +67,8 @@ def disagreements(connectors: Iterable[ConnectorFlow]) -> list[Disagreement]:
 def _of_pair(one: ConnectorFlow, source: ConnectorFlow) -> list[Disagreement]:
     if one.kind == "checkpoint":
         return [found for found in (_syncs(one, source), _naming(one, source)) if found is not None]
-    if one.kind == "heartbeat":
-        beat = _heartbeats(one, source)
-        return [] if beat is None else [beat]
-    return []
+    found = _heartbeats(one, source) if one.kind == "heartbeat" else _doubling(one, source)
+    return [] if found is None else [found]
 
 
 def _syncs(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
@@ -105,6 +107,30 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
     return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, aliases))
 
 
+def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    """Topics that `one` names in full; of others the log tells, once it is known which there are."""
+    try:
+        here, there = topology_of(one.settings), topology_of(source.settings)
+    except TwinlogError:
+        return None
+    named = (TopicName(name) for name in sorted(spelled_out(one.settings.topics)))
+    topics = [name for name in named if here.mirrors(name) and there.mirrors(name)]
+    if not topics or _routed_name(one, here, topics[0]) != _routed_name(source, there, topics[0]):
+        return None
+    what = (
+        f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each, where every record "
+        "would be twice, so only the one that began with it does"
+    )
+    exclude = ", ".join([*one.settings.topics_exclude, *topics])
+    return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})
+
+
+def _routed_name(one: ConnectorFlow, topology: Topology, topic: TopicName) -> tuple[str, TopicName]:
+    """Where a flow writes a topic; where only records tell, nowhere else does."""
+    routed = routed_flow(one.settings, topology)
+    return ("", routed.route(topology.remote_name(topic))) if routed is not None else (one.name, topic)
+
+
 def _different(one: FlowSettings, other: FlowSettings, fields: Mapping[str, str]) -> dict[str, str]:
     """The values of `other` for those keys in which the two differ."""
     return {key: _text(other, field) for key, field in fields.items() if getattr(one, field) != getattr(other, field)}
@@ -139,4 +165,4 @@ def _place(flow: FlowSettings) -> str:
 
 def _same_clusters(one: FlowSettings, other: FlowSettings) -> bool:
     ends = ((one.source_admin, other.source_admin), (one.target_admin, other.target_admin))
-    return all(set(a.client.bootstrap_servers) & set(b.client.bootstrap_servers) for a, b in ends)
+    return all(a.client.shares_servers(b.client) for a, b in ends)
