@@ -16,9 +16,10 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.leases import Leases
 from twinlog.errors import EngineError, MessageError
-from twinlog.lease.channel import Channel, DriverAddress
+from twinlog.lease.channel import DEAD_S, Channel, DriverAddress
 from twinlog.lease.greeting import Stranger, receive_hello
 from twinlog.lease.messages import (
+    Bye,
     CopierHello,
     Hello,
     NextRequest,
@@ -26,6 +27,7 @@ from twinlog.lease.messages import (
     PlannerHello,
     SharesRequest,
     SharesResponse,
+    Stop,
 )
 from twinlog.log_once import AGAIN_S, LogOnce
 
@@ -108,9 +110,13 @@ class LeaseServer:
             caller = self._greet(line)
             if isinstance(caller, PlannerHello):
                 self._plan(line, caller.query)
-            # A flow may be cleared away on another thread meanwhile.
-            elif isinstance(caller, CopierHello) and (leases := self.flows.get(caller.flow)) is not None:
-                leases.serve(line, caller.copier)
+            elif isinstance(caller, CopierHello):
+                # A flow may be cleared away on another thread meanwhile.
+                leases = self.flows.get(caller.flow)
+                if leases is None:
+                    _dismiss(line)
+                else:
+                    leases.serve(line, caller.copier)
             else:
                 line.close()
             if isinstance(caller, Stranger):
@@ -178,6 +184,16 @@ class LeaseServer:
             # While it is in there the port stays taken, and the next server of this process may want it.
             self._thread.join(CLOSE_S)
         self._listener.close()
+
+
+def _dismiss(line: Channel) -> None:
+    """Have a copier end in order whose flow has ended: cut off, its task would fail, and be run again by Spark."""
+    line.break_after(DEAD_S)
+    line.send(Stop())
+    while line.poll(DEAD_S):
+        if isinstance(line.receive(), Bye):
+            break
+    line.close()
 
 
 def _refused(host: str, port: int, error: OSError) -> EngineError:

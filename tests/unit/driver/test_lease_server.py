@@ -18,7 +18,7 @@ from twinlog.errors import EngineError
 from twinlog.lease.channel import Channel
 from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import greet_as_copier
-from twinlog.lease.messages import Beat, Claim
+from twinlog.lease.messages import Beat, Bye, Claim, Stop
 from twinlog.model.types import TopicName, TopicPartition
 
 PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))
@@ -115,6 +115,18 @@ def one_copier(lease_server: LeaseServer) -> tuple[Leases, Channel]:
     greet_as_copier(line, "a->b", "one")
     wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
     return leases, line
+
+
+def test_a_copier_of_a_flow_that_has_ended_ends_in_order(lease_server: LeaseServer) -> None:
+    """Its task began while the flow ended. Cut off it would fail, be run again by Spark, and be reported each time."""
+    line = Channel.open(lease_server.address)
+    greet_as_copier(line, "east->west", "copier")
+    line.send(Claim(1, 7))
+    assert line.receive() == Stop()
+    line.send(Bye())
+    with pytest.raises((EOFError, OSError)):
+        line.receive()
+    line.close()
 
 
 def test_a_copier_that_does_not_read_delays_no_other(
