@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 
 from harness.cheap_sql import cheap_sql
 from harness.wait import wait_for
-from twinlog.errors import TransformError
+from twinlog.errors import EngineLostError, TransformError
 from twinlog.rows.arrow import schema
 from twinlog.transform.apply import Failure, apply
 from twinlog.transform.contract import checked
@@ -212,5 +212,21 @@ def test_a_jvm_that_hangs_keeps_nobody_from_ending_a_flow() -> None:
         ending.join(60)
         assert not ending.is_alive()
         assert jvm.hung
+    finally:
+        jvm.close()
+
+
+def test_the_record_that_a_query_never_ends_on_is_known() -> None:
+    """Java's regular expressions go back and forth for ever where one part may match in many ways."""
+    jvm = SqlJvm()
+    try:
+        for_ever = r"regexp_replace(cast(value AS STRING), '^([a-z]+ ?)*\\1$', 'x') AS value"
+        evaluation = Evaluation(jvm, f"SELECT {for_ever} FROM records", 5.0)
+        assert 0 < jvm._cpu_s() < 3600
+        with pytest.raises(EngineLostError, match="has not answered for 5 s, and was killed"):
+            evaluation(rows(b"a", b"b", b"a" * 60 + b"!", b"c"))
+        assert evaluation.stuck_at == 14
+        assert jvm.hung_for_me()
+        evaluation.close()
     finally:
         jvm.close()

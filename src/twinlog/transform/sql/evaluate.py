@@ -35,6 +35,8 @@ class Evaluation:
         self._answer_s = answer_s
         self._there: _Shared | None = None
         self._back: _Shared | None = None
+        self.stuck_at: int | None = None
+        """The source offset of the record that it was at when it was killed."""
         try:
             with jvm.within(BEGIN_S):
                 self._query = analyse(jvm, text)
@@ -67,7 +69,7 @@ class Evaluation:
         if not rows.num_rows:
             return rows
         try:
-            with self.jvm.within(self._answer_s):
+            with self.jvm.within(self._answer_s, lambda: self._look(rows)):
                 made = self._told(rows)
         except (Py4JError, OSError, pa.ArrowInvalid) as error:
             raise self.jvm.lost(error, self._answer_s) from None
@@ -77,6 +79,10 @@ class Evaluation:
         for at, name in enumerate(self._query.computed):
             rows = rows.set_column(rows.schema.get_field_index(name), name, made.field(at))
         return rows
+
+    def _look(self, rows: Any) -> None:
+        with contextlib.suppress(Py4JError, OSError, IndexError):
+            self.stuck_at = rows.column("offset")[int(self._evaluator.at())].as_py()
 
     def _told(self, rows: Any) -> Any:
         """`_made`; what an error is the JVM is asked, too, which may be lost meanwhile: then no record is at fault."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import struct
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ NO_ROOM = (OSError, MemoryError, RuntimeError)
 
 LOOK_S = 0.02
 WATCH_S = 0.5
+LOOK_AT_MOST_S = 2.0
 NOTICE_S = 1.0
 
 _ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -66,7 +68,10 @@ _OPTIONS = (
     "--add-modules=jdk.incubator.vector",
     *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
 )
-_OF_CODE = {3: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"}
+_OUT_OF_MEMORY = 3
+_OF_CODE = {
+    _OUT_OF_MEMORY: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"
+}
 _SHORT_OF_MEMORY = "insufficient memory"
 _LACKING = (
     *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
@@ -97,6 +102,11 @@ class SqlJvm:
         self.condemned = False
         """It failed by a fault of its own, and is to be followed by another one."""
         self._overdue_at: dict[int, float] = {}
+        self._looks: dict[int, Callable[[], None] | None] = {}
+        self._busy_at: dict[int, float] = {}
+        """How much it will have computed, in seconds, where it computes for half of the time that a call may take."""
+        self.busy = False
+        """Whether it computed for at least half of the time in which it did not answer: the machine had room for it."""
         try:
             sweep([Path(tempfile.gettempdir())])
             self._folder = Scratch()
@@ -235,9 +245,11 @@ class SqlJvm:
         )
 
     @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Kill it where what it is asked takes longer; the call raises then."""
+    def within(self, seconds: float, look: Callable[[], None] | None = None) -> Iterator[None]:
+        """Kill it where what it is asked takes longer; the call raises then. Before that `look` is called elsewhere."""
         me = threading.get_ident()
+        self._looks[me] = look
+        self._busy_at[me] = self._cpu_s() + seconds / 2
         self._overdue_at[me] = time.monotonic() + seconds
         try:
             yield
@@ -253,13 +265,30 @@ class SqlJvm:
         """Whether it was killed because it did not answer this thread; others may have lost their answers by that."""
         return threading.get_ident() in self._hung_for
 
+    def out_of_memory(self) -> bool:
+        """Whether its heap was too small for what it was asked."""
+        return self.exit_code == _OUT_OF_MEMORY
+
+    def _cpu_s(self) -> float:
+        """Seconds that it has computed; without end where the system does not tell."""
+        assert self.process is not None
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return math.inf
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _watch(self) -> None:
         assert self.process is not None
         while self.process.poll() is None:
             now = time.monotonic()
             overdue = {thread for thread, at in list(self._overdue_at.items()) if now > at}
             if overdue:
+                cpu_s = self._cpu_s()
+                self.busy = all(cpu_s >= self._busy_at.get(thread, 0.0) for thread in overdue)
                 self._hung_for |= overdue
+                for look in filter(None, map(self._looks.get, overdue)):
+                    _in_time(look)
                 self.process.kill()
             time.sleep(WATCH_S)
 
@@ -309,6 +338,14 @@ class _Client(GatewayClient):  # type: ignore[misc]
         if not binary and len(answer) > 1 and is_error(answer)[0]:
             get_return_value(answer, self)
         return answer
+
+
+def _in_time(look: Callable[[], None]) -> None:
+    """What hangs may not answer that, either."""
+    looking = threading.Thread(target=look, name="looks at SQL's JVM", daemon=True)
+    with contextlib.suppress(RuntimeError):
+        looking.start()
+        looking.join(LOOK_AT_MOST_S)
 
 
 def _not_by_py4j(record: logging.LogRecord) -> bool:

@@ -39,12 +39,18 @@ public final class Evaluator {
     private final scala.Function1 projection;
     private final StructType made;
     private ArrowWriter writer;
+    private volatile int at;
 
     public Evaluator(String there, String back, scala.Function1 projection, StructType made) throws Exception {
         this.there = new FileInputStream(there);
         this.back = new RandomAccessFile(back, "rw");
         this.projection = projection;
         this.made = made;
+    }
+
+    /** The row that is evaluated; for another thread, while that does not end. */
+    public int at() {
+        return at;
     }
 
     /** Evaluates the rows that are there, and returns how many bytes it has written back. */
@@ -65,8 +71,10 @@ public final class Evaluator {
                 writer.reset();
             }
             Iterator rows = new ColumnarBatch(columns, given.getRowCount()).rowIterator();
+            at = 0;
             while (rows.hasNext()) {
                 writer.write((InternalRow) projection.apply(rows.next()));
+                at++;
             }
             writer.finish();
         } finally {
@@ -111,7 +119,7 @@ def compile_evaluator(gateway: Any) -> Any:
 def new_evaluator(gateway: Any, found: Any, there: str, back: str, projection: Any, made: Any) -> Any:
     """An evaluator that reads rows from the file `there`, and writes what a projection makes of them to `back`.
 
-    Both are streams of Arrow. `evaluate()` returns how many bytes it has written.
+    Both are streams of Arrow. `evaluate()` returns how many bytes it has written, `at()` which row it is at.
     """
     given = gateway.new_array(gateway.jvm.java.lang.Object, 4)
     for at, value in enumerate((there, back, projection, made)):

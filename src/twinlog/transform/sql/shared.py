@@ -10,7 +10,7 @@ from twinlog.errors import EngineError, EngineLostError
 from twinlog.transform.sql.jvm import SqlJvm
 
 ANSWER_S, MOST_ANSWER_S = 30.0, 300.0
-"""A JVM that does not answer a copier for so long hangs, and is killed. As the machine may have been too busy, the next
+"""A JVM that does not answer a copier for so long hangs, and is killed. Where the machine was too busy for it, the next
 one gets twice as long."""
 
 LASTS_S = 60.0
@@ -60,7 +60,7 @@ class SharedJvm:
     def _forget(self, jvm: SqlJvm) -> None:
         lasted = self.clock.monotonic() - self._began_at >= LASTS_S
         self._failures = 0 if lasted else self._failures + 1
-        if jvm.hung:
+        if jvm.hung and not jvm.busy:
             self.answer_s = min(MOST_ANSWER_S, 2 * self.answer_s)
         self._jvm = None
         jvm.close()

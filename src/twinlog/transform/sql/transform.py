@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from twinlog.errors import EngineLostError, TwinlogError
+from twinlog.errors import EngineLostError, TransformError, TwinlogError
 from twinlog.transform.sql.evaluate import Evaluation
+from twinlog.transform.sql.jvm import HEAP_MB, SqlJvm
 from twinlog.transform.sql.shared import MOST_PAUSE_S, PAUSE_S, SHARED, SharedJvm
 
 
@@ -14,7 +15,8 @@ class SqlTransform:
     """A transform. `start` comes first, on a thread that may wait; `close` comes last.
 
     Where the JVM is lost a call raises EngineLostError, and so do those that follow, at once, until there is
-    another JVM. Nothing that a record has in it is at fault then, and the same records are to be tried again.
+    another JVM. Nothing that a record has in it is at fault then, and the same records are to be tried again. Only a
+    record by itself that costs the query a JVM of its own is: the call with it raises TransformError.
     """
 
     def __init__(self, text: str, shared: SharedJvm = SHARED) -> None:
@@ -22,7 +24,9 @@ class SqlTransform:
         self._shared = shared
         self._evaluation: Evaluation | None = None
         self._alone = False
-        """Whether its JVM is its own, because one did not answer it: others shall not lose theirs again."""
+        """Whether its JVM is its own, because it cost others theirs: they shall not lose it again."""
+        self._suspect: int | None = None
+        """The source offset of a record that may never end: it is tried by itself, after those before it."""
         self._closed = False
         self._wake = threading.Event()
         self._restarts: threading.Thread | None = None
@@ -54,23 +58,34 @@ class SqlTransform:
         return None if self._evaluation is not None else self._why
 
     def __call__(self, rows: Any) -> Any:
-        """Raises TransformError where the query fails on rows, and EngineLostError."""
+        """Raises TransformError where the query fails on rows, or on a record by itself ends its JVM, and
+        EngineLostError."""
         evaluation = self._evaluation
         if evaluation is None:
             raise EngineLostError(self._why)
+        if self._suspect is not None and self._suspect in rows.column("offset").to_pylist():
+            if rows.num_rows > 1:
+                raise TransformError(f"the record at offset {self._suspect} is tried by itself")
+            self._suspect = None
         try:
             return evaluation(rows)
         except EngineLostError as error:
-            count = f"{rows.num_rows} records from" if rows.num_rows > 1 else "the record at"
-            at = rows.column("offset")[0].as_py()
+            self._suspect = evaluation.stuck_at
+            known = rows.num_rows == 1 or self._suspect is not None
+            count = "the record at" if known else f"{rows.num_rows} records from"
+            at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect
             self._why = why = f"{error}, evaluating {count} source offset {at}; another one is started"
+            jvm, alone = evaluation.jvm, self._alone
             # What it has is of no use to the other flows, either.
-            evaluation.jvm.condemned = True
-            if evaluation.jvm.hung_for_me() and not self._alone:
+            jvm.condemned = True
+            fault = _fault(jvm, rows, self._shared.answer_s)
+            if (jvm.hung_for_me() or fault is not None) and not alone:
                 self._alone = True
                 self._shared = self._shared.another()
             self._forget()
             self._wake.set()
+            if fault is not None and alone:
+                raise TransformError(fault) from None
             raise EngineLostError(why) from None
 
     def _start_again(self) -> None:
@@ -105,3 +120,12 @@ class SqlTransform:
         evaluation, self._evaluation = self._evaluation, None
         if evaluation is not None:
             evaluation.close()
+
+
+def _fault(jvm: SqlJvm, rows: Any, answer_s: float) -> str | None:
+    """What of one record ended the JVM, if nothing else had a part in it; None otherwise."""
+    if rows.num_rows > 1:
+        return None
+    if jvm.hung_for_me():
+        return f"the query had not ended on it after {answer_s:.0f} s" if jvm.busy else None
+    return f"what the query makes of it does not fit into a heap of {HEAP_MB} MB" if jvm.out_of_memory() else None

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
+from harness.wait import wait_for
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.rows.arrow import schema
 from twinlog.settings.transform import TransformSettings
@@ -93,7 +94,7 @@ class Ending:
     lost: Any = SqlJvm.lost
 
     @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
+    def within(self, seconds: float, look: Any = None) -> Iterator[None]:
         self.asked_within += 1
         yield
         self.asked_within -= 1
@@ -183,7 +184,7 @@ class Linking:
     def __init__(self, *kinds: str) -> None:
         self._kinds = kinds
 
-    def within(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+    def within(self, seconds: float, look: Any = None) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def refused(self, error: Py4JJavaError) -> bool:
@@ -247,8 +248,13 @@ def test_the_reason_is_a_line_of_its_own() -> None:
 class Ended:
     """An evaluation whose JVM has ended."""
 
-    def __init__(self, *, hung: bool = False) -> None:
-        self.jvm = SimpleNamespace(condemned=False, hung_for_me=lambda: hung)
+    def __init__(
+        self, *, hung: bool = False, busy: bool = False, full: bool = False, stuck_at: int | None = None
+    ) -> None:
+        self.stuck_at = stuck_at
+        self.jvm = SimpleNamespace(
+            condemned=False, hung_for_me=lambda: hung, busy=busy, out_of_memory=lambda: full, hung=hung
+        )
 
     def __call__(self, rows: Any) -> Any:
         raise EngineLostError("Spark's JVM for transform.sql was killed by SIGKILL")
@@ -407,3 +413,61 @@ def test_a_query_that_a_jvm_did_not_answer_gets_one_of_its_own_and_names_the_rec
     assert asked[1] is not shared
     guilty.close()
     other.close()
+
+
+def rows_from(offset: int, count: int) -> Any:
+    row = ROWS.to_pylist()[0]
+    return pa.RecordBatch.from_pylist([{**row, "offset": offset + n} for n in range(count)], schema=ROWS.schema)
+
+
+class Evil(Ended):
+    """Ends at the record at offset 13, and makes of others what they are."""
+
+    def __call__(self, rows: Any) -> Any:
+        return super().__call__(rows) if 13 in rows.column("offset").to_pylist() else rows
+
+
+@pytest.mark.parametrize(
+    ("how", "fault"),
+    [
+        ({"hung": True, "busy": True, "stuck_at": 13}, "the query had not ended on it after 1 s"),
+        ({"full": True}, "what the query makes of it does not fit into a heap of 512 MB"),
+        ({"hung": True, "stuck_at": 13}, None),
+        ({}, None),
+    ],
+)
+def test_a_record_that_ends_a_jvm_of_its_own_is_at_fault(
+    monkeypatch: pytest.MonkeyPatch, how: dict[str, Any], fault: str | None
+) -> None:
+    """By itself, twice; not where the machine was too busy, or somebody has killed the JVM."""
+    begun = threading.Semaphore(0)
+
+    class Room(WithoutRoom):
+        def another(self) -> Any:
+            return self
+
+        def end(self) -> None:
+            pass
+
+    def evaluation(*_: Any) -> Any:
+        begun.release()
+        return Evil(**how)
+
+    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    sql = SqlTransform("SELECT value FROM records", Room(0))  # type: ignore[arg-type]
+    sql.start()
+    failures: list[Failure] = []
+    rows = rows_from(10, 8) if "stuck_at" in how else rows_from(13, 1)
+    for _ in range(2):
+        assert begun.acquire(timeout=60)
+        wait_for(lambda: sql.trouble is None, 60, "there is another JVM", every_s=0.001)
+        with contextlib.suppress(EngineLostError):
+            # Those of another partition.
+            assert sql(rows_from(90, 1)).num_rows == 1
+            list(apply(sql, rows, failures.append))
+            break
+    assert [(failure.offset, failure.reason) for failure in failures] == ([] if fault is None else [(13, fault)])
+    if fault is not None and rows.num_rows > 1:
+        # Those behind it wait for another JVM.
+        assert begun.acquire(timeout=60)
+    sql.close()
