@@ -85,6 +85,7 @@ class SqlTransform:
             self._forget()
             self._wake.set()
             if fault is not None and alone:
+                self._why = "Spark's JVM for transform.sql is started again"
                 raise TransformError(fault) from None
             raise EngineLostError(why) from None
 
