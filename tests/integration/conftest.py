@@ -28,7 +28,7 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 LONGEST = (
     *("switchover", "strimzi", "standalone", "seen_from_outside"),
-    *("connect_faults", "standby", "translation", "resume", "checkpoints", "connect", "other_version"),
+    *("standby", "translation", "resume", "checkpoints", "connect", "other_version"),
     *("spark_versions", "given_session"),
     *(
         "run",

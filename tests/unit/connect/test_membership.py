@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -34,13 +35,13 @@ SOON_S = 4.0
 class One:
     """A worker that runs what it is given, and ends what it is not at once."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, settings: GroupSettings = SETTINGS) -> None:
         self.loop = VirtualLoop(world.loop.world)
         self.owned: frozenset[ConnectorName] = frozenset()
         self.crashes: list[Exception] = []
         self.group = WorkerGroup(
             ClusterAdmin("worker", ClientSettings(world.cluster.bootstrap), self.loop),
-            SETTINGS,
+            settings,
             lambda: dict.fromkeys(world.connectors, Weight()),
             lambda: self.owned,
             self._changed,
@@ -78,8 +79,8 @@ class World:
         """For how long connectors may seem to run twice."""
         self.twice_since = 0.0
 
-    def begin(self, name: str) -> One:
-        one = One(self, name)
+    def begin(self, name: str, settings: GroupSettings = SETTINGS) -> One:
+        one = One(self, name, settings)
         self.workers.append(one)
         return one
 
@@ -137,6 +138,18 @@ def test_connectors_spread_and_go_on_elsewhere_when_their_worker_leaves() -> Non
         one.group.stop()
         assert one.group.assignment is None
         assert here.until(lambda: len(two.owned) == 4) < SOON_S
+
+
+def test_a_worker_with_other_topics_is_told_so_and_given_nothing() -> None:
+    with world() as here:
+        odd = here.begin("odd", replace(SETTINGS, status_storage=StorageTopic("others", 1, 1)))
+        here.until(lambda: odd.group.reason is not None)
+        assert odd.group.reason is not None
+        assert "the worker at http://w1:8083/, which leads it, has its state in" in odd.group.reason
+        here.pass_by(SOON_S)
+        here.until(here.spread)
+        assert not odd.owned
+        assert not odd.group.joined
 
 
 def test_what_ran_on_a_worker_that_was_killed_runs_elsewhere_once_its_session_ends() -> None:
