@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `make test`: a seed, then what pytest gets. Tests without a broker run beside the checks and what is prepared once, as
-# neither of these keeps two cores busy; the others then have all cores. There are two runs of pytest because each of
-# its processes imports every test that one of them may run. Those with brokers mostly wait: WORKERS says how many run at
-# a time.
+# `make test`: a seed, then what pytest gets. Tests without a broker run beside the checks and what is prepared once,
+# and their rest beside the first tests with brokers, as none of these keeps two cores busy. There are two runs of
+# pytest because each of its processes imports every test that one of them may run. Tests with brokers mostly wait:
+# WORKERS says how many run at a time.
 set -u
 seed=$1
 shift
@@ -16,23 +16,33 @@ else
   light=("$@") heavy=("$@")
 fi
 
+# Prints what it has found once it is done, and not between the lines of others.
+test_light() {
+  $python -m pytest -m "not integration" -n 2 --dist loadfile --randomly-seed="$seed" "${light[@]}" >build/unit.log 2>&1 &
+  trap "kill $! 2>/dev/null; exit 143" TERM
+  wait $!
+  code=$?
+  echo
+  cat build/unit.log
+  return $code
+}
+
 mkdir -p build
 $python -m harness.prepare &
 prepared=$!
-$python -m pytest -m "not integration" -n 2 --dist loadfile --randomly-seed="$seed" "${light[@]}" >build/unit.log 2>&1 &
+test_light &
 tested=$!
 trap 'kill $prepared $tested 2>/dev/null' EXIT
 trap 'exit 130' INT TERM
 
 make --no-print-directory check || exit
-wait $tested
-code=$?
-cat build/unit.log
 wait $prepared || exit
 
 $python -m pytest -m "integration and not parity and not scenario" -n "${WORKERS:-4}" \
   --dist loadfile --no-loadscope-reorder --randomly-seed="$seed" "${heavy[@]}"
 run=$?
+wait $tested
+code=$?
 for one in $code $run; do
   [ "$one" = 0 ] || [ "$one" = $none ] || exit "$one"
 done
