@@ -1,4 +1,7 @@
-"""A flow on a real standalone Spark, with nothing but `--master`: executors, workers and its own JVM die under it."""
+"""A flow on a real standalone Spark, with nothing but `--master`: executors and workers die under it.
+
+That another JVM follows one that has died is the same on a cluster as without: `make test` sees it in `test_engine`.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def test_two_processes_on_one_slot_do_not_lock_each_other_out(
     assert sorted(int(record.value or b"") for record in consume(far, remote)) == list(range(total))
 
 
-def test_executors_workers_and_the_jvm_die(
+def test_executors_and_workers_die(
     clusters: tuple[KafkaCluster, KafkaCluster],
     run_twinlog: RunTwinlog,
     new_name: Callable[[str], str],
@@ -147,7 +150,27 @@ def test_executors_workers_and_the_jvm_die(
         has_tasks(2)
         kill_worker()
         has_tasks(1)
-        # The driver's own; its application is gone for the master, and comes back as another one.
+    wait_until_copied(process, [flow])
+    assert process.terminate() == 0
+    require_true_copies([flow])
+    assert "Traceback" not in process.log
+
+
+@pytest.mark.scenario
+def test_the_drivers_jvm_dies(
+    clusters: tuple[KafkaCluster, KafkaCluster],
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+    spark: SparkCluster,
+) -> None:
+    """Its application is gone for the master, and comes back as another one."""
+    left, right = clusters
+    topic = create_topic(left, new_name("t"), PARTITIONS)
+    flow = LoadedFlow(left, right, f"left.{topic}", Load(left, topic, PARTITIONS, rate=RATE, tick_s=SLOW_TICK_S))
+    spark.have(1)
+    process = run_twinlog("left, right", flow_properties("left->right", left, right, {"topics": topic}), *spark.options)
+    with flow.load:
+        wait_until_copied(process, [flow], RATE)
         process.jvm().kill()
         process.wait_for_line(r"Spark's JVM was killed by SIGKILL", 200)
         wait_until_copied(process, [flow], RATE)
