@@ -34,7 +34,8 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Path:
     place = other_spark()
     assert other_version() != pyspark.__version__
     monkeypatch.setenv("PYTHONPATH", str(place))
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    # A Spark of its own forks its Pythons only where nobody names one.
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     # That of spark-submit, which compiles well what runs for a moment.
     monkeypatch.setenv("JDK_JAVA_OPTIONS", CHEAP_JVM)
@@ -58,7 +59,8 @@ def test_it_copies(
     events.mkdir()
     recorded = {"enabled": "true", "dir": events.as_uri(), "compress": "false", "rolling.enabled": "false"}
     record = [f"--conf=spark.eventLog.{key}={value}" for key, value in recorded.items()]
-    settings = ("--master=local[2]", "--conf=spark.python.unix.domain.socket.enabled=true", *record)
+    submitted = {"spark.python.unix.domain.socket.enabled": "true", "spark.pyspark.python": sys.executable}
+    settings = ("--master=local[2]", *(f"--conf={key}={value}" for key, value in submitted.items()), *record)
     submit = [str(other / "pyspark" / "bin" / "spark-submit"), *settings, str(launcher.__file__), "run"]
     process = run_twinlog(
         "left, right",
