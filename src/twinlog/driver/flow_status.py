@@ -14,6 +14,7 @@ from twinlog.clock import SYSTEM
 from twinlog.driver.oldest import OldestRecords
 from twinlog.driver.report import TopicProgress
 from twinlog.driver.topic_sums import TopicSums
+from twinlog.kafka.net.unreachable import is_throttle
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.meters import FlowMeters
 from twinlog.model.reach import Reach
@@ -288,6 +289,11 @@ class FlowStatus:
         """How many partitions cannot go on, and why one of them cannot."""
         with self._lock:
             return len(self._stuck), self._first_trouble()
+
+    def stuck_by_quota(self) -> bool:
+        """Whether those that cannot go on only wait for brokers that throttle this client."""
+        with self._lock:
+            return all(map(is_throttle, self._stuck.values()))
 
     def summary(self) -> Summary:
         now = self._clock()

@@ -22,6 +22,9 @@ WATCH_S = 0.5
 LOG_AFTER_S = 2.0
 """An outage is logged once it has lasted so long; a leader that moves is none."""
 
+THROTTLED_S = 60.0
+"""A quota lets requests through in turns with pauses: for so long none of these is an outage."""
+
 JITTER_S = 2.0
 """Two reports of one outage may differ by so much in when it began."""
 
@@ -67,6 +70,7 @@ class OutageWatch:
         self._last: Outage | None = None
         self._looked_at = self._clock.monotonic()
         self._awake_at = float("-inf")
+        self._throttled_since: float | None = None
 
     def look(self, source: Reach, target: Reach, *, leads: bool = True) -> Outage | None:
         """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
@@ -103,9 +107,14 @@ class OutageWatch:
             went = max(one.gone_at or now for one in holders)
             return Outage("no task of Spark runs", wall - (now - went))
         stuck, trouble = self._flow_status.stuck()
-        if stuck and stuck >= self._flow_status.planned():
-            return Outage("every partition is held up", wall, trouble)
-        return None
+        held_up = stuck > 0 and stuck >= self._flow_status.planned()
+        if not (held_up and self._flow_status.stuck_by_quota()):
+            self._throttled_since = None
+            return Outage("every partition is held up", wall, trouble) if held_up else None
+        if self._throttled_since is None:
+            self._throttled_since = now
+        throttled_s = now - self._throttled_since
+        return None if throttled_s < THROTTLED_S else Outage("every partition is held up", wall - throttled_s, trouble)
 
 
 def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, str | None] | None:

@@ -12,7 +12,8 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.driver import outage as outage_module
 from twinlog.driver.flow_status import FlowStatus
-from twinlog.driver.outage import Outage, OutageWatch, Waiting, clock_time
+from twinlog.driver.outage import THROTTLED_S, Outage, OutageWatch, Waiting, clock_time
+from twinlog.kafka.net.unreachable import throttles
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.reach import Reach
 from twinlog.model.types import TopicName, TopicPartition
@@ -96,6 +97,24 @@ def test_all_partitions_held_up_is_reported_with_the_reason(status: FlowStatus) 
     outage = OutageWatch(status).look(FINE, FINE)
     assert what(outage) == "every partition is held up"
     assert "t-0: target: NotEnoughReplicasError" in str(outage)
+
+
+def test_a_quota_that_lets_requests_through_in_turns_is_no_outage(status: FlowStatus) -> None:
+    clock = VirtualClock()
+    watch = OutageWatch(status, clock)
+    for _ in range(5):
+        take(status, "one", trouble=f"target: {throttles(1)}")
+        for _ in range(3):
+            clock.sleep(THROTTLED_S / 4)
+            assert watch.look(FINE, FINE) is None
+        take(status, "one")
+        assert watch.look(FINE, FINE) is None
+    take(status, "one", trouble=f"target: {throttles(1)}")
+    began = clock.wall()
+    assert watch.look(FINE, FINE) is None
+    clock.sleep(THROTTLED_S)
+    outage = watch.look(FINE, FINE)
+    assert outage == Outage("every partition is held up", began, f"t-0: target: {throttles(1)}")
 
 
 def test_a_missing_leadership_lease_holds_everything_up(status: FlowStatus) -> None:

@@ -88,9 +88,17 @@ def reason(error: BaseException, protocol: str) -> str:
     )
 
 
+_THROTTLES = "throttles this client, as it is over a quota"
+
+
 def throttles(node: int | None) -> str:
     """A broker answers, and takes no request for a while, which is no fault of it."""
-    return f"broker {node} throttles this client, as it is over a quota"
+    return f"broker {node} {_THROTTLES}"
+
+
+def is_throttle(trouble: str) -> bool:
+    """Whether a trouble of a partition, perhaps one of another process, is only that."""
+    return _THROTTLES in trouble
 
 
 def _timed_out(error: BaseException) -> bool:
