@@ -28,6 +28,7 @@ class FakeBroker:
         self.port = int(self._listening.getsockname()[1])
         self.brokers = dict(brokers or {})
         self.silent = self.mute = False
+        self.knows = dict(KNOWN)
         self.drop = 0
         self.pause_s = 0.0
         self.mechanisms: tuple[bytes, ...] = ()
@@ -95,8 +96,8 @@ class FakeBroker:
             return None
         if key == API_VERSIONS:
             assert version >= 3
-            entries = b"".join(struct.pack(">hhhb", known, 0, newest, 0) for known, newest in KNOWN.items())
-            return struct.pack(">hb", 0, len(KNOWN) + 1) + entries + struct.pack(">ib", 0, 0)
+            entries = b"".join(struct.pack(">hhhb", known, 0, newest, 0) for known, newest in self.knows.items())
+            return struct.pack(">hb", 0, len(self.knows) + 1) + entries + struct.pack(">ib", 0, 0)
         if key == SASL_HANDSHAKE:
             names = b"".join(struct.pack(f">h{len(name)}s", len(name), name) for name in self.mechanisms)
             return struct.pack(">hi", UNSUPPORTED_SASL_MECHANISM, len(self.mechanisms)) + names

@@ -17,7 +17,7 @@ from kafka.net.inet import KafkaNetSocket
 from harness.wait import wait_for
 from tests.turns import let_others_go_on
 from tests.unit.kafka.connecting import Connect
-from tests.unit.kafka.fake_broker import FakeBroker
+from tests.unit.kafka.fake_broker import METADATA, FakeBroker
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.addresses import canonical
@@ -203,6 +203,65 @@ def test_servers_that_hang_leave_time_for_the_one_that_answers(
             # Nor is another one drawn for what any broker may answer.
             loop.run(client.ask, client._control.cluster.metadata_request(), None, ENOUGH_S)
         wait_for(lambda: not any(one.connected for one in brokers[:-1]), ENOUGH_S, "those that hang are left alone")
+
+
+@pytest.mark.parametrize("hangs", ["mute", "silent"])
+def test_servers_that_hang_do_not_hold_up_a_second_bootstrap(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch, hangs: str
+) -> None:
+    """Before they have answered anything, or once they are connected; both for longer than the test."""
+    monkeypatch.setattr("twinlog.kafka.net.bootstrap.NEXT_S", 0.01)
+    with ExitStack() as stack:
+        brokers = [stack.enter_context(FakeBroker()) for _ in range(4)]
+        last = brokers[-1]
+        last.brokers = {3: last.port}
+        settings = replace(
+            QUICK,
+            bootstrap_servers=tuple(one.address for one in brokers),
+            connection_setup_timeout_ms=int(ENOUGH_S * 10_000),
+            request_timeout_ms=int(ENOUGH_S * 10_000),
+        )
+        for one in brokers[:-1]:
+            setattr(one, hangs, True)
+        for _ in range(4):
+            client = clients(settings)
+            loop.run(client.connect, ENOUGH_S)
+            asked = last.asked
+            begun = time.monotonic()
+            loop.run(client._control._rebootstrap)
+            assert time.monotonic() - begun < ENOUGH_S
+            assert last.asked > asked
+
+
+def test_a_server_that_hangs_once_it_is_connected_takes_no_longer_than_who_asks_waits(
+    loop: Loop, clients: Connect
+) -> None:
+    with FakeBroker() as broker:
+        broker.silent = True
+        begun = time.monotonic()
+        with pytest.raises(ClusterError, match=f"{broker.address}: no answer in time"):
+            loop.run(clients(replace(QUICK, bootstrap_servers=(broker.address,))).connect, 0.5)
+        assert time.monotonic() - begun < QUICK.request_timeout_ms / 1000
+
+
+def test_a_server_that_knows_of_no_metadata_is_named_as_a_controller(loop: Loop, clients: Connect) -> None:
+    with FakeBroker() as broker:
+        del broker.knows[METADATA]
+        with pytest.raises(ClusterError, match="is it the port of a controller"):
+            loop.run(clients(replace(QUICK, bootstrap_servers=(broker.address,))).connect, 0.5)
+
+
+def test_where_no_server_answers_a_second_bootstrap_ends(loop: Loop, clients: Connect) -> None:
+    """It is begun again with the next question."""
+    with FakeBroker() as broker:
+        broker.brokers = {1: broker.port}
+        client = clients(replace(QUICK, bootstrap_servers=(broker.address,)))
+        loop.run(client.connect)
+        broker.close()
+        control = client._control
+        for _ in range(5):
+            loop.run(control._rebootstrap)
+        assert [node for node in control._conns if control.cluster.is_bootstrap(node)] == []
 
 
 def test_what_any_broker_may_answer_is_asked_of_the_one_that_answered_last(loop: Loop, clients: Connect) -> None:

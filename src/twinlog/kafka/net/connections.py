@@ -6,8 +6,8 @@ asks one that hangs where another one has just answered, and counts a connection
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError
@@ -89,38 +89,21 @@ class Connections(FrameManager):
 
     async def _rebootstrap(self) -> None:
         try:
-            await self._resolve()
-            servers = self.cluster.bootstrap_brokers()
-            for server in random.sample(servers, len(servers)):
-                if self.closed:
-                    return
-                if await self._learn_from(server.node_id):
-                    self._answers_at = server.host, server.port
-                    return
+            # Whoever asked has an error already, and asks for it again.
+            with suppress(KafkaError):
+                await self._ask_servers(None, once=True)
         finally:
             self._bootstrapping = False
 
-    async def _learn_from(self, server: str) -> bool:
-        """Whether a bootstrap server returned the brokers."""
-        try:
-            connection = self.get_connection(server, refresh_metadata_on_err=False)
-            response = await connection.send_request(self.cluster.metadata_request())
-        except (KafkaError, OSError, RuntimeError):
-            return False
-        finally:
-            self.close(server)
-        if self.closed or not response.brokers:
-            return False
-        for broker in response.brokers:
-            self.reset_backoff(broker.node_id)
-        self.cluster.update_metadata(response)
+    async def _do_bootstrap(self, deadline: float | None) -> Any:
+        await self._ask_servers(deadline)
+        self.cluster.start_refresh_loop()
         return True
 
-    async def _do_bootstrap(self, deadline: float | None) -> Any:
+    async def _ask_servers(self, deadline: float | None, *, once: bool = False) -> None:
         await self._resolve()
-        server = await Bootstrap(self, deadline).run(self.cluster.bootstrap_brokers())
+        server = await Bootstrap(self, deadline, once=once).run(self.cluster.bootstrap_brokers())
         self._answers_at = server.host, server.port
-        return True
 
     def least_loaded_node(self) -> Any:
         node = super().least_loaded_node()
