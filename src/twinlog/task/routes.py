@@ -200,7 +200,7 @@ class Routes:
             return
         self._topics.use(unit.topics, self._loop.clock.monotonic())
         if self._identity is None or not all(map(self._topics.knows, unit.topics)):
-            self._loop.start(self._make_ready, unit)
+            self._loop.start(self._begin, unit)
             return
         try:
             placed = self._place(unit)
@@ -271,32 +271,40 @@ class Routes:
         assert append.route is not None
         append.route.acknowledged(append)
 
-    async def _make_ready(self, unit: Unit) -> None:
-        """Find or make the topics of a unit, and the producer, for as long as it takes."""
-        backoff = Backoff.of(self._settings.producer.client)
+    async def _begin(self, unit: Unit) -> None:
+        if await self._make_ready(unit, unit.topics):
+            self.route(unit)
+
+    async def _make_again(self, unit: Unit, topic: TopicName) -> None:
+        self._topics.forget(topic)
+        await self._make_ready(unit, [topic])
+
+    async def _make_ready(self, unit: Unit, topics: Iterable[TopicName]) -> bool:
+        """Find or make topics of a unit, and the producer, for as long as it takes; False where it is not wanted any
+        more."""
+        owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped:
             try:
                 if self._identity is None:
                     self._identity = ProducerIdentity(*await self._target.init_producer())
+                # Before a topic is made of it.
+                await self._topics.compare_clusters()
                 for routed in unit.rows:
-                    # Before a topic is made of it.
-                    await self._topics.compare_clusters()
-                    self._placing().check(routed, unit.owner.source, same_cluster=self._topics.same_cluster)
-                    text = await self._topics.find(routed.topic, unit.owner, dead=routed.dead)
+                    self._placing().check(routed, owner.source, same_cluster=self._topics.same_cluster)
+                for topic in topics:
+                    text = await self._topics.find(topic, owner, dead=unit.topics[topic])
                     if text is not None:
                         self._event("routed", text)
             except RefusedError as error:
-                unit.owner.fail(error)
-                return
+                owner.fail(error)
             except ClusterError as error:
-                unit.owner.hinder(f"target: {error}")
+                owner.hinder(f"target: {error}")
                 await self._loop.sleep(backoff.failed())
             except TwinlogError as error:
-                unit.owner.fail(CopyError(f"{unit.owner.source}: the transform: {error}"))
-                return
+                owner.fail(CopyError(f"{owner.source}: the transform: {error}"))
             else:
-                self.route(unit)
-                return
+                return True
+        return False
 
     async def _have_it_fail(self, unit: Unit) -> None:
         """Read a unit again that has records for a partition that is not there: the transform fails on them then.
@@ -341,7 +349,7 @@ class Routes:
                 queue.retry(self._loop.clock.monotonic() + pause_s)
                 self._leaderless()
                 if sent.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                    self._loop.start(self._make_again, where.topic, unit)
+                    self._loop.start(self._make_again, unit, where.topic)
             case Resolve(reason):
                 if self._abort is not None:
                     self._abort(f"{where}: {reason}")
@@ -375,25 +383,6 @@ class Routes:
         queue.end()
         for owner in dict.fromkeys(unit.owner for unit in units if unit.wanted):
             owner.fail(error)
-
-    async def _make_again(self, topic: TopicName, unit: Unit) -> None:
-        """A topic is not there any more: it is made again, as long as somebody waits for it."""
-        self._topics.forget(topic)
-        dead = unit.topics[topic]
-        backoff = Backoff.of(self._settings.producer.client)
-        while unit.wanted and not self._stopped and not self._topics.knows(topic):
-            try:
-                text = await self._topics.find(topic, unit.owner, dead=dead)
-            except RefusedError as error:
-                unit.owner.fail(error)
-            except ClusterError as error:
-                unit.owner.hinder(f"target: {error}")
-                await self._loop.sleep(backoff.failed())
-            except TwinlogError as error:
-                unit.owner.fail(error)
-            else:
-                if text is not None:
-                    self._event("routed", text)
 
     async def _send_again(self, queue: AppendQueue) -> None:
         """The target lost the state of this producer: what is not acknowledged is sent under a new one."""
