@@ -149,3 +149,18 @@ def test_a_wrong_checksum_is_refused(chance: random.Random) -> None:
     log.data[chance.randrange(61, len(log.data))] ^= 1 << chance.randrange(8)
     with pytest.raises(CorruptBatchError, match="its CRC is"):
         decode(log.fetch(), WHERE, 0, END, RowRules())
+
+
+def test_a_damaged_record_is_refused_though_its_offset_is_not_asked_for() -> None:
+    """Its offset delta is -1, and it has 60 headers of which there is no byte."""
+    log = SourceLog()
+    log.batch([New(NOW, b"first"), New(NOW, b"second")])
+    damaged = bytearray(log.data)
+    damaged[61 + 3] = 1
+    damaged[61 + 11] = 120
+    struct.pack_into(">I", damaged, 17, google_crc32c.value(bytes(damaged[21:])))
+    fetched = memoryview(damaged)
+    _, refusal = one_by_one(fetched)
+    assert refusal is not None
+    with pytest.raises(CorruptBatchError, match=f"^{re.escape(refusal)}$"):
+        decode(fetched, WHERE, 0, END, RowRules(headers=True))

@@ -189,6 +189,9 @@ class _Decoding:
         inside = (offsets >= self.first) & (offsets < self.end)
         all_kinds = per_record(kinds, counts).astype(np.int32)
         if not inside.all():
+            if self.rules.headers:
+                # A damaged record is refused, also where its own offset says that nobody asked for it.
+                read_headers(array, fields)
             chosen = np.flatnonzero(inside)
             offsets, timestamps, all_kinds = offsets[chosen], timestamps[chosen], all_kinds[chosen]
             fields = _only(fields, chosen)
