@@ -70,15 +70,20 @@ def prepare(source: KafkaCluster) -> None:
     create_topic(source, "right.l-back")
 
 
+def pay(source: KafkaCluster) -> None:
+    """Produce the records in transactions, those of the topics of payments."""
+    for letter in FLOWS:
+        _pay(source, f"{letter}-payments")
+
+
 def fill(source: KafkaCluster) -> None:
-    """Produce the records to the topics of the source."""
+    """Produce all other records to the topics of the source."""
     for letter in FLOWS:
         for partition in range(3):
             orders = numbered(ORDERS, size=100, keys=7, headers=True)
             produce(source, f"{letter}-orders", orders, partition=partition, codec="lz4", per_batch=50)
         produce(source, f"{letter}-audit.v1", lively(100), per_batch=10)
         produce(source, f"{letter}-state", [*numbered(5, keys=5), NewRecord(None, b"key-3")])
-        _pay(source, f"{letter}-payments")
         produce(source, f"{letter}-old.replica", [NewRecord(b"not for others")])
     produce(source, "right.l-back", [NewRecord(b"come back")])
 
