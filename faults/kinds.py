@@ -15,7 +15,7 @@ from kafka.structs import TopicPartition
 from faults.scene import PARTITIONS, SMALL, TOPICS, Scene, pause
 from harness.cluster import KafkaCluster
 from harness.quotas import Rate, quota
-from harness.topics import delete_records
+from harness.topics import delete_records, topics
 
 Strike = Callable[[Scene, random.Random], str]
 """Does it, heals it, and returns what it did."""
@@ -93,6 +93,19 @@ def move_target(scene: Scene, chance: random.Random) -> str:
     return _moved(scene, scene.target, list(scene.remotes.values()), chance)
 
 
+def move_internal(scene: Scene, chance: random.Random) -> str:
+    """Every topic of a cluster that holds no records of users gets other replicas and leaders: coordinators of groups
+    and of transactions move, and what twinlog keeps."""
+    cluster = chance.choice([scene.source, scene.target])
+    users = {*TOPICS, *scene.remotes.values()}
+    internal = {name: count for name, count in topics(cluster).items() if name not in users}
+    for copies in (len(cluster.brokers) - 1, len(cluster.brokers)):
+        _place(cluster, internal, copies, chance)
+        scene.wait_healthy()
+        pause(chance.uniform(0, 2))
+    return f"{len(internal)} topics of {cluster.name}"
+
+
 def throttle_source(scene: Scene, chance: random.Random) -> str:
     return _throttled(scene, scene.source, "consumer_byte_rate", chance)
 
@@ -168,6 +181,7 @@ FAULTS: Mapping[str, Strike] = {
     "move leaders": move_leaders,
     "move source": move_source,
     "move target": move_target,
+    "move internal": move_internal,
     "throttle source": throttle_source,
     "throttle target": throttle_target,
     "delete target": delete_target,
@@ -184,19 +198,24 @@ def left_out(scene: Scene) -> dict[str, str]:
 
 
 def place_replicas(
-    cluster: KafkaCluster, topics: Iterable[str], partitions: int, copies: int, chance: random.Random
+    cluster: KafkaCluster, names: Iterable[str], partitions: int, copies: int, chance: random.Random
 ) -> None:
     """Give every partition so many replicas on brokers by chance, and let the first of them lead."""
+    _place(cluster, dict.fromkeys(names, partitions), copies, chance)
+
+
+def _place(cluster: KafkaCluster, partitions: Mapping[str, int], copies: int, chance: random.Random) -> None:
+    """`partitions` are how many each topic has."""
     wanted = {
         TopicPartition(topic, partition): chance.sample(list(cluster.brokers), copies)
-        for topic in topics
-        for partition in range(partitions)
+        for topic, count in partitions.items()
+        for partition in range(count)
     }
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
     try:
         admin.alter_partition_reassignments(wanted)
         # Partitions whose preferred replica leads already answer with an error of that name.
-        admin.elect_leaders(0, {topic: list(range(partitions)) for topic in topics}, raise_errors=False)
+        admin.elect_leaders(0, {topic: list(range(count)) for topic, count in partitions.items()}, raise_errors=False)
     finally:
         admin.close()
 
