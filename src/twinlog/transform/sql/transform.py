@@ -10,6 +10,8 @@ from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.jvm import HEAP_MB, SqlJvm
 from twinlog.transform.sql.shared import MOST_PAUSE_S, PAUSE_S, SHARED, SharedJvm
 
+_Place = tuple[str | None, int | None, int]
+
 
 class SqlTransform:
     """A transform. `start` comes first, on a thread that may wait; `close` comes last.
@@ -25,8 +27,8 @@ class SqlTransform:
         self._evaluation: Evaluation | None = None
         self._alone = False
         """Whether its JVM is its own, because it cost others theirs: they shall not lose it again."""
-        self._suspect: int | None = None
-        """The source offset of a record that may never end: it is tried by itself, after those before it."""
+        self._suspect: _Place | None = None
+        """A record that may never end: it is tried by itself, after those before it."""
         self._closed = False
         self._wake = threading.Event()
         self._restarts: threading.Thread | None = None
@@ -63,17 +65,18 @@ class SqlTransform:
         evaluation = self._evaluation
         if evaluation is None:
             raise EngineLostError(self._why)
-        if self._suspect is not None and self._suspect in rows.column("offset").to_pylist():
-            if rows.num_rows > 1:
-                raise TransformError(f"the record at offset {self._suspect} is tried by itself")
+        if self._suspect is not None and self._suspect in _places(rows):
+            if not _is_one(rows):
+                raise TransformError(f"the record at offset {self._suspect[-1]} is tried by itself")
             self._suspect = None
         try:
             return evaluation(rows)
         except EngineLostError as error:
-            self._suspect = evaluation.stuck_at
-            known = rows.num_rows == 1 or self._suspect is not None
+            stuck_at = evaluation.stuck_at
+            self._suspect = next((place for place in _places(rows) if place[-1] == stuck_at), None)
+            known = _is_one(rows) or self._suspect is not None
             count = "the record at" if known else f"{rows.num_rows} records from"
-            at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect
+            at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect[-1]
             self._why = why = f"{error}, evaluating {count} source offset {at}; another one is started"
             jvm, alone = evaluation.jvm, self._alone
             # What it has is of no use to the other flows, either.
@@ -123,9 +126,20 @@ class SqlTransform:
             evaluation.close()
 
 
+def _places(rows: Any) -> list[_Place]:
+    """Where each row comes from; partitions have the same offsets."""
+    return list(zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True))
+
+
+def _is_one(rows: Any) -> bool:
+    """Whether all of them come from one record: a function before the query may have added some."""
+    offsets = rows.column("offset")
+    return bool(offsets[0].as_py() == offsets[-1].as_py())
+
+
 def _fault(jvm: SqlJvm, rows: Any, answer_s: float) -> str | None:
     """What of one record ended the JVM, if nothing else had a part in it; None otherwise."""
-    if rows.num_rows > 1:
+    if not _is_one(rows):
         return None
     if jvm.hung_for_me():
         return f"the query had not ended on it after {answer_s:.0f} s" if jvm.busy else None

@@ -18,7 +18,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from harness.wait import wait_for
-from twinlog.errors import EngineError, EngineLostError, TwinlogError
+from twinlog.errors import EngineError, EngineLostError, TransformError, TwinlogError
 from twinlog.rows.arrow import schema
 from twinlog.settings.transform import TransformSettings
 from twinlog.transform import build
@@ -471,3 +471,63 @@ def test_a_record_that_ends_a_jvm_of_its_own_is_at_fault(
         # Those behind it wait for another JVM.
         assert begun.acquire(timeout=60)
     sql.close()
+
+
+class NeverEnding(Ended):
+    """Never ends on the record at offset 13 of one partition, and makes of others what they are."""
+
+    def __call__(self, rows: Any) -> Any:
+        places = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
+        return super().__call__(rows) if (PARTITION, 13) in places else rows
+
+
+PARTITION = ROWS.to_pylist()[0]["partition"]
+
+
+def until_there_is_another(sql: SqlTransform) -> None:
+    wait_for(lambda: sql.trouble is None, 60, "there is another JVM", every_s=0.001)
+
+
+@pytest.fixture
+def sql_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlTransform]:
+    class Room(WithoutRoom):
+        def another(self) -> Any:
+            return self
+
+        def end(self) -> None:
+            pass
+
+    monkeypatch.setattr(transform, "Evaluation", lambda *_: NeverEnding(hung=True, busy=True, stuck_at=13))
+    sql = SqlTransform("SELECT value FROM records", Room(0))  # type: ignore[arg-type]
+    sql.start()
+    yield sql
+    sql.close()
+
+
+def test_a_record_at_the_same_offset_of_another_partition_is_under_no_suspicion(
+    sql_that_never_ends: SqlTransform,
+) -> None:
+    sql, rows = sql_that_never_ends, rows_from(10, 8)
+    with pytest.raises(EngineLostError, match="the record at source offset 13"):
+        sql(rows)
+    until_there_is_another(sql)
+    at = rows.schema.get_field_index("partition")
+    elsewhere = rows.set_column(at, rows.schema.field(at), pa.array([PARTITION + 1] * rows.num_rows, pa.int32()))
+    assert sql(elsewhere) == elsewhere
+    assert sql(elsewhere.slice(3, 1)) == elsewhere.slice(3, 1)
+    with pytest.raises(TransformError, match="the record at offset 13 is tried by itself"):
+        sql(rows)
+
+
+def test_rows_that_were_made_of_one_record_before_the_query_are_tried_together(
+    sql_that_never_ends: SqlTransform,
+) -> None:
+    """The record failed after one try, which may be the fault of a busy machine, and without a reason."""
+    sql, one = sql_that_never_ends, rows_from(13, 1)
+    three = pa.concat_batches([one] * 3)
+    failures: list[Failure] = []
+    with pytest.raises(EngineLostError):
+        list(apply(lambda rows: sql(three), one, failures.append))
+    until_there_is_another(sql)
+    list(apply(lambda rows: sql(three), one, failures.append))
+    assert [failure.reason for failure in failures] == ["the query had not ended on it after 1 s"]
