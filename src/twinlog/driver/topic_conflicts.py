@@ -16,7 +16,6 @@ from twinlog.driver.route_cycles import RoutedFlow, round_trip, routed_flow
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
-from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
@@ -40,11 +39,17 @@ def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
     Only connectors may have both clusters in common with another flow.
     """
     return (
-        (flow.target == other.target or flow.target_admin.client.shares_servers(other.target_admin.client))
+        _share_target(flow, other)
         and flow.name != other.name
         and other.enabled
         and (flow.source == other.source or not (_tells_sources_apart(flow) and _tells_sources_apart(other)))
     )
+
+
+def _share_target(flow: FlowSettings, other: FlowSettings) -> bool:
+    # Connectors to several clusters may call each of them `target`, the default.
+    one_file = flow.kind is None and flow.target == other.target
+    return one_file or flow.target_admin.client.shares_servers(other.target_admin.client)
 
 
 def _tells_sources_apart(flow: FlowSettings) -> bool:
@@ -167,7 +172,7 @@ class TopicConflicts:
     def _lost_to(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
         theirs = conflict.sources_of(pairs)
         contested = [pair for pair in pairs if pair.remote in theirs]
-        if conflict.same_source:
+        if conflict.same_source or conflict.source == self._flow.source:
             contested = [pair for pair in contested if self._doubles(conflict, pair)]
         if not contested:
             return {}
@@ -194,20 +199,22 @@ class TopicConflicts:
             and there is not None
             and here.route(pair.remote) == there.route(pair.remote)
             # No records of the user's; of both flows somebody may watch whether they copy.
-            and not looks_like_heartbeats(pair.source.name)
+            and not self._topology.policy.is_heartbeats(pair.source.name)
         )
 
     def _reason(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> str:
         to = f"to the same topic {pair.remote} of {self._flow.target}"
-        leave_out = "let `topics` of one of the two leave it"
         if conflict.same_source:
+            own = self._flow.name
             return (
-                f"{conflict.name} copies it {to}, and each record would be there twice; {leave_out} out, or remove "
-                f"{conflict.name}"
+                f"{conflict.name} copies it {to}, and each record would be there twice; let `topics` of {own} leave it "
+                f"out: if {conflict.name} left it out, or were removed, {own} would begin anew, unless its offsets are "
+                f"altered to those of {conflict.name} before"
             )
         return (
-            f"{conflict.name} copies {other} of {conflict.source} {to}, and the records of both would mix; {leave_out} "
-            f"out, or rename remote topics with the default {key_of(FlowSettings, 'policy')}"
+            f"{conflict.name} copies {other} of {conflict.source} {to}, and the records of both would mix; let "
+            f"`topics` of one of the two leave it out, or rename remote topics with the default "
+            f"{key_of(FlowSettings, 'policy')}"
         )
 
 

@@ -121,7 +121,7 @@ class Copier:
             self.source, self.target, settings, self._rules, listener.event, self._transform.road
         )
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
-        self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
+        self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic, settings.separator)
         self._committer = OffsetCommitter(
             loop,
             self.source,

@@ -32,18 +32,20 @@ class _Seen:
 class ForeignOffsets:
     """The foreign offsets of one copier; `event(kind, text)` reports them.
 
-    The first ones are reported at once; `turn` reports those of the following minute as one sum.
+    The first ones are reported at once; `turn` reports those of the following minute as one sum. `separator` is the
+    flow's, by which copies of heartbeats are known.
     """
 
-    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:
+    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float], separator: str = ".") -> None:
         self._event = event
+        self._copied_heartbeats = f"{separator}{HEARTBEATS}"
         self._clock = clock
         self._seen: dict[TopicPartition, _Seen] = {}
         self._quiet_until = 0.0
 
     def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
-        if remote.topic.endswith(HEARTBEATS):
+        if remote.topic.endswith(self._copied_heartbeats):
             # Each of several connectors of two clusters copies them, and nobody has to act for that.
             return
         seen = self._seen.get(remote)

@@ -105,6 +105,9 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     }
     assert disagreements([one, build("source", {"topics": "u", **router}, "two")]) == []
     assert disagreements([one, build("source", {"topics": "u", "source.cluster.alias": "x"}, "two")]) == []
+    # One by one, as a route may be of some of them.
+    some = build("source", {"topics": "t, u", **router, "transforms.r.regex": r".*\.t"}, "two")
+    assert "are both to copy u to" in str(disagreements([one, some])[0])
 
 
 changes = st.fixed_dictionaries(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,6 +55,8 @@ def test_connectors_can_meet_that_have_both_clusters_in_common() -> None:
     assert not may_meet(one, connector("one"))
     assert not may_meet(one, connector("two", source="c"))
     assert not may_meet(one, connector("two", target="c"))
+    # Either may call its target by the default alias.
+    assert not may_meet(one, replace(connector("two"), target_admin=connector("two", target="c").target_admin))
 
 
 @pytest.mark.parametrize("copied", [True, False])
@@ -151,6 +154,27 @@ def test_of_two_connectors_that_mirror_one_topic_one_copies_it() -> None:
     assert "one copies it to the same topic a.u of b, and each record would be there twice" in found[TopicName("u")]
     # Who has copied it goes on.
     assert conflicts(two, one, two, copied=["u"]).refusals(pairs("u", "v"), ()) == {}
+
+
+def test_topics_that_are_called_like_heartbeats_are_copied_by_one_of_two_connectors() -> None:
+    one, two = connector("one"), connector("two")
+    found = conflicts(two, one, two).refusals(pairs("device-heartbeats", "c.heartbeats"), ())
+    assert found.keys() == {"device-heartbeats"}
+
+
+def test_of_two_connectors_that_know_one_source_by_other_servers_both_copy_heartbeats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = connector("one")
+    two = replace(connector("two"), source_admin=AdminSettings(ClientSettings(("other:9092",))))
+    seen = dict.fromkeys(map(TopicName, ("x", "heartbeats")))
+    admin = SimpleNamespace(connect=lambda: None, topics=lambda: seen, close=lambda: None)
+    target: Any = Target()
+    found = TopicConflicts(two, [one, two], target, Positions(), connect=lambda *_: admin)  # type: ignore[arg-type]
+    try:
+        assert found.refusals(pairs("x", "heartbeats"), ()).keys() == {"x"}
+    finally:
+        found.close()
 
 
 def test_two_connectors_may_take_one_topic_to_two_places() -> None:

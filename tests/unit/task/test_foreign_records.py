@@ -40,6 +40,8 @@ def test_heartbeats_that_another_connector_copies_are_not_reported() -> None:
     reported.offsets.seen(TopicPartition(TopicName("north.heartbeats"), 0), 5, 9)
     reported.offsets.report()
     assert reported.texts == []
+    reported.offsets.seen(TopicPartition(TopicName("north.device-heartbeats"), 0), 5, 9)
+    assert len(reported.texts) == 1
 
 
 def test_a_sum_of_several_partitions_is_one_line() -> None:

@@ -114,12 +114,13 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     except TwinlogError:
         return None
     named = (TopicName(name) for name in sorted(spelled_out(one.settings.topics)))
-    topics = [name for name in named if here.mirrors(name) and there.mirrors(name)]
-    if not topics or _routed_name(one, here, topics[0]) != _routed_name(source, there, topics[0]):
+    both = (name for name in named if here.mirrors(name) and there.mirrors(name))
+    topics = [name for name in both if _routed_name(one, here, name) == _routed_name(source, there, name)]
+    if not topics:
         return None
     what = (
         f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each, where every record "
-        "would be twice, so only the one that began with it does"
+        "would be twice, so only the one that began with it does, and is to keep it: the other would begin anew"
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
     return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})
