@@ -19,7 +19,7 @@ from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
-from twinlog.driver.topic_conflicts import may_meet
+from twinlog.driver.topic_conflicts import have_topics_apart, may_meet
 from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
@@ -178,8 +178,10 @@ class RunningConnectors:
         if copying != self._all_copying:
             self._all_copying = copying
             self._conflicting = {
-                one.name: tuple(other for other in self._all_copying if may_meet(one, other))
-                for one in self._all_copying
+                one.name: tuple(
+                    other for other in copying if may_meet(one, other) and not have_topics_apart(one, other)
+                )
+                for one in copying
             }
         if self._options.local:
             self._prepare_spark()

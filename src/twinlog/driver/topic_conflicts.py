@@ -16,6 +16,7 @@ from twinlog.driver.route_cycles import RoutedFlow, round_trip, routed_flow
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
+from twinlog.flows.patterns import share_no_name
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
@@ -54,6 +55,16 @@ def _share_target(flow: FlowSettings, other: FlowSettings) -> bool:
 
 def _tells_sources_apart(flow: FlowSettings) -> bool:
     return flow.policy == "default"
+
+
+def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two flows surely mirror no topic in common, such as connectors for the topics of two teams."""
+    return (
+        (flow.source, flow.policy, flow.separator) == (other.source, other.policy, other.separator)
+        and flow.policy != "custom"
+        and flow.topic_filter_class is None is other.topic_filter_class
+        and share_no_name(flow.topics, other.topics)
+    )
 
 
 def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:

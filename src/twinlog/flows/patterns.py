@@ -86,6 +86,32 @@ def _literal(part: str) -> str | None:
     return None if len(part) > 1 or part in _META else part
 
 
+def share_no_name(patterns: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Whether no name matches both lists, as far as it can be seen: of names, and of beginnings of names with `.*`."""
+    here, there = _beginnings(patterns), _beginnings(others)
+    return here is not None and there is not None and all(_are_apart(one, two) for one in here for two in there)
+
+
+def _beginnings(patterns: tuple[str, ...]) -> list[tuple[str, bool]] | None:
+    """The alternatives of a list, each with whether more may follow; None where one is anything else."""
+    found = []
+    for alternative in "|".join(patterns).split("|"):
+        begins = alternative.removesuffix(".*")
+        parts = [_literal(part) for part in _PARTS.findall(begins)]
+        if r"\Q" in alternative or None in parts:
+            return None
+        found.append(("".join(part or "" for part in parts), begins != alternative))
+    return found
+
+
+def _are_apart(one: tuple[str, bool], other: tuple[str, bool]) -> bool:
+    (here, more_here), (there, more_there) = one, other
+    # A dot may be any character.
+    if any(a != b and "." not in (a, b) for a, b in zip(here, there, strict=False)):
+        return True
+    return (len(here) < len(there) and not more_here) or (len(there) < len(here) and not more_there)
+
+
 def translate(expression: str) -> str:
     """`expression` in Python's dialect. Raises PatternError."""
     return _Translation(expression).run()

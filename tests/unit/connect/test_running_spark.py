@@ -250,6 +250,33 @@ def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypat
     running.stop()
 
 
+@pytest.mark.parametrize(
+    ("topics", "goes_on"), [(("b", "b.c"), True), (("b.*",), True), (("a", "b"), False), ((".*",), False)]
+)
+def test_a_connector_goes_on_when_one_comes_that_mirrors_none_of_its_topics(
+    monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], goes_on: bool
+) -> None:
+    """As one for each team does, of the same two clusters."""
+    monkeypatch.setattr(module, "SparkFlows", Spark)
+    Spark.made, Spark.reason = [], None
+
+    def copies(name: str, topics: tuple[str, ...]) -> ConnectorFlow:
+        more: dict[str, Any] = {"connector_name": name, "kind": "source", "topics": topics}
+        return ConnectorFlow(name, replace(flow().settings, **more), idle=False)
+
+    one, two = copies("one", ("a", "a.x")), copies("two", topics)
+    known = [one]
+    running = RunningConnectors(SparkOptions(), lambda _: 5.0, lambda: [one.settings for one in known])
+    running.set(C, one, TargetState.STARTED, None)
+    attend(running)
+    part = running.connectors[C].part
+    known.append(two)
+    running.attend()
+    found = running.connectors[C]
+    assert (found.part is part and not found.again) == goes_on
+    running.stop()
+
+
 @pytest.mark.parametrize(("master", "starts"), [(None, [5]), ("spark://elsewhere:7077", [])])
 def test_spark_starts_where_a_connector_that_copies_may_come(
     monkeypatch: pytest.MonkeyPatch, master: str | None, starts: list[int]

@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 
 from twinlog.clock import SYSTEM
-from twinlog.driver.topic_conflicts import TopicConflicts, first_to_write, may_meet
+from twinlog.driver.topic_conflicts import TopicConflicts, first_to_write, have_topics_apart, may_meet
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.plan.changes import TopicPair
-from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.flow import (
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    CustomClass,
+    FlowSettings,
+    ProducerSettings,
+)
 from twinlog.settings.smt import SmtChain, SmtStage
 from twinlog.settings.transform import TransformSettings
 
@@ -57,6 +64,22 @@ def test_connectors_can_meet_that_have_both_clusters_in_common() -> None:
     assert not may_meet(one, connector("two", target="c"))
     # Either may call its target by the default alias.
     assert not may_meet(one, replace(connector("two"), target_admin=connector("two", target="c").target_admin))
+
+
+def test_flows_have_their_topics_apart_only_where_both_name_copies_alike() -> None:
+    one = connector("one", topics=("a.*",))
+    two = replace(one, connector_name="two", topics=("b.*", "c"))
+    assert have_topics_apart(one, two)
+    assert not have_topics_apart(one, replace(two, topics=("ab",)))
+    # `s.t` kept, and `t` from s.
+    assert not have_topics_apart(one, replace(two, policy="identity"))
+    assert not have_topics_apart(one, replace(two, source=Alias("s")))
+    assert not have_topics_apart(one, replace(two, separator="_"))
+    custom = replace(one, policy="custom")
+    assert not have_topics_apart(custom, replace(custom, topics=("b",)))
+    by_class = replace(two, topic_filter_class=CustomClass("m:C", "topic.filter.class", "f", 1))
+    assert not have_topics_apart(one, by_class)
+    assert not have_topics_apart(by_class, one)
 
 
 @pytest.mark.parametrize("copied", [True, False])

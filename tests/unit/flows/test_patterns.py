@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.flows.patterns import PatternError, compile_list, spelled_out
+from twinlog.flows.patterns import PatternError, compile_list, share_no_name, spelled_out
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "patterns.jsonl"
 ROWS = {row["pattern"]: row for row in map(json.loads, RECORDED.read_text("utf-8").splitlines())}
@@ -98,3 +98,31 @@ def test_names_the_wrong_entry(patterns: tuple[str, ...], reason: str) -> None:
 )
 def test_names_that_a_list_spells_out(patterns: tuple[str, ...], names: set[str]) -> None:
     assert spelled_out(patterns) == names
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        (("a", "b"), ("c",), True),
+        (("a|b",), ("c", "b"), False),
+        (("a.b",), ("a.c",), True),
+        (("a.b",), ("axb",), False),
+        ((r"a\.b",), ("a.b",), False),
+        (("a", "ab"), ("abc",), True),
+        (("a.*",), ("b.*",), True),
+        (("a.*",), ("ab.*",), False),
+        (("a.*",), ("ab",), False),
+        (("ab.*",), ("a",), True),
+        ((".*",), ("a",), False),
+        ((".*a",), ("b",), False),
+        (("(?i)a",), ("b",), False),
+        (("(a|b)",), ("c",), False),
+        ((r"\Qa|b\E",), ("c",), False),
+        (("a+",), ("b",), False),
+        ((r"\w",), ("bc",), False),
+    ],
+)
+def test_lists_that_share_no_name_are_known_where_that_is_plain(
+    one: tuple[str, ...], other: tuple[str, ...], apart: bool
+) -> None:
+    assert share_no_name(one, other) == share_no_name(other, one) == apart
