@@ -93,6 +93,13 @@ def but_the_first(batch: Any) -> Any:
     return away(batch) if batch.column("partition")[0].as_py() else batch
 
 
+def every_other(batch: Any) -> Any:
+    """Routes every other record to one topic, and copies the others."""
+    away = [offset % 2 == 1 for offset in batch.column("offset").to_pylist()]
+    topics = pc.if_else(pa.array(away, pa.bool_()), pa.scalar("everything", pa.string()), batch.column("topic"))
+    return put(batch, "topic", topics)
+
+
 def numbered(batch: Any) -> Any:
     """Routes each record to the partition of one topic that is its value."""
     numbers = [int(value) for value in batch.column("value").to_pylist()]

@@ -99,7 +99,7 @@ class Routes:
         self._sequences: MutableMapping[TopicPartition, int] = {}
         self._abort: Callable[[str], None] | None = None
         self._units: dict[Unit, None] = {}
-        """Those that were sent and are not known to be over."""
+        """Those of a transaction that were sent and are not known to be over."""
         self._held: list[Unit] | None = None
         self._stopped = False
 
@@ -126,13 +126,12 @@ class Routes:
 
     @property
     def unfinished(self) -> list[Unit]:
-        """Units of which something is sent and not everything acknowledged.
+        """Units of the transaction of which something is sent and not everything acknowledged.
 
-        In a transaction also those that were given up: what arrived of them must not be committed.
+        Also those that were given up: what arrived of them must not be committed.
         """
-        for unit in [unit for unit in self._units if not unit.wanted]:
-            if self._abort is None or not unit.given_up:
-                del self._units[unit]
+        for unit in [unit for unit in self._units if not unit.wanted and not unit.given_up]:
+            del self._units[unit]
         return list(self._units)
 
     def check_overdue(self, now: float) -> None:
@@ -218,7 +217,8 @@ class Routes:
             self._loop.start(self._try_later, unit)
             return
         unit.queued(sum(map(len, placed.values())))
-        self._units[unit] = None
+        if self._abort is not None:
+            self._units[unit] = None
         for where, appends in placed.items():
             queue = self._queue(where)
             self._keep(appends)
@@ -226,7 +226,7 @@ class Routes:
             self._offer(queue)
         if self._abort is not None and unit.own:
             # In a transaction its own appends go with them.
-            unit.owner.append(unit.own)
+            unit.owner.append(unit.take_own())
 
     def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
         """The routed appends of a unit. Raises TransformError, NoPartitionError."""

@@ -95,6 +95,11 @@ class Unit:
         """Its rows became so many routed appends, which are sent from now on."""
         self.sent, self.left, self.rows = True, appends, ()
 
+    def take_own(self) -> list[Append]:
+        """What stays in its partition, which is queued from now on: who keeps the unit does not keep that."""
+        own, self.own = self.own, []
+        return own
+
     def read_again(self) -> None:
         """Drop it, if nothing of it was sent, and have it read again."""
         if self.wanted and self._open.drop_unsent() is not None:
@@ -177,8 +182,8 @@ class OpenUnit:
         if self._transactional:
             self.end_if_arrived()
         elif self.unit is not None and self.unit.arrived:
-            own, self.unit = self.unit.own, None
-            self._owner.append(own)
+            unit, self.unit = self.unit, None
+            self._owner.append(unit.take_own())
             self._owner.go_on()
         self._moved()
 

@@ -249,6 +249,20 @@ def test_what_was_in_flight_when_a_connection_broke_is_free_once_it_is_copied(
         assert one.copier.memory.used_bytes == 0
 
 
+def test_what_stays_where_others_are_routed_is_free_once_it_is_copied(
+    monkeypatch: pytest.MonkeyPatch, uncollected: None
+) -> None:
+    """It was kept for a minute: once it had filled the budget, nothing was read for so long."""
+    with watched(monkeypatch, 1, transform=by("every_other")) as one:
+        one.fill(100)
+        one.begin()
+        one.until(lambda: 2 * one.copied(0) == one.written[0] == 2 * one.here.target.log("everything").end, 30)
+        assert one.peak <= BUDGET
+        one.here.crash(one.copier)
+        one.here.pass_by(1)
+        assert one.copier.memory.used_bytes == 0
+
+
 def test_half_an_answer_is_free_once_its_connection_broke(monkeypatch: pytest.MonkeyPatch, uncollected: None) -> None:
     cut = 0
 
