@@ -14,7 +14,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic, Refusal, own_settings
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.unit import Owner
+from twinlog.task.unit import Owner, Unit
 
 PURPOSE = "routing records to it"
 DEAD_PARTITIONS = 1
@@ -72,14 +72,16 @@ class RoutedTopics:
             self.same_cluster = here is not None and here == there
             self._compared = True
 
-    async def find(self, topic: TopicName, owner: Owner, *, dead: bool) -> str | None:
-        """Make sure that a topic is there; returns an event when it was made, None otherwise.
+    async def find(self, topic: TopicName, unit: Unit, *, dead: bool) -> str | None:
+        """Make sure that a topic is there, if its unit still waits; returns an event when it was made, None otherwise.
 
         It gets as many partitions as the source topic and the settings of the remote topic. Raises RefusedError without
         the rights, CopyError when the target refuses it, ClusterError while it does not answer.
         """
         async with self._finding:
-            return None if topic in self.names else await self._find(topic, owner, dead=dead)
+            if topic in self.names or not unit.wanted:
+                return None
+            return await self._find(topic, unit.owner, dead=dead)
 
     async def _find(self, topic: TopicName, owner: Owner, *, dead: bool) -> str | None:
         found = (await self._target.refresh([topic]))[topic]

@@ -41,8 +41,8 @@ PARTITION_S = 2.0
 class Placing(Protocol):
     """What a transform knows of its routes."""
 
-    def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
-        """Raise TransformError where rows of a partition cannot be routed to their topic."""
+    def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
+        """Raise TransformError where rows of a partition cannot be routed to a topic."""
 
     def confirm(self, topic: TopicName, partitions: int) -> None:
         """The target was just asked, and a topic has so many: the transform fails on records for others."""
@@ -207,7 +207,8 @@ class Routes:
             if self._settings.transform is not None and self._settings.transform.tolerance == "all":
                 self._loop.start(self._have_it_fail, unit)
             else:
-                self._loop.start(self._wait_for_partition, unit, error)
+                # The error itself holds on to the rows.
+                self._loop.start(self._wait_for_partition, unit, str(error))
             return
         except TwinlogError as error:
             unit.owner.fail(error)
@@ -236,7 +237,8 @@ class Routes:
             rules = unit.owner.rules
             limit = min(rules.max_batch_bytes, self._limits.get(routed.topic, rules.max_batch_bytes))
             try:
-                self._placing().check(routed, source, same_cluster=self._topics.same_cluster)
+                if not routed.dead:
+                    self._placing().check(routed.topic, source, same_cluster=self._topics.same_cluster)
                 placed = self._placing().place(
                     routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
                 )
@@ -289,10 +291,11 @@ class Routes:
                     self._identity = ProducerIdentity(*await self._target.init_producer())
                 # Before a topic is made of it.
                 await self._topics.compare_clusters()
-                for routed in unit.rows:
-                    self._placing().check(routed, owner.source, same_cluster=self._topics.same_cluster)
                 for topic in topics:
-                    text = await self._topics.find(topic, owner, dead=unit.topics[topic])
+                    if not unit.topics[topic]:
+                        self._placing().check(topic, owner.source, same_cluster=self._topics.same_cluster)
+                for topic in topics:
+                    text = await self._topics.find(topic, unit, dead=unit.topics[topic])
                     if text is not None:
                         self._event("routed", text)
             except RefusedError as error:
@@ -325,10 +328,10 @@ class Routes:
                     self._placing().confirm(topic, self._topics.partitions(topic))
                 unit.read_again()
 
-    async def _wait_for_partition(self, unit: Unit, error: NoPartitionError) -> None:
+    async def _wait_for_partition(self, unit: Unit, error: str) -> None:
         """Somebody has to add it, as its source topic may have got one, too."""
         unit.owner.hinder(f"target: {error}")
-        if unit.is_news(str(error)):
+        if unit.is_news(error):
             self._event("routed", f"{error}; this is waited for")
         await self._loop.sleep(PARTITION_S)
         with suppress(ClusterError):

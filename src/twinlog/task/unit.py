@@ -100,6 +100,10 @@ class Unit:
         own, self.own = self.own, []
         return own
 
+    def empty(self) -> None:
+        """Free what it has, as nobody waits for it: who looks for its topics may have it for long."""
+        self.own, self.rows = [], ()
+
     def read_again(self) -> None:
         """Drop it, if nothing of it was sent, and have it read again."""
         if self.wanted and self._open.drop_unsent() is not None:
@@ -193,12 +197,14 @@ class OpenUnit:
         if unit is None or unit.sent:
             return None
         self.unit = None
+        unit.empty()
         return unit.begin
 
     def drop(self) -> None:
         """Wait for no unit."""
         if self.unit is not None:
             self.unit.given_up = True
+            self.unit.empty()
         self.unit = None
 
     def end_if_arrived(self) -> None:

@@ -96,10 +96,9 @@ class Transforming:
 
         return noting
 
-    def check(self, routed: RoutedRows, source: TopicPartition, *, same_cluster: bool) -> None:
-        """Raise TransformError where rows of a partition cannot be routed to their topic."""
-        if not routed.dead:
-            check_topic(routed.topic, source.topic, same_cluster=same_cluster)
+    def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
+        """Raise TransformError where rows of a partition cannot be routed to a topic."""
+        check_topic(topic, source.topic, same_cluster=same_cluster)
 
     def confirm(self, topic: TopicName, partitions: int) -> None:
         """The target was just asked, and a topic has so many: the transform fails on records for others."""

@@ -190,12 +190,17 @@ def test_one_stuck_partition_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, ho
         one.assert_copied_once()
 
 
-def test_what_waits_for_a_topic_is_within_the_budget_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits gives way to others, and is read again."""
+@pytest.mark.parametrize(
+    "fault", [Fault(code=Code.REQUEST_TIMED_OUT), Fault(delay_s=25.0, lost=True)], ids=["refused", "no answer"]
+)
+def test_what_waits_for_a_topic_is_within_the_budget_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    """What waits gives way to others, and is read again. Its room is free at once, whoever looks for its topic then."""
     with watched(monkeypatch, 60, transform=by("but_the_first")) as one:
         here = one.here
-        here.target.fault(CREATE_TOPICS, Fault(code=Code.REQUEST_TIMED_OUT), times=100_000)
-        one.fill(2, *range(1, 60))
+        here.target.fault(CREATE_TOPICS, fault, times=100_000)
+        one.fill(4, *range(1, 60))
         one.begin()
         here.pass_by(1)
         for _ in range(5):
