@@ -252,12 +252,15 @@ class PartitionCopy:
             return
         begin = read.offset
         read.passed(prepared.position, prepared.leader_epoch)
-        self.copied.left_out(prepared.aborted, prepared.control)
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
+        self._appends.take(begin, prepared)
+
+    def took(self, prepared: Prepared) -> None:
+        """Count and report what became of a fetch: it is not read again."""
+        self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
             self._hooks.event("oversized", skipped(self.source, record.source_offset, record.size))
         self._transformed.take(prepared)
-        self._appends.take(begin, prepared)
 
     def _prepared(self, fetched: PartitionResponse) -> Prepared | None:
         """What is appended of one answer; None where it is read again later, or never."""

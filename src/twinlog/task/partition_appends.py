@@ -129,6 +129,7 @@ class PartitionAppends:
         """Append what was made of a fetch from source offset `begin` on."""
         self._hooks.keep([*prepared.appends, *prepared.routed])
         if not self._open.begin(begin, prepared):
+            self._owner.took(prepared)
             self.append(prepared.appends)
 
     def append(self, own: list[Append]) -> None:

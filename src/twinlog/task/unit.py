@@ -23,6 +23,9 @@ class Owner(Protocol):
     @property
     def rules(self) -> CopyRules: ...
 
+    def took(self, prepared: Prepared) -> None:
+        """Count and report what became of a fetch: it is not read again."""
+
     def append(self, own: list[Append]) -> None:
         """Append what stays in this partition, perhaps nothing."""
 
@@ -51,23 +54,16 @@ class Unit:
     The routed ones are `sent` once they are queued, and `left` of them are not acknowledged. `topics` are those that
     they go to, and whether for failed records."""
 
-    __slots__ = ("_open", "begin", "given_up", "left", "own", "owner", "rows", "sent", "since", "topics")
+    __slots__ = ("_open", "_prepared", "begin", "given_up", "left", "own", "owner", "rows", "sent", "since", "topics")
 
-    def __init__(
-        self,
-        owner: Owner,
-        opened: OpenUnit,
-        begin: SourceOffset,
-        own: Sequence[Append],
-        rows: Sequence[RoutedRows],
-        since: float,
-    ) -> None:
+    def __init__(self, owner: Owner, opened: OpenUnit, begin: SourceOffset, prepared: Prepared, since: float) -> None:
         self.begin = begin
         self.owner = owner
-        self.own = list(own)
-        self.rows = rows
+        self.own = list(prepared.appends)
+        self.rows: Sequence[RoutedRows] = prepared.routed
+        self._prepared: Prepared | None = prepared
         self.topics: dict[TopicName, bool] = {}
-        for routed in rows:
+        for routed in self.rows:
             self.topics[routed.topic] = routed.dead or self.topics.get(routed.topic, False)
         self.since = since
         self.sent = False
@@ -94,6 +90,9 @@ class Unit:
     def queued(self, appends: int) -> None:
         """Its rows became so many routed appends, which are sent from now on."""
         self.sent, self.left, self.rows = True, appends, ()
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            self.owner.took(prepared)
 
     def take_own(self) -> list[Append]:
         """What stays in its partition, which is queued from now on: who keeps the unit does not keep that."""
@@ -102,7 +101,7 @@ class Unit:
 
     def empty(self) -> None:
         """Free what it has, as nobody waits for it: who looks for its topics may have it for long."""
-        self.own, self.rows = [], ()
+        self.own, self.rows, self._prepared = [], (), None
 
     def read_again(self) -> None:
         """Drop it, if nothing of it was sent, and have it read again."""
@@ -171,7 +170,7 @@ class OpenUnit:
             return False
         if prepared.routed:
             self.routed_to = prepared.position
-        self.unit = Unit(self._owner, self, begin, prepared.appends, prepared.routed, self._now())
+        self.unit = Unit(self._owner, self, begin, prepared, self._now())
         self._route(self.unit)
         return True
 

@@ -242,6 +242,20 @@ def test_records_wait_for_a_partition_that_their_topic_gets(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_record_that_failed_beside_one_for_a_partition_that_is_not_there_counts_once(mode: str) -> None:
+    """The transform fails on it twice, as both are read again."""
+    settings = by("numbered", tolerance="all", log_errors=True)
+    with world(transform=settings, exactly_once=mode) as here:
+        here.target.create("everything", 2)
+        copier = here.begin()
+        here.feed([b"no number", b"0", b"2"])
+        here.until(lambda: at(here) == 3)
+        assert copier.tally.figures(0, 0).failed == 2
+        told = [text for kind, text in here.events if kind == "transform"]
+        assert ["record at offset 0" in text for text in told] == [True, False]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_with_tolerance_a_record_for_a_partition_that_is_not_there_is_a_failed_one(mode: str) -> None:
     """Once the target was asked again: the partition may have been added meanwhile."""
     with world(transform=by("numbered", tolerance="all", dead_letter_topic="dead"), exactly_once=mode) as here:
