@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -16,12 +17,16 @@ from twinlog.model.types import TopicName
 log = logging.getLogger(__name__)
 
 
-def create_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
+def create_topics(
+    flow: str, target: ClusterAdmin, topics: Sequence[NewTopic], created: Callable[[TopicName], None] | None = None
+) -> dict[TopicName, Refusal]:
     """Create topics; retry without what the target refused; returns the topics that it refused altogether.
 
-    A topic that exists counts as created. Raises ClusterError when the target does not answer.
+    A topic that exists counts as created; `created` as in `ClusterAdmin.create_topics`. Raises ClusterError when the
+    target does not answer.
     """
-    refused, reduced = negotiate(topics, target.create_topics)
+    send = target.create_topics if created is None else partial(target.create_topics, created=created)
+    refused, reduced = negotiate(topics, send)
     _warn(flow, target, reduced)
     return refused
 

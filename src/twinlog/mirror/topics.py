@@ -64,7 +64,7 @@ class TopicMirror:
         wanted = [positions(settings), exact_maps(settings), progress(settings)]
         missing = [topic.new() for topic in absent(wanted, {settings.target: self._target.topics()})]
         if missing:
-            for name, refusal in self._create(missing).items():
+            for name, refusal in create_topics(settings.name, self._target, missing).items():
                 raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")
         create_syncs_topic(settings, self._source, self._target)
 
@@ -86,13 +86,12 @@ class TopicMirror:
             if error_codes.refused(unreadable.get(pair.source.name, Code.NONE))
         }
         topics = new_remote_topics(self._settings, self._filter, pairs, configs)
-        refused = self._create(topics)
-        for topic in topics:
-            if topic.name not in refused:
-                log.info(
-                    "%s: created remote topic %s (%d partitions)", self._settings.name, topic.name, topic.partitions
-                )
-        return refused | hidden
+        partitions = {topic.name: topic.partitions for topic in topics}
+
+        def created(name: TopicName) -> None:
+            log.info("%s: created remote topic %s (%d partitions)", self._settings.name, name, partitions[name])
+
+        return create_topics(self._settings.name, self._target, topics, created) | hidden
 
     def grow(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:
         """Add partitions to the remote topics of `pairs`; returns those that were refused."""
@@ -101,6 +100,3 @@ class TopicMirror:
             if pair.remote not in refused:
                 log.info("%s: %s now has %d partitions", self._settings.name, pair.remote, pair.source.partitions)
         return refused
-
-    def _create(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
-        return create_topics(self._settings.name, self._target, topics)

@@ -241,8 +241,9 @@ def test_an_answer_that_is_lost_leaves_the_topic_to_the_next_look(here: World, *
     assert here.target.asked[CREATE_TOPICS] == (1 if done else 2)
 
 
-def test_of_many_topics_those_that_were_created_are_copied(here: World) -> None:
-    """The first request of two is carried out, the second one gets no answer."""
+def test_of_many_topics_those_that_were_created_are_copied(here: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The first request of two is carried out, the second one gets no answer; each topic is logged once."""
+    caplog.set_level(logging.INFO)
     for number in range(150):
         here.source.create(f"topic-{number:03}")
     here.target.fault(CREATE_TOPICS, Fault(), topic="east.topic-000")
@@ -252,6 +253,8 @@ def test_of_many_topics_those_that_were_created_are_copied(here: World) -> None:
     assert sum(name.startswith("east.topic-") for name in here.target.topics.ids) == 100
     retried(here.refresh, here)
     assert len(here.copied) == 150
+    created = [text.split()[4] for text in caplog.messages if "created remote topic" in text]
+    assert sorted(created) == [f"east.topic-{number:03}" for number in range(150)]
 
 
 @pytest.mark.parametrize("leaderless", [(0, 1), (1,)])

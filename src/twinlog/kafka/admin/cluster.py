@@ -148,12 +148,15 @@ class ClusterAdmin:
             raise self.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(refused)}", "reading its settings")
         return found
 
-    def create_topics(self, topics: Sequence[NewTopic]) -> dict[TopicName, Refusal]:
+    def create_topics(
+        self, topics: Sequence[NewTopic], created: Callable[[TopicName], None] = lambda name: None
+    ) -> dict[TopicName, Refusal]:
         """Create topics and wait until each of them has a leader; returns those that were refused, with the reason.
 
-        A topic that exists already counts as created.
+        A topic that exists already counts as created. `created(name)` is called, on another thread, for each that did
+        not exist, before it has a leader: waiting for that may fail.
         """
-        return self.call(self._create, list(topics))
+        return self.call(self._create, list(topics), created)
 
     def validate_topics(
         self, topics: Sequence[NewTopic]
@@ -164,15 +167,15 @@ class ClusterAdmin:
         """
         return self.call(self._send_topics, list(topics), True)
 
-    async def _create(self, topics: list[NewTopic]) -> dict[TopicName, Refusal]:
-        refused, _ = await self._send_topics(topics, False)
-        created = [topic.name for topic in topics if topic.name not in refused]
-        if created:
-            await self._wait_for(created)
+    async def _create(self, topics: list[NewTopic], created: Callable[[TopicName], None]) -> dict[TopicName, Refusal]:
+        refused, _ = await self._send_topics(topics, False, created)
+        there = [topic.name for topic in topics if topic.name not in refused]
+        if there:
+            await self._wait_for(there)
         return refused
 
     async def _send_topics(
-        self, topics: list[NewTopic], validate_only: bool
+        self, topics: list[NewTopic], validate_only: bool, created: Callable[[TopicName], None] = lambda name: None
     ) -> tuple[dict[TopicName, Refusal], dict[TopicName, list[ConfigEntry]]]:
         refused: dict[TopicName, Refusal] = {}
         configs: dict[TopicName, list[ConfigEntry]] = {}
@@ -181,6 +184,8 @@ class ClusterAdmin:
             for topic in response.topics:
                 if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
+                elif not validate_only and topic.error_code == Code.NONE:
+                    created(TopicName(topic.name))
                 elif validate_only and response.API_VERSION >= 5 and topic.configs:
                     configs[TopicName(topic.name)] = [read_entry(entry) for entry in topic.configs]
         return refused, configs
