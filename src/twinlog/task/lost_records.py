@@ -19,7 +19,7 @@ from twinlog.offsets.exact import ExactMap
 from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import scan
 from twinlog.record.records import is_abort_marker, record_bodies
-from twinlog.task.resume_after_crash import chunks
+from twinlog.task.chunks import chunks
 from twinlog.write.appends import CopyRules, Prepare
 
 HOLE = 32

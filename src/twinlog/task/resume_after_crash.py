@@ -9,14 +9,10 @@ that the target has deleted by now are only counted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_session import FetchSession
-from twinlog.kafka.protocol.error_codes import Code, explain
-from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -26,17 +22,10 @@ from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.record.records import record_bodies
 from twinlog.record.sequence_numbers import records_between, sequence_after
+from twinlog.task.chunks import chunks
 from twinlog.task.producer_ids import fencing
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare as unchanged
-
-CHUNK_BYTES = 4 << 20
-SILENT_S = 60.0
-"""A read that a broker throttles for so long ends with an error; the caller begins again."""
-
-ASK_AGAIN_S = 0.1
-PATIENCE_MS = 500
-"""How long one answer may wait for records that must be there."""
 
 Body = tuple[int, bytes]
 """A record as it is compared: timestamp in ms, and what follows its offset."""
@@ -44,69 +33,40 @@ Body = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Where logs begin and end: the source's start, the remote log's start and end."""
+    """Where logs begin and end: the source's start, the remote log's start and end.
+
+    `source_read` and `read` are answers of both leaders from `source_begin` and `begin` on, where they were asked
+    already.
+    """
 
     source_start: SourceOffset
     start: TargetOffset
     end: TargetOffset
+    source_read: PartitionResponse | None = None
+    read: PartitionResponse | None = None
 
+    def source_begin(self, position: Position) -> SourceOffset:
+        """From where the source is read, if `position` is stored."""
+        return max(position.next_source, self.source_start)
 
-async def chunks(
-    client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool, known: bool
-) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
-    """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
-
-    With `known` the log had these offsets a moment ago. Over a quota a broker answers without naming a partition
-    (Kafka class KafkaApis, handleFetchRequest): that is no end, and is asked again. Raises ClusterError.
-    """
-    leader = client.leader(partition)
-    if leader is None:
-        raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
-    session = FetchSession(client, leader.node, read_committed=committed, kept=False)
-    topic = client.topic(partition.topic)
-    topic_id = None if topic is None else topic.topic_id
-    place = [offset]
-
-    def go_on(next_offset: int) -> None:
-        place[0] = next_offset
-
-    silent_since: float | None = None
-    while True:
-        before = place[0]
-        answers = await session.fetch(
-            {partition: FetchPosition(before, CHUNK_BYTES, topic_id=topic_id)},
-            max_wait_ms=PATIENCE_MS,
-            min_bytes=1,
-            max_bytes=CHUNK_BYTES,
-        )
-        given = [found.answer for found in answers if found.partition == partition]
-        if not given:
-            now = client.loop.clock.monotonic()
-            silent_since = now if silent_since is None else silent_since
-            if now - silent_since > SILENT_S:
-                raise ClusterError(
-                    f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as over a quota"
-                )
-            await client.loop.sleep(ASK_AGAIN_S)
-            continue
-        silent_since = None
-        for fetched in given:
-            if fetched.error == Code.OFFSET_OUT_OF_RANGE and not known:
-                return
-            if fetched.error:
-                raise ClusterError(f"cluster {client.alias}: reading {partition}: {explain(fetched.error)}")
-            yield fetched, go_on
-        if place[0] == before:
-            return
+    def begin(self, position: Position) -> TargetOffset:
+        """From where the remote log is read."""
+        assert position.next_target is not None
+        return max(position.next_target, self.start)
 
 
 class _Arrived:
     """What the remote log holds from an offset up to its end, as batches."""
 
     def __init__(
-        self, client: ClusterClient, partition: TopicPartition, start: TargetOffset, end: TargetOffset
+        self,
+        client: ClusterClient,
+        partition: TopicPartition,
+        start: TargetOffset,
+        end: TargetOffset,
+        first: PartitionResponse | None,
     ) -> None:
-        self._chunks = chunks(client, partition, start, committed=False, known=True)
+        self._chunks = chunks(client, partition, start, committed=False, known=True, first=first)
         self._batches: deque[tuple[memoryview, Batch]] = deque()
         self._end = end
         self.first: Batch | None = None
@@ -148,8 +108,9 @@ class _Expected:
         start: SourceOffset,
         rules: CopyRules,
         prepare: Prepare = unchanged,
+        first: PartitionResponse | None = None,
     ) -> None:
-        self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False)
+        self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False, first=first)
         self._prepare = prepare
         self._appends: deque[Append] = deque()
         self._rules = rules
@@ -188,7 +149,7 @@ class _Follower:
         client: ClusterClient,
         grant: Grant,
         position: Position,
-        start: SourceOffset,
+        logs: Logs,
         rules: CopyRules,
         prepare: Prepare,
     ) -> None:
@@ -196,8 +157,9 @@ class _Follower:
         self._grant = grant
         self._rules = rules
         self._prepare = prepare
-        self._expected = _Expected(client, grant.source, max(position.next_source, start), rules, prepare)
-        self._expected.whole = position.next_source >= start
+        begin = logs.source_begin(position)
+        self._expected = _Expected(client, grant.source, begin, rules, prepare, logs.source_read)
+        self._expected.whole = position.next_source >= logs.source_start
         self._here: deque[tuple[SourceOffset, Body]] = deque()
         self._met = False
         self._writer = position.writer
@@ -351,8 +313,8 @@ async def resume_behind_log_end(
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
-    arrived = _Arrived(target, grant.remote, max(expected, logs.start), logs.end)
-    follower = _Follower(source, grant, position, logs.source_start, rules, prepare)
+    arrived = _Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+    follower = _Follower(source, grant, position, logs, rules, prepare)
     if logs.start > expected:
         await arrived.look()
         deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)

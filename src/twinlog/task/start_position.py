@@ -18,6 +18,7 @@ from twinlog.offsets.segments import segments_topic
 from twinlog.read.gaps import find_gap
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
+from twinlog.task.first_look import TOGETHER, Behind, log_starts, look
 from twinlog.task.gap_check import GapCheck
 from twinlog.task.lost_records import Comparison, Transformed
 from twinlog.task.producer_ids import fencing
@@ -30,7 +31,7 @@ from twinlog.write.prepare import prepare
 
 AT_ONCE, OF_TWO_LEADERS = 8, 3
 """How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
-answers of `CHUNK_BYTES` in memory."""
+answers of `CHUNK_BYTES` in memory, and two of `LOOK_BYTES`."""
 
 LATE_APPENDS_S = 0.25
 LATE_APPENDS_AT_MOST_S = 5.0
@@ -127,7 +128,7 @@ class StartPositions:
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = StartPosition({}, {})
-        behind: deque[tuple[Grant, Position, TargetOffset]] = deque()
+        behind: deque[Behind] = deque()
         for grant in grants:
             end = ends.get(grant.remote)
             if grant.remote in errors:
@@ -145,7 +146,7 @@ class StartPositions:
                 if grant.source in starts:
                     resolved.positions[grant.source] = self._first(grant, SourceOffset(starts[grant.source]), end)
             elif not self._lacks_marker(grant, grant.position, end):
-                behind.append((grant, grant.position, end))
+                behind.append(Behind(grant, grant.position, end))
         looked_up = {
             grant.source: position
             for grant, position, end in behind
@@ -153,21 +154,38 @@ class StartPositions:
         }
         maps, failed = await self._stored_maps(looked_up)
 
-        async def work() -> None:
-            while behind:
-                grant, position, end = behind.popleft()
+        together = min(TOGETHER, -(-len(behind) // OF_TWO_LEADERS))
+
+        async def begin(some: Sequence[Behind]) -> None:
+            committed = self._rules.read_committed
+            logs, fault = await look(self._source, self._target, some, read_committed=committed)
+            for one in some:
+                grant, position, end = one
                 runs: list[Run] = []
                 try:
                     if failed is not None and grant.source in looked_up:
                         raise failed
-                    async with self._reading.of(self._leaders(grant)):
-                        resolved.positions[grant.source] = await self._again(
-                            grant, position, end, maps.get(grant.source), runs, unverified=unverified[grant.remote]
-                        )
+                    if fault is not None and one.has_arrived:
+                        raise fault
+                    resolved.positions[grant.source] = await self._again(
+                        grant,
+                        position,
+                        end,
+                        maps.get(grant.source),
+                        runs,
+                        unverified=unverified[grant.remote],
+                        logs=logs.pop(grant.source, None),
+                    )
                     resolved.runs[grant.source] = runs
                 except TwinlogError as error:
                     # By its traceback it would hold this frame, and so itself.
                     resolved.errors[grant.source] = error.with_traceback(None)
+
+        async def work() -> None:
+            while behind:
+                some = [behind.popleft() for _ in range(min(together, len(behind)))]
+                async with self._reading.of(self._leaders(some[0].grant)):
+                    await begin(some)
 
         loop = self._target.loop
         await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(behind)))])
@@ -292,11 +310,12 @@ class StartPositions:
         runs: list[Run],
         *,
         unverified: bool,
+        logs: Logs | None,
     ) -> Position:
         """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`.
 
         `known` is the stored map, read where the log ends before the position, or where it is `unverified` that it has
-        what the position counts.
+        what the position counts. `logs` is what `look` found.
         """
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
@@ -323,27 +342,18 @@ class StartPositions:
                 return replace(lost, next_target=end)
         if end == expected:
             return now
-        source_start, remote_start = await self._starts(grant)
         resumed, found = await resume_behind_log_end(
             self._source,
             self._target,
             grant,
             now,
-            Logs(source_start, remote_start, end),
+            logs or Logs(*await log_starts(self._source, self._target, grant), end),
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
             self._prepare_for(grant) or prepare,
         )
         runs += found
         return resumed
-
-    async def _starts(self, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
-        """Where the logs of both partitions begin. Raises ClusterError."""
-        starts = await self._source.list_offsets([grant.source], EARLIEST)
-        remote_starts = await self._target.list_offsets([grant.remote], EARLIEST)
-        if grant.source not in starts or grant.remote not in remote_starts:
-            raise ClusterError(f"{grant.source} or {grant.remote} does not report its offsets")
-        return SourceOffset(starts[grant.source]), TargetOffset(remote_starts[grant.remote])
 
     async def _lost(
         self, grant: Grant, position: Position, expected: TargetOffset, end: TargetOffset, known: ExactMap | None
@@ -354,7 +364,7 @@ class StartPositions:
         missing.
         """
         await require_current_id(self._target, grant.remote)
-        source_start, start = await self._starts(grant)
+        source_start, start = await log_starts(self._source, self._target, grant)
         changing = self._prepare_for(grant)
         rules = replace(self._rules, max_batch_bytes=grant.max_batch_bytes)
         transformed = None if changing is None else Transformed(changing, rules)

@@ -19,7 +19,7 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.record.own_records import own_batch, record_body
-from twinlog.task import resume_after_crash
+from twinlog.task import chunks
 from twinlog.task.lost_records import _record
 from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
 from twinlog.write.appends import CopyRules
@@ -57,8 +57,8 @@ class Broker:
 def test_after_a_crash_nothing_is_taken_for_not_arrived(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, silent: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(resume_after_crash, "FetchSession", Broker(silent).session)
-    monkeypatch.setattr(resume_after_crash, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(chunks, "FetchSession", Broker(silent).session)
+    monkeypatch.setattr(chunks, "ASK_AGAIN_S", 0.0)
     events: list[tuple[str, str]] = []
     rules = replace(CopyRules(), max_batch_bytes=1 << 20)
     cluster: Any = Cluster(loop)
@@ -76,8 +76,8 @@ def test_after_a_crash_nothing_is_taken_for_not_arrived(
 
 
 def test_a_record_without_an_answer_is_not_missing(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resume_after_crash, "FetchSession", Broker((1, 2)).session)
-    monkeypatch.setattr(resume_after_crash, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(chunks, "FetchSession", Broker((1, 2)).session)
+    monkeypatch.setattr(chunks, "ASK_AGAIN_S", 0.0)
     cluster: Any = Cluster(loop)
     found = loop.run(_record, cluster, SOURCE, 15)
     assert found is not None
@@ -85,9 +85,9 @@ def test_a_record_without_an_answer_is_not_missing(loop: Loop, monkeypatch: pyte
 
 
 def test_a_silent_broker_is_given_up(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resume_after_crash, "FetchSession", Broker(range(1, 1_000_000)).session)
-    monkeypatch.setattr(resume_after_crash, "ASK_AGAIN_S", 0.0)
-    monkeypatch.setattr(resume_after_crash, "SILENT_S", 0.05)
+    monkeypatch.setattr(chunks, "FetchSession", Broker(range(1, 1_000_000)).session)
+    monkeypatch.setattr(chunks, "ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr(chunks, "SILENT_S", 0.05)
     cluster: Any = Cluster(loop)
     cluster.alias = "north"
     with pytest.raises(ClusterError, match=r"t-0 could not be read for .*, as over a quota"):

@@ -15,7 +15,7 @@ from twinlog.offsets.exact import ExactMap, Run, Translated
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.segments import SegmentWriter
 from twinlog.record.batch import scan
-from twinlog.task.resume_after_crash import _Follower
+from twinlog.task.resume_after_crash import Logs, _Follower
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.prepare import prepare
 
@@ -49,7 +49,9 @@ def log_of(*batches: tuple[int, int], producer_id: int = -1) -> SourceLog:
 def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = STORED) -> list[Run]:
     """The runs that are met in a target's log."""
     nobody: Any = None
-    follower = _Follower(nobody, Grant(SOURCE, REMOTE, None, 1 << 20, stored), stored, 0, CopyRules(), prepare)
+    follower = _Follower(
+        nobody, Grant(SOURCE, REMOTE, None, 1 << 20, stored), stored, Logs(0, 0, 0), CopyRules(), prepare
+    )
     expected: Any = Expected(source)
     follower._expected = expected
 

@@ -18,6 +18,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.task import start_position
+from twinlog.task.resume_after_crash import Logs
 from twinlog.task.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.write.appends import CopyRules
 
@@ -135,6 +136,10 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
             raise ClusterError("it cannot be read")
         return Position(20, 20), [Run(10, 10, 10)]
 
+    async def look(*_: Any, **__: Any) -> tuple[dict[TopicPartition, Logs], None]:
+        return {}, None
+
+    monkeypatch.setattr(start_position, "look", look)
     monkeypatch.setattr(start_position, "resume_behind_log_end", resume)
     monkeypatch.setattr(StartPositions, "_lacks_marker", lambda *_: False)
     both = start_positions(loop)

@@ -1,0 +1,82 @@
+"""Reads one partition from an offset to its end, an answer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol.error_codes import Code, explain
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import TopicPartition
+
+CHUNK_BYTES = 4 << 20
+SILENT_S = 60.0
+"""A read that a broker throttles for so long ends with an error; the caller begins again."""
+
+ASK_AGAIN_S = 0.1
+PATIENCE_MS = 500
+"""How long one answer may wait for records that must be there."""
+
+
+async def chunks(
+    client: ClusterClient,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    committed: bool,
+    known: bool,
+    first: PartitionResponse | None = None,
+) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
+    """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
+
+    `first` is the first of them, if the leader was asked already. With `known` the log had these offsets a moment ago.
+    Over a quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest): that is no
+    end, and is asked again. Raises ClusterError.
+    """
+    leader = client.leader(partition)
+    if leader is None:
+        raise ClusterError(f"cluster {client.alias}: {partition} has no leader")
+    session = FetchSession(client, leader.node, read_committed=committed, kept=False)
+    topic = client.topic(partition.topic)
+    topic_id = None if topic is None else topic.topic_id
+    place = [offset]
+
+    def go_on(next_offset: int) -> None:
+        place[0] = next_offset
+
+    if first is not None:
+        yield first, go_on
+        first = None
+        if place[0] == offset:
+            return
+    silent_since: float | None = None
+    while True:
+        before = place[0]
+        answers = await session.fetch(
+            {partition: FetchPosition(before, CHUNK_BYTES, topic_id=topic_id)},
+            max_wait_ms=PATIENCE_MS,
+            min_bytes=1,
+            max_bytes=CHUNK_BYTES,
+        )
+        given = [found.answer for found in answers if found.partition == partition]
+        if not given:
+            now = client.loop.clock.monotonic()
+            silent_since = now if silent_since is None else silent_since
+            if now - silent_since > SILENT_S:
+                raise ClusterError(
+                    f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as over a quota"
+                )
+            await client.loop.sleep(ASK_AGAIN_S)
+            continue
+        silent_since = None
+        for fetched in given:
+            if fetched.error == Code.OFFSET_OUT_OF_RANGE and not known:
+                return
+            if fetched.error:
+                raise ClusterError(f"cluster {client.alias}: reading {partition}: {explain(fetched.error)}")
+            yield fetched, go_on
+        if place[0] == before:
+            return

@@ -1,0 +1,123 @@
+"""Reads, of many partitions in a few requests, the begin of what has to be compared after a crash.
+
+As a rule that is all of it: what a copier appended since it stored its last positions is little. One request after the
+other for each partition would take minutes for thousands of them, far longer where a cluster is far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from twinlog.errors import ClusterError, CorruptBatchError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.lease.grant import Grant
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.offsets.positions import Position
+from twinlog.record.batch import read_batch
+from twinlog.task.resume_after_crash import Logs
+
+TOGETHER = 100
+"""How many partitions are looked at in one request. What is known of a log's start gets old while they are compared."""
+
+LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
+"""The size of an answer, and of one partition in it. Whatever has more is read by itself."""
+
+
+class Behind(NamedTuple):
+    """A granted partition, its stored position, and where its remote log ends."""
+
+    grant: Grant
+    position: Position
+    end: TargetOffset
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the remote log holds more than the position counts."""
+        return self.position.next_target is not None and self.end > self.position.next_target
+
+
+async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
+    """Where the logs of both partitions begin. Raises ClusterError."""
+    here = await source.list_offsets([grant.source], EARLIEST)
+    there = await target.list_offsets([grant.remote], EARLIEST)
+    if grant.source not in here or grant.remote not in there:
+        raise ClusterError(f"{grant.source} or {grant.remote} does not report its offsets")
+    return SourceOffset(here[grant.source]), TargetOffset(there[grant.remote])
+
+
+async def look(
+    source: ClusterClient, target: ClusterClient, behind: Iterable[Behind], *, read_committed: bool
+) -> tuple[dict[TopicPartition, Logs], TwinlogError | None]:
+    """The logs of those partitions whose remote log holds more than their position counts, by source partition; or the
+    error that keeps all of them from being compared.
+
+    One request for log starts and one for records to each leader. A partition that reports no start is missing.
+    """
+    try:
+        return await _look(source, target, behind, read_committed=read_committed), None
+    except TwinlogError as error:
+        # By its traceback it would hold this frame, and so itself.
+        return {}, error.with_traceback(None)
+
+
+async def _look(
+    source: ClusterClient, target: ClusterClient, behind: Iterable[Behind], *, read_committed: bool
+) -> dict[TopicPartition, Logs]:
+    arrived = [one for one in behind if one.has_arrived]
+    if not arrived:
+        return {}
+    known = source.loop.spawn(source.list_offsets, [one.grant.source for one in arrived], EARLIEST)
+    remote_starts = await target.list_offsets([one.grant.remote for one in arrived], EARLIEST)
+    source_starts = await known
+    found = {
+        one.grant.source: (
+            one,
+            Logs(SourceOffset(source_starts[one.grant.source]), TargetOffset(remote_starts[one.grant.remote]), one.end),
+        )
+        for one in arrived
+        if one.grant.source in source_starts and one.grant.remote in remote_starts
+    }
+    originals = source.loop.spawn(
+        _read,
+        source,
+        {here: logs.source_begin(one.position) for here, (one, logs) in found.items()},
+        read_committed,
+    )
+    copies = await _read(target, {one.grant.remote: logs.begin(one.position) for one, logs in found.values()}, False)
+    originals_read = await originals
+    return {
+        here: replace(logs, source_read=originals_read.get(here), read=copies.get(one.grant.remote))
+        for here, (one, logs) in found.items()
+    }
+
+
+async def _read(
+    client: ClusterClient, places: Mapping[TopicPartition, int], read_committed: bool
+) -> dict[TopicPartition, PartitionResponse]:
+    """What leaders answer for partitions from an offset on, where that is a batch at least."""
+    by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
+    for partition, offset in places.items():
+        leader, topic = client.leader(partition), client.topic(partition.topic)
+        if leader is not None:
+            topic_id = None if topic is None else topic.topic_id
+            by_node.setdefault(leader.node, {})[partition] = FetchPosition(offset, PARTITION_BYTES, topic_id=topic_id)
+    found: dict[TopicPartition, PartitionResponse] = {}
+
+    async def ask(node: int, wanted: Mapping[TopicPartition, FetchPosition]) -> None:
+        session = FetchSession(client, node, read_committed=read_committed, kept=False)
+        for one in await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=LOOK_BYTES):
+            # A damaged batch is reported by whoever reads that partition by itself.
+            with suppress(CorruptBatchError):
+                if one.answer.error == Code.NONE and read_batch(one.answer.records, 0) is not None:
+                    found[one.partition] = one.answer
+
+    await client.loop.gather([client.loop.spawn(ask, node, wanted) for node, wanted in by_node.items()])
+    return found

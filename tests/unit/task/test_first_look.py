@@ -1,0 +1,64 @@
+"""After a crash many partitions are compared with few requests, as far as little arrived behind their positions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from harness.virtual.requests import FETCH, LIST_OFFSETS
+from tests.unit.task.copied import World, part, world
+from twinlog.offsets.positions import Position
+
+PARTITIONS = 60
+VALUES = [b"%d" % one for one in range(7)]
+
+
+def resumed(here: World) -> tuple[int, int]:
+    """Copies, loses a copier that stored no position since, and begins again; how many requests both clusters got."""
+    first = here.begin(*(here.grant(number) for number in range(PARTITIONS)))
+    for begin, end in pairwise((0, 3, 6, 7)):
+        for number in range(PARTITIONS):
+            here.write(*VALUES[begin:end], number=number)
+        here.until(lambda end=end: all(len(here.copied(number)) == end for number in range(PARTITIONS)))  # type: ignore[misc]
+    stored = {
+        number: Position(3, 3, writer=replace(writer, sequence=3))
+        for number in range(PARTITIONS)
+        if (writer := first.partitions[part(number)].acknowledged.writer) is not None
+    }
+    here.crash(first)
+    keys = (FETCH, LIST_OFFSETS)
+    before = [here.source.asked[key] + here.target.asked[key] for key in keys]
+    copier = here.begin(*(here.grant(number, position) for number, position in stored.items()))
+    assert len(copier.partitions) == PARTITIONS
+    fetches, lookups = (
+        here.source.asked[key] + here.target.asked[key] - was for key, was in zip(keys, before, strict=True)
+    )
+    return fetches, lookups
+
+
+def test_what_arrived_is_compared_with_few_requests() -> None:
+    with world(partitions=PARTITIONS) as here:
+        fetches, lookups = resumed(here)
+        assert fetches < PARTITIONS / 2
+        assert lookups < PARTITIONS / 2
+        for number in range(PARTITIONS):
+            here.write(b"last", number=number)
+        here.until(lambda: all(here.copied(number)[-1:] == [b"last"] for number in range(PARTITIONS)))
+        assert all(here.copied(number) == [*VALUES, b"last"] for number in range(PARTITIONS))
+        assert not here.failures
+        assert not here.events
+
+
+@pytest.mark.parametrize("most", [1, 100, 300])
+def test_what_is_longer_than_the_first_answer_is_read_on(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("twinlog.task.first_look.PARTITION_BYTES", most)
+    with world(partitions=PARTITIONS) as here:
+        resumed(here)
+        here.write(b"last", number=7)
+        here.until(lambda: here.copied(7)[-1:] == [b"last"])
+        assert all(here.copied(number)[:7] == VALUES for number in range(PARTITIONS))
+        assert here.copied(7) == [*VALUES, b"last"]
+        assert not here.failures
+        assert not here.events
