@@ -10,6 +10,7 @@ from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.model.types import TopicPartition
 
 CHUNK_BYTES = 4 << 20
@@ -28,11 +29,13 @@ async def chunks(
     *,
     committed: bool,
     known: bool,
+    begun: bool = False,
     first: PartitionResponse | None = None,
 ) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
     """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
 
-    `first` is the first of them, if the leader was asked already. With `known` the log had these offsets a moment ago.
+    `first` is the first of them, if the leader was asked already. With `known` the log had these offsets a moment ago,
+    with `begun` it began no later: what was deleted meanwhile is an error then, and not its end.
     Over a quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest): that is no
     end, and is asked again. Raises ClusterError.
     """
@@ -74,9 +77,23 @@ async def chunks(
         silent_since = None
         for fetched in given:
             if fetched.error == Code.OFFSET_OUT_OF_RANGE and not known:
+                if begun:
+                    await _require_start(client, partition, before)
                 return
             if fetched.error:
                 raise ClusterError(f"cluster {client.alias}: reading {partition}: {explain(fetched.error)}")
             yield fetched, go_on
         if place[0] == before:
             return
+
+
+async def _require_start(client: ClusterClient, partition: TopicPartition, offset: int) -> None:
+    """Raise ClusterError unless the log begins at an offset or before it."""
+    starts = await client.list_offsets([partition], EARLIEST)
+    if partition not in starts:
+        raise ClusterError(f"cluster {client.alias}: {partition} does not report its offsets")
+    if starts[partition] > offset:
+        raise ClusterError(
+            f"cluster {client.alias}: {partition} was read from offset {offset} on, "
+            f"but begins at {starts[partition]} now"
+        )

@@ -99,7 +99,7 @@ class _Arrived:
 
 
 class _Expected:
-    """What a copier would append from a source offset on."""
+    """What a copier would append from a source offset on, which the source has not deleted."""
 
     def __init__(
         self,
@@ -110,7 +110,9 @@ class _Expected:
         prepare: Prepare = unchanged,
         first: PartitionResponse | None = None,
     ) -> None:
-        self._chunks = chunks(client, partition, start, committed=rules.read_committed, known=False, first=first)
+        self._chunks = chunks(
+            client, partition, start, committed=rules.read_committed, known=False, begun=True, first=first
+        )
         self._prepare = prepare
         self._appends: deque[Append] = deque()
         self._rules = rules
@@ -158,6 +160,7 @@ class _Follower:
         self._rules = rules
         self._prepare = prepare
         begin = logs.source_begin(position)
+        self._source_start = logs.source_start
         self._expected = _Expected(client, grant.source, begin, rules, prepare, logs.source_read)
         self._expected.whole = position.next_source >= logs.source_start
         self._here: deque[tuple[SourceOffset, Body]] = deque()
@@ -184,7 +187,8 @@ class _Follower:
             # The source deleted some, too, so fewer are left to pass over. At least so many offsets were copied;
             # better a record twice than one not at all.
             self.next_source = SourceOffset(begin + count)
-            self._expected = _Expected(self._client, self._grant.source, self.next_source, self._rules, self._prepare)
+            start = max(self.next_source, self._source_start)
+            self._expected = _Expected(self._client, self._grant.source, start, self._rules, self._prepare)
             self._here.clear()
 
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:

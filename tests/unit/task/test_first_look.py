@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from harness.virtual.requests import FETCH, LIST_OFFSETS
-from tests.unit.task.copied import World, part, world
+from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
 from twinlog.offsets.positions import Position
+from twinlog.task.first_look import look
 
 PARTITIONS = 60
-VALUES = [b"%d" % one for one in range(7)]
+MORE = [b"%d" % one for one in range(9)]
+VALUES = MORE[:7]
 
 
 def resumed(here: World) -> tuple[int, int]:
@@ -62,3 +65,50 @@ def test_what_is_longer_than_the_first_answer_is_read_on(monkeypatch: pytest.Mon
         assert here.copied(7) == [*VALUES, b"last"]
         assert not here.failures
         assert not here.events
+
+
+def crashed(here: World) -> Position:
+    """Copies batches at offsets 0, 3, 6 and 7 and loses a copier that stored its position at 3; that position."""
+    first = here.begin()
+    for begin, end in pairwise((0, 3, 6, 7, 9)):
+        here.write(*MORE[begin:end])
+        here.until(lambda end=end: len(here.copied()) == end)  # type: ignore[misc]
+    writer = first.partitions[part()].acknowledged.writer
+    assert writer is not None
+    here.crash(first)
+    return Position(3, 3, writer=replace(writer, sequence=3))
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_what_the_source_deletes_meanwhile_is_not_its_end(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("twinlog.task.first_look.PARTITION_BYTES", most)
+    with world() as here:
+        stored = crashed(here)
+        looks = 0
+
+        async def retained(*args: Any, **how: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            found = await look(*args, **how)
+            here.source.log(TOPIC).delete_before(7)
+            return found
+
+        monkeypatch.setattr("twinlog.task.start_position.look", retained)
+        here.begin(here.grant(0, stored))
+        here.write(b"last")
+        here.until(lambda: here.copied()[-1:] == [b"last"])
+        assert here.copied() == [*MORE, b"last"]
+        assert looks == 2
+        assert not here.failures
+
+
+def test_what_both_deleted_hides_nothing_that_is_left() -> None:
+    with world() as here:
+        stored = crashed(here)
+        here.source.log(TOPIC).delete_before(7)
+        here.target.log(REMOTE).delete_before(6)
+        here.begin(here.grant(0, stored))
+        here.write(b"last")
+        here.until(lambda: here.copied()[-1:] == [b"last"])
+        assert here.copied() == [*MORE[6:], b"last"]
+        assert not here.failures
