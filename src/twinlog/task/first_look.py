@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from twinlog.errors import ClusterError, CorruptBatchError, TwinlogError
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code
@@ -59,10 +59,13 @@ async def look(
     """The logs of those partitions whose remote log holds more than their position counts, by source partition; or the
     error that keeps all of them from being compared.
 
-    One request for log starts and one for records to each leader. A partition that reports no start is missing.
+    One request for log starts and one for records to each leader. A partition that reports no start is missing, and all
+    of them where one was refused: who asks for each by itself is refused only that one.
     """
     try:
         return await _look(source, target, behind, read_committed=read_committed), None
+    except RefusedError:
+        return {}, None
     except TwinlogError as error:
         # By its traceback it would hold this frame, and so itself.
         return {}, error.with_traceback(None)

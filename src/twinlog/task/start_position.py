@@ -128,7 +128,7 @@ class StartPositions:
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = StartPosition({}, {})
-        behind: deque[Behind] = deque()
+        behind: list[Behind] = []
         for grant in grants:
             end = ends.get(grant.remote)
             if grant.remote in errors:
@@ -154,7 +154,7 @@ class StartPositions:
         }
         maps, failed = await self._stored_maps(looked_up)
 
-        together = min(TOGETHER, -(-len(behind) // OF_TWO_LEADERS))
+        groups = self._together(behind)
 
         async def begin(some: Sequence[Behind]) -> None:
             committed = self._rules.read_committed
@@ -182,14 +182,25 @@ class StartPositions:
                     resolved.errors[grant.source] = error.with_traceback(None)
 
         async def work() -> None:
-            while behind:
-                some = [behind.popleft() for _ in range(min(together, len(behind)))]
+            while groups:
+                some = groups.popleft()
                 async with self._reading.of(self._leaders(some[0].grant)):
                     await begin(some)
 
         loop = self._target.loop
-        await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(behind)))])
+        await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(groups)))])
         return resolved
+
+    def _together(self, behind: Sequence[Behind]) -> deque[list[Behind]]:
+        """What is looked at in the same requests: partitions of the same leaders, which may have moved meanwhile."""
+        by_leaders: dict[tuple[int | None, int | None], list[Behind]] = {}
+        for one in behind:
+            by_leaders.setdefault(self._leaders(one.grant), []).append(one)
+        groups: deque[list[Behind]] = deque()
+        for some in by_leaders.values():
+            size = min(TOGETHER, -(-len(some) // OF_TWO_LEADERS))
+            groups.extend(some[at : at + size] for at in range(0, len(some), size))
+        return groups
 
     async def _find_unverified(
         self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]

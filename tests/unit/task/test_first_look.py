@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.faults import Fault
 from harness.virtual.requests import FETCH, LIST_OFFSETS
 from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.grant import Grant
 from twinlog.offsets.positions import Position
 from twinlog.task.first_look import look
 
@@ -112,3 +115,78 @@ def test_what_both_deleted_hides_nothing_that_is_left() -> None:
         here.until(lambda: here.copied()[-1:] == [b"last"])
         assert here.copied() == [*MORE[6:], b"last"]
         assert not here.failures
+
+
+def test_what_is_refused_for_one_topic_fails_no_other() -> None:
+    with world(partitions=3) as here:
+        here.source.create("other")
+        here.target.create("north.other")
+        shop = [here.grant(number) for number in range(3)]
+        grants = [*shop, Grant(part(0, "other"), part(0, "north.other"), None, 1 << 20, None)]
+        first = here.begin(*grants)
+
+        def write(value: bytes) -> None:
+            for grant in grants:
+                here.source.write(grant.source.topic, value, partition=grant.source.partition)
+            here.until(lambda: all(here.target.log(*grant.remote).values()[-1:] == [value] for grant in grants))
+
+        for value in (b"0", b"1", b"2"):
+            write(value)
+        stored = {grant: first.partitions[grant.source].acknowledged.writer for grant in grants}
+        here.crash(first)
+        here.source.fault(LIST_OFFSETS, Fault(code=Code.TOPIC_AUTHORIZATION_FAILED), times=2, topic="other")
+        here.begin(
+            *(
+                replace(grant, position=Position(1, 1, writer=replace(writer, sequence=1)))
+                for grant, writer in stored.items()
+                if writer is not None
+            )
+        )
+        for grant in shop:
+            here.write(b"last", number=grant.source.partition)
+        here.until(lambda: all(here.copied(number)[-1:] == [b"last"] for number in range(3)))
+        assert all(here.copied(number) == [b"0", b"1", b"2", b"last"] for number in range(3))
+        assert [partition for partition, _ in here.failures] == [grants[-1].source]
+        assert not here.source.faults_left
+
+
+def test_a_leader_that_moved_and_cannot_be_reached_holds_up_only_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[list[int]] = []
+
+    async def seen(source: Any, target: Any, behind: Any, **how: Any) -> Any:
+        groups.append([one.grant.source.partition for one in behind])
+        return await look(source, target, behind, **how)
+
+    with world(partitions=6, brokers=2) as here:
+        for number in range(6):
+            here.source.move(TOPIC, number, 1)
+            here.target.move(REMOTE, number, 1)
+        first = here.begin(*(here.grant(number) for number in range(6)))
+        for values in ([b"0"], [b"0", b"1"]):
+            for number in range(6):
+                here.write(values[-1], number=number)
+            here.until(lambda values=values: all(here.copied(number) == values for number in range(6)))  # type: ignore[misc]
+        writers = {number: first.partitions[part(number)].acknowledged.writer for number in range(6)}
+        here.crash(first)
+        here.target.fault(LIST_OFFSETS, Fault(code=Code.LEADER_NOT_AVAILABLE), times=1000, topic=REMOTE)
+        copier = here.open()
+        grants = [
+            here.grant(number, Position(1, 1, writer=replace(writer, sequence=1)))
+            for number, writer in writers.items()
+            if writer is not None
+        ]
+        here.loop.start(copier.begin, copier.accept(grants))
+        here.pass_by(2.0)
+        assert not copier.partitions
+        here.source.stop(2)
+        here.source.move(TOPIC, 5, 2)
+        here.pass_by(10.0)
+        assert not copier.partitions
+        here.target.faults.clear()
+        monkeypatch.setattr("twinlog.task.start_position.look", seen)
+        here.until(lambda: len(copier.partitions) == 5)
+        assert sorted(groups[:4]) == [[0, 1], [2, 3], [4], [5]]
+        assert part(5) not in copier.partitions
+        here.source.start(2)
+        here.until(lambda: len(copier.partitions) == 6)
+        assert all(here.copied(number) == [b"0", b"1"] for number in range(6))
