@@ -59,8 +59,8 @@ SPARK_TESTS := tests/unit/spark $(patsubst %,tests/integration/test_%.py,engine 
 	sql_evaluation verify submitted)
 
 spark-versions: .venv/.ready ## what depends on PySpark, with the other one that the package allows; fetches 460 MB once
-	@place=$$($(PYTHON) -m harness.other_spark) && env -u SPARK_HOME PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" \
-		$(PYTHON) -m pytest -m "not parity and not scenario" $(or $(ARGS),$(SPARK_TESTS))
+	@place=$$($(PYTHON) -m harness.other_spark) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \
+		$(PYTHON) -m harness.prepare && $(PYTHON) -m pytest -m "not parity and not scenario" $(or $(ARGS),$(SPARK_TESTS))
 
 conformance: .venv/.ready ## Connect's REST API as its workers of 3.9 and 4.3 answer it; ARGS=--renew keeps the answers
 	@$(PYTHON) -m conformance $(ARGS)
