@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,16 @@ _LACKING = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a thread waits for: until when, and what looks at it before the JVM is killed for it."""
+
+    overdue_at: float
+    busy_at_s: float
+    """How much the JVM will have computed, in seconds, where it computes for half of the time that it may take."""
+    look: Callable[[], None] | None
+
+
 class SqlJvm:
     """Starts it; takes some seconds. Raises EngineError, or EngineLostError where the next try may succeed.
 
@@ -101,10 +112,8 @@ class SqlJvm:
         """The threads that it did not answer in time, for which it was killed."""
         self.condemned = False
         """It failed by a fault of its own, and is to be followed by another one."""
-        self._overdue_at: dict[int, float] = {}
-        self._looks: dict[int, Callable[[], None] | None] = {}
-        self._busy_at: dict[int, float] = {}
-        """How much it will have computed, in seconds, where it computes for half of the time that a call may take."""
+        self._asked: dict[int, _Asked] = {}
+        """What each thread waits for."""
         self.busy = False
         """Whether it computed for at least half of the time in which it did not answer: the machine had room for it."""
         try:
@@ -248,13 +257,12 @@ class SqlJvm:
     def within(self, seconds: float, look: Callable[[], None] | None = None) -> Iterator[None]:
         """Kill it where what it is asked takes longer; the call raises then. Before that `look` is called elsewhere."""
         me = threading.get_ident()
-        self._looks[me] = look
-        self._busy_at[me] = self._cpu_s() + seconds / 2
-        self._overdue_at[me] = time.monotonic() + seconds
+        busy_at_s = self._cpu_s() + seconds / 2
+        self._asked[me] = _Asked(time.monotonic() + seconds, busy_at_s, look)
         try:
             yield
         finally:
-            self._overdue_at.pop(me, None)
+            self._asked.pop(me, None)
 
     @property
     def hung(self) -> bool:
@@ -282,13 +290,14 @@ class SqlJvm:
         assert self.process is not None
         while self.process.poll() is None:
             now = time.monotonic()
-            overdue = {thread for thread, at in list(self._overdue_at.items()) if now > at}
+            overdue = {thread: asked for thread, asked in list(self._asked.items()) if now > asked.overdue_at}
             if overdue:
                 cpu_s = self._cpu_s()
-                self.busy = all(cpu_s >= self._busy_at.get(thread, 0.0) for thread in overdue)
-                self._hung_for |= overdue
-                for look in filter(None, map(self._looks.get, overdue)):
-                    _in_time(look)
+                self.busy = all(cpu_s >= asked.busy_at_s for asked in overdue.values())
+                self._hung_for |= overdue.keys()
+                for asked in overdue.values():
+                    if asked.look is not None:
+                        _in_time(asked.look)
                 self.process.kill()
             time.sleep(WATCH_S)
 
