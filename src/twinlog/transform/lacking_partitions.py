@@ -32,7 +32,7 @@ class LackingPartitions:
 
     def check(self, rows: Any) -> None:
         """Raise TransformError where rows are for a partition that is not there."""
-        for topic, (partitions, _) in self._still_sure().items() if self._sure else ():
+        for topic, (partitions, _) in self._still_sure().items():
             numbers = rows.column("partition").filter(pc.equal(rows.column("topic"), pa.scalar(topic, pa.string())))
             most = pc.max(numbers).as_py()
             if most is not None and most >= partitions:
