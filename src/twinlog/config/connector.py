@@ -153,13 +153,13 @@ def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, Ent
 
 def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfig, warnings: list[str]) -> None:
     """MirrorMaker 2 sends records and positions to the worker's cluster, whatever a connector calls its target."""
-    own, there = worker.settings.client.bootstrap_servers, flow.producer.client.bootstrap_servers
-    if not set(own) & set(there):
+    own, there = worker.settings.client, flow.producer.client
+    if not own.shares_servers(there):
         warnings.append(
-            f"{origin}: by its address {', '.join(there)} its target is another cluster than the worker's, "
-            f"{', '.join(own)}: its positions are in {flow.positions_topic} on {flow.target}, and a worker of Kafka's "
-            "would look for them on its own cluster; where both are one, nothing is to be done, or give both the same "
-            "bootstrap.servers"
+            f"{origin}: by its address {', '.join(there.bootstrap_servers)} its target is another cluster than the "
+            f"worker's, {', '.join(own.bootstrap_servers)}: its positions are in {flow.positions_topic} on "
+            f"{flow.target}, and a worker of Kafka's would look for them on its own cluster; where both are one, "
+            "nothing is to be done, or give both the same bootstrap.servers"
         )
 
 
