@@ -31,6 +31,10 @@ class RoutedFlow(NamedTuple):
     topology: Topology
     route: Callable[[TopicName], TopicName]
 
+    def destination(self, topic: TopicName) -> TopicName:
+        """The topic of the target that records of a source topic go to."""
+        return self.route(self.topology.remote_name(topic))
+
 
 def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None:
     """None for a flow whose routes only its records tell."""

@@ -14,7 +14,7 @@ from twinlog.driver.route_cycles import routed_flow
 from twinlog.errors import TwinlogError
 from twinlog.flows.patterns import spelled_out
 from twinlog.flows.plugins import policy_of
-from twinlog.flows.topology import Topology, topology_of
+from twinlog.flows.topology import topology_of
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
@@ -110,12 +110,14 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
 def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     """Topics that `one` names in full; of others the log tells, once it is known which there are."""
     try:
-        here, there = topology_of(one.settings), topology_of(source.settings)
+        here, there = (routed_flow(flow, topology_of(flow)) for flow in (one.settings, source.settings))
     except TwinlogError:
         return None
+    if here is None or there is None:
+        return None
     named = (TopicName(name) for name in sorted(spelled_out(one.settings.topics)))
-    both = (name for name in named if here.mirrors(name) and there.mirrors(name))
-    topics = [name for name in both if _routed_name(one, here, name) == _routed_name(source, there, name)]
+    both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
+    topics = [name for name in both if here.destination(name) == there.destination(name)]
     if not topics:
         return None
     what = (
@@ -124,12 +126,6 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
     return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})
-
-
-def _routed_name(one: ConnectorFlow, topology: Topology, topic: TopicName) -> tuple[str, TopicName]:
-    """Where a flow writes a topic; where only records tell, nowhere else does."""
-    routed = routed_flow(one.settings, topology)
-    return ("", routed.route(topology.remote_name(topic))) if routed is not None else (one.name, topic)
 
 
 def _different(one: FlowSettings, other: FlowSettings, fields: Mapping[str, str]) -> dict[str, str]:
