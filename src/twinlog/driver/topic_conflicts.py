@@ -165,8 +165,7 @@ class TopicConflicts:
         )
 
     def _round_trip(self, topic: TopicName) -> str | None:
-        flow = next((one for one in self._routed if one.name == self._flow.name), None)
-        way = () if flow is None else round_trip(flow, topic, self._routed)
+        way = round_trip(self._route, topic, self._routed) if self._routed and self._route is not None else ()
         if not way:
             return None
         return (
