@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.unit.connect.following import Following
+from tests.unit.connect.serving import Client, afresh, serving
 
 
 @pytest.fixture
@@ -14,3 +16,15 @@ def following(tmp_path: Path) -> Following:
     found = Following(tmp_path)
     assert found.look() == ["put None"]
     return found
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Client]:
+    """A REST server that all tests of a file ask."""
+    with serving() as client:
+        yield client
+
+
+@pytest.fixture
+def client(running: Client) -> Client:
+    return afresh(running)

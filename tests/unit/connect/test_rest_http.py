@@ -7,29 +7,17 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 import pytest
 
 from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
-from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, afresh, serving
+from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, serving
 from twinlog.clock import SystemClock
 from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.settings import Limits, RestSettings
 from twinlog.errors import RequestError
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Client]:
-    with serving() as client:
-        yield client
-
-
-@pytest.fixture
-def client(running: Client) -> Client:
-    return afresh(running)
 
 
 @pytest.mark.parametrize("path", GETS)

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.connect.serving import LOOPBACK, Client, afresh, serving
+from tests.unit.connect.serving import LOOPBACK, Client, serving
 from twinlog.connect.rest.settings import RestSettings, Signatures
 from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Client]:
-    with serving() as client:
-        yield client
-
-
-@pytest.fixture
-def client(running: Client) -> Client:
-    return afresh(running)
 
 
 def signed(body: bytes, key: bytes = b"session key", algorithm: str = "HmacSHA256") -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -21,12 +20,6 @@ STATUS = {
     "type": "source",
 }
 INFO = {"name": "c", "config": {**CONFIG, "name": "c"}, "tasks": [{"connector": "c", "task": 0}], "type": "source"}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Client]:
-    with serving() as client:
-        yield client
 
 
 @pytest.fixture
