@@ -76,10 +76,9 @@ class Bootstrap:
             node = server.node_id
             if node in self._asked or (self._once and node in self._tried):
                 continue
-            if connections.connection_delay(node) > 0:
-                self._tried.add(node)
-                continue
             self._tried.add(node)
+            if connections.connection_delay(node) > 0:
+                continue
             timeout_ms = None if self._deadline is None else self._left_s() * 1000
             try:
                 connection = connections.get_connection(
