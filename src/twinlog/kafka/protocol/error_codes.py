@@ -70,6 +70,7 @@ class Code(IntEnum):
     INVALID_FETCH_SESSION_EPOCH = 71
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
+    OFFSET_NOT_AVAILABLE = 78
     MEMBER_ID_REQUIRED = 79
     UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
@@ -99,7 +100,7 @@ RETRIABLE = frozenset(
         56,  # KAFKA_STORAGE_ERROR
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
-        78,  # OFFSET_NOT_AVAILABLE
+        Code.OFFSET_NOT_AVAILABLE,
         89,  # THROTTLING_QUOTA_EXCEEDED
         Code.UNKNOWN_TOPIC_ID,
         Code.INCONSISTENT_TOPIC_ID,
@@ -111,7 +112,8 @@ LEADER_MOVES = frozenset(
         Code.NOT_LEADER_OR_FOLLOWER,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
-        78,  # OFFSET_NOT_AVAILABLE: it has just become the leader
+        # It has just become the leader.
+        Code.OFFSET_NOT_AVAILABLE,
     }
 )
 """A broker answers so that leads a partition no more, or not yet."""
