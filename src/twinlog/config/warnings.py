@@ -36,7 +36,7 @@ def warn_of_cycles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
             for alias in (flow.source, flow.target)
             if flow.policy == "default" and flow.separator in alias
         )
-        if set(flow.source_admin.client.bootstrap_servers) & set(flow.target_admin.client.bootstrap_servers):
+        if flow.source_admin.client.shares_servers(flow.target_admin.client):
             warnings.append(
                 f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, "
                 "it would mirror itself"

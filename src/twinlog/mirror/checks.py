@@ -87,7 +87,7 @@ def check_one_cluster(
         (target, flow.producer.client, "written to"),
     ):
         here = admin.client.settings
-        if set(client.bootstrap_servers) & set(here.bootstrap_servers):
+        if client.shares_servers(here):
             continue
         known = admin.identity().cluster_id
         other = connect(admin.alias, client)
