@@ -27,6 +27,7 @@ class ClusterGroups:
     silent: Mapping[GroupId, str] = field(default_factory=dict)
     """Groups without a coordinator, with the reason: what they have committed is not known."""
     unlisted: int = 0
+    """As `GroupAdmin.unlisted`; 0 where groups were named."""
 
     def state(self, group: GroupId) -> str | None:
         return self.listed[group].state or None if group in self.listed else None
@@ -50,13 +51,14 @@ def read_groups(cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequenc
     names = [name for name in wanted or {**groups.listed, **dict.fromkeys(known)} if groups.other_kind(name) is None]
     if names:
         # What is committed meanwhile counts in both answers, or is said to be under way.
-        _, wrong = cluster.call(GroupAdmin(cluster.client).stable_offsets, names)
+        _, wrong = cluster.call(admin.stable_offsets, names)
         groups.in_transaction = {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
     groups.offsets, groups.silent = read_offsets(cluster, names)
     if any(group not in groups.listed for group, offsets in groups.offsets.items() if offsets):
         # By now its coordinator answers: whether it has members is not for anybody to guess.
         groups.listed = cluster.call(admin.listed)
-    groups.unlisted = cluster.call(admin.unlisted)
+    if not wanted:
+        groups.unlisted = cluster.call(admin.unlisted)
     return groups
 
 

@@ -175,8 +175,7 @@ class GroupsReader:
             self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
-        unlisted = 0 if wanted else here.unlisted
-        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble, unlisted)
+        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
 
     def _read_groups(
         self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
