@@ -195,8 +195,7 @@ class OpenUnit:
         unit = self.unit
         if unit is None or unit.sent:
             return None
-        self.unit = None
-        unit.empty()
+        self.drop()
         return unit.begin
 
     def drop(self) -> None:
