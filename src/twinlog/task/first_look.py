@@ -43,6 +43,11 @@ class Behind(NamedTuple):
         """Whether the remote log holds more than the position counts."""
         return self.position.next_target is not None and self.end > self.position.next_target
 
+    @property
+    def is_short(self) -> bool:
+        """Whether the remote log ends before what the position counts."""
+        return self.position.next_target is not None and self.end < self.position.next_target
+
 
 async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
     """Where the logs of both partitions begin. Raises ClusterError."""

@@ -147,11 +147,7 @@ class StartPositions:
                     resolved.positions[grant.source] = self._first(grant, SourceOffset(starts[grant.source]), end)
             elif not self._lacks_marker(grant, grant.position, end):
                 behind.append(Behind(grant, grant.position, end))
-        looked_up = {
-            grant.source: position
-            for grant, position, end in behind
-            if unverified[grant.remote] or _is_short(position, end)
-        }
+        looked_up = {one.grant.source: one.position for one in behind if unverified[one.grant.remote] or one.is_short}
         maps, failed = await self._stored_maps(looked_up)
 
         groups = self._together(behind)
@@ -193,11 +189,10 @@ class StartPositions:
 
     def _together(self, behind: Sequence[Behind]) -> deque[list[Behind]]:
         """What is looked at in the same requests: partitions of the same leaders, which may have moved meanwhile."""
-        by_leaders: dict[tuple[int | None, int | None], list[Behind]] = {}
-        for one in behind:
-            by_leaders.setdefault(self._leaders(one.grant), []).append(one)
+        by_source = {one.grant.source: one for one in behind}
         groups: deque[list[Behind]] = deque()
-        for some in by_leaders.values():
+        for grants in self.apart([one.grant for one in behind]):
+            some = [by_source[grant.source] for grant in grants]
             size = min(TOGETHER, -(-len(some) // OF_TWO_LEADERS))
             groups.extend(some[at : at + size] for at in range(0, len(some), size))
         return groups
@@ -408,8 +403,3 @@ class StartPositions:
 def _on_target(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, TargetOffset]:
     """Offsets that the target answered, with their type."""
     return {partition: TargetOffset(offset) for partition, offset in offsets.items()}
-
-
-def _is_short(position: Position, end: TargetOffset) -> bool:
-    """Whether a remote log ends before what a position counts."""
-    return position.next_target is not None and end < position.next_target
