@@ -21,6 +21,7 @@ from tests.unit.kafka.fake_broker import METADATA, FakeBroker
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.addresses import canonical
+from twinlog.kafka.net.bootstrap import Bootstrap
 from twinlog.kafka.net.connections import LOGIN_AGAIN_S
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.run_in_thread import run_in_thread
@@ -249,6 +250,22 @@ def test_a_server_that_knows_of_no_metadata_is_named_as_a_controller(loop: Loop,
         del broker.knows[METADATA]
         with pytest.raises(ClusterError, match="is it the port of a controller"):
             loop.run(clients(replace(QUICK, bootstrap_servers=(broker.address,))).connect, 3.0)
+
+
+def test_a_controller_that_connects_at_the_deadline_is_named_as_one(
+    loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def left_s(bootstrap: Bootstrap) -> float:
+        seen.extend(one.connection for one in bootstrap._asked.values())
+        return 0.0 if any(connection.init_future.is_done for connection in seen) else ENOUGH_S
+
+    monkeypatch.setattr(Bootstrap, "_left_s", left_s)
+    with FakeBroker() as broker:
+        del broker.knows[METADATA]
+        with pytest.raises(ClusterError, match="is it the port of a controller"):
+            loop.run(clients(replace(QUICK, bootstrap_servers=(broker.address,))).connect, ENOUGH_S)
 
 
 def test_where_no_server_answers_a_second_bootstrap_ends(loop: Loop, clients: Connect) -> None:

@@ -51,10 +51,13 @@ class Bootstrap:
         mend."""
         connections = self._connections
         try:
-            while not connections.closed and self._left_s() > 0:
+            while not connections.closed:
                 for server in servers:
                     if server.node_id in self._asked and self._answered(server):
                         return server
+                # Whoever has connected by the deadline is asked before, or nothing is known of why it is of no use.
+                if self._left_s() <= 0:
+                    break
                 self._ask_one_more(servers)
                 if self._once and not self._asked:
                     break
