@@ -132,7 +132,7 @@ def test_a_refusal_is_logged_once_however_long_it_lasts(
     begin(step, 0.001)
     step.wait_for_turns(5)
     step.error = RefusedError("cluster b: User:mm lacks DESCRIBE on topic heartbeats")
-    step.wait_for_turns(10)
+    step.wait_for_turns(len(step.turns) + 5)
     assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
     assert ["WRITE" in record.getMessage() for record in caplog.records] == [True, False]
     assert all("emit.heartbeats.enabled = false" in record.getMessage() for record in caplog.records)
@@ -157,7 +157,7 @@ def test_a_lasting_error_is_logged_at_growing_intervals_whatever_its_text(
     begin(step, 3600)
     step.wait_for_turns(3)
     step.error = ClusterError("cluster b: no answer")
-    step.wait_for_turns(10)
+    step.wait_for_turns(len(step.turns) + 5)
     assert len(caplog.records) == 1
 
 
