@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.clock import wall_ms
@@ -244,7 +244,7 @@ class ReplayPlanner:
             mine = {one.source: one for one in ranges if one.into.topic == name}
             if retention_ms < 0 or not mine:
                 continue
-            found = self._first_since(mine, max(0, now_ms - retention_ms))
+            found = self._source.first_since(mine, max(0, now_ms - retention_ms))
             for part, one in sorted(mine.items()):
                 young = found.get(part, -1)
                 if self._has_record(one, one.end if young < 0 else min(young, one.end)):
@@ -280,16 +280,8 @@ class ReplayPlanner:
     def _offsets(
         self, bound: Bound, logs: Mapping[TopicPartition, Log], hidden: Mapping[TopicPartition, Log], option: Option
     ) -> dict[TopicPartition, int]:
-        found = self._first_since(logs, bound.value) if bound.kind == "timestamp" else {}
+        found = self._source.first_since(logs, bound.value) if bound.kind == "timestamp" else {}
         return offsets_of(bound, logs, hidden, found, option)
-
-    def _first_since(self, parts: Iterable[TopicPartition], timestamp: int) -> Mapping[TopicPartition, int]:
-        """The first source offset with this timestamp in ms or a later one; -1 where there is none."""
-
-        async def ask() -> Mapping[TopicPartition, int]:
-            return await self._source.client.list_offsets(parts, timestamp)
-
-        return self._source.call(ask)
 
 
 def _is_internal(topology: Topology, name: TopicName) -> bool:

@@ -138,7 +138,7 @@ class VerifyPlanner:
         logs = logs_of(self._source, parts, committed=committed)
         remote_logs = logs_of(self._target, there, committed=True)
         remote_ends = self._target.offsets(there, latest=True)
-        since, until = self._at(parts, self._options.since_ms), self._at(parts, self._options.until_ms)
+        since, until = self._at(logs, self._options.since_ms), self._at(logs, self._options.until_ms)
         syncs = self._syncs([part for part in parts if store.maps.map(part) is None])
         for topic, remote in pairs:
             copy = copies.get(remote)
@@ -221,15 +221,9 @@ class VerifyPlanner:
             if any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in entries)
         }
 
-    def _at(self, parts: Sequence[TopicPartition], timestamp: int | None) -> Mapping[TopicPartition, int] | None:
+    def _at(self, parts: Iterable[TopicPartition], timestamp: int | None) -> Mapping[TopicPartition, int] | None:
         """The first source offset of each partition with this timestamp or a later one."""
-        if timestamp is None:
-            return None
-
-        async def ask() -> Mapping[TopicPartition, int]:
-            return await self._source.client.list_offsets(parts, timestamp)
-
-        return self._source.call(ask)
+        return None if timestamp is None else self._source.first_since(parts, timestamp)
 
     def _first(self, found: Mapping[TopicPartition, int] | None, part: TopicPartition, none: int | None) -> int | None:
         """`none` where no record is as new."""

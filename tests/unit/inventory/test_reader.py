@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
+from twinlog.errors import ClusterError
 from twinlog.inventory.contents import Inventory, Log
 from twinlog.inventory.reader import CHUNK, Content, logs_of, read_inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -75,5 +78,22 @@ def test_a_partition_whose_leader_just_moves_is_asked_for_again() -> None:
             cluster.asked.clear()
             assert logs_of(admin, parts) == {parts[0]: Log(0, 0)}
             assert cluster.asked[LIST_OFFSETS] == 2, "nobody waits for a partition without a leader"
+        finally:
+            admin.close()
+
+
+def test_a_partition_whose_leader_just_moves_has_records_of_a_time_nevertheless() -> None:
+    with virtual_loop(1) as loop:
+        cluster = VirtualCluster(loop, "east")
+        cluster.create("t", 2)
+        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
+        parts = [TopicPartition(TopicName("t"), number) for number in range(2)]
+        try:
+            admin.connect()
+            cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
+            assert admin.first_since(parts, 5) == dict.fromkeys(parts, -1)
+            cluster.move("t", 1, None)
+            with pytest.raises(ClusterError, match="t-1 has no leader"):
+                admin.first_since(parts, 5)
         finally:
             admin.close()

@@ -247,10 +247,26 @@ class ClusterAdmin:
 
         A leader that is about to begin or to end is waited for.
         """
+        return self._offsets(partitions, LATEST if latest else EARLIEST, read_committed=read_committed, log_end=log_end)
+
+    def first_since(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """The first offset of each partition with this timestamp in ms or a later one; -1 where there is none.
+
+        Raises ClusterError where a partition has no leader: it may have such a record.
+        """
+        wanted = list(partitions)
+        found = self._offsets(wanted, timestamp)
+        missing = [part for part in wanted if part not in found]
+        if missing:
+            raise ClusterError(f"cluster {self.alias}: {listed(map(str, missing))} has no leader")
+        return found
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False, log_end: bool = False
+    ) -> dict[TopicPartition, int]:
         wanted = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
-            at = LATEST if latest else EARLIEST
             found: dict[TopicPartition, int] = {}
             deadline = self.clock.monotonic() + MOVES_S
             while True:
