@@ -92,6 +92,7 @@ class OutageWatch:
         return found
 
     def _find(self, now: float, wall: float, source: Reach, target: Reach) -> Outage | None:
+        since, self._throttled_since = self._throttled_since, None
         holders = self._flow_status.holders()
         alive = [one for one in holders if one.gone_at is None]
         alive = [one for one in alive if one.held] or alive
@@ -109,10 +110,8 @@ class OutageWatch:
         stuck, trouble = self._flow_status.stuck()
         held_up = stuck > 0 and stuck >= self._flow_status.planned()
         if not (held_up and self._flow_status.stuck_by_quota()):
-            self._throttled_since = None
             return Outage("every partition is held up", wall, trouble) if held_up else None
-        if self._throttled_since is None:
-            self._throttled_since = now
+        self._throttled_since = now if since is None else since
         throttled_s = now - self._throttled_since
         return None if throttled_s < THROTTLED_S else Outage("every partition is held up", wall - throttled_s, trouble)
 

@@ -117,6 +117,18 @@ def test_a_quota_that_lets_requests_through_in_turns_is_no_outage(status: FlowSt
     assert outage == Outage("every partition is held up", began, f"t-0: target: {throttles(1)}")
 
 
+def test_a_quota_after_another_outage_counts_anew(status: FlowStatus) -> None:
+    clock = VirtualClock()
+    watch = OutageWatch(status, clock)
+    take(status, "one", trouble=f"target: {throttles(1)}")
+    assert watch.look(FINE, FINE) is None
+    take(status, "one", target=OUT)
+    clock.sleep(THROTTLED_S)
+    assert what(watch.look(FINE, OUT)) == "target cluster unreachable"
+    take(status, "one", trouble=f"target: {throttles(1)}")
+    assert watch.look(FINE, FINE) is None
+
+
 def test_a_missing_leadership_lease_holds_everything_up(status: FlowStatus) -> None:
     take(status, "one")
     assert "has not confirmed" in str(OutageWatch(status).look(FINE, FINE, leads=False))
