@@ -110,6 +110,21 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     assert "are both to copy u to" in str(disagreements([one, some])[0])
 
 
+def test_only_what_one_of_two_leaves_out_is_named() -> None:
+    beats = [build("source", {"topics": "heartbeats"}, name) for name in ("one", "two")]
+    assert disagreements(beats) == []
+    # Nothing keeps apart what two aliases write to one topic by their routes.
+    router = {
+        "topics": "u",
+        "transforms": "r",
+        "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.r.regex": ".*",
+        "transforms.r.replacement": "elsewhere",
+    }
+    routed = [build("source", {**router, "source.cluster.alias": alias}, alias) for alias in ("x", "y")]
+    assert disagreements(routed) == []
+
+
 changes = st.fixed_dictionaries(
     {},
     optional={

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from twinlog.config.connector import ConnectorFlow
 from twinlog.driver.route_cycles import routed_flow
+from twinlog.driver.topic_conflicts import may_meet
 from twinlog.errors import TwinlogError
 from twinlog.flows.patterns import spelled_out
 from twinlog.flows.plugins import policy_of
@@ -109,6 +110,8 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
 
 def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     """Topics that `one` names in full; of others the log tells, once it is known which there are."""
+    if not may_meet(one.settings, source.settings):
+        return None
     try:
         here, there = (routed_flow(flow, topology_of(flow)) for flow in (one.settings, source.settings))
     except TwinlogError:
@@ -117,7 +120,9 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
         return None
     named = (TopicName(name) for name in sorted(spelled_out(one.settings.topics)))
     both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
-    topics = [name for name in both if here.destination(name) == there.destination(name)]
+    # Heartbeats are copied by both, see TopicConflicts.
+    records = (name for name in both if not here.topology.policy.is_heartbeats(name))
+    topics = [name for name in records if here.destination(name) == there.destination(name)]
     if not topics:
         return None
     what = (
