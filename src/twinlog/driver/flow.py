@@ -29,13 +29,14 @@ from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.report import DriverReport
 from twinlog.driver.retrying import Retrying
+from twinlog.driver.start_ends import StartEnds
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import TwinlogError, is_ours
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
@@ -93,7 +94,8 @@ class FlowRunner:
         """Set when the first plan stands, so that the query may start."""
         self._wake = wake
         self._until = until_caught_up
-        self._catching_up = False
+        self._start_ends: StartEnds | None = None
+        """Set once it is known up to where a run copies that ends then."""
         self._source = connect(settings.source, settings.source_admin.client)
         try:
             self._target = connect(settings.target, settings.target_admin.client)
@@ -322,9 +324,12 @@ class FlowRunner:
         interval = self.settings.refresh_topics_interval_s
         refresh_at = self._clock.monotonic() + interval if interval else float("inf")
         while not self._clock.wait(self._stopping, TICK_S):
-            if self._catching_up and self.flow_status.reached:
-                self._end_caught_up()
-                return
+            if self._start_ends is not None:
+                if self._waiting.outage is None:
+                    self._start_ends.look()
+                if self._start_ends.reached:
+                    self._end_caught_up()
+                    return
             if self._clock.monotonic() >= refresh_at:
                 self._retry(self._refresh, "look for new topics")
                 refresh_at = self._clock.monotonic() + (interval or 0)
@@ -360,10 +365,7 @@ class FlowRunner:
         self._topics.require_all()
         # The passive side of two clusters has the other one's records only, and no filter is to blame.
         self._nothing = self._topics.nothing is not None and not self._topics.only_copies
-        committed = self.settings.consumer.isolation_level == "read_committed"
-        ends = self._source.offsets(self._remote, latest=True, read_committed=committed)
-        self.flow_status.wait_for({partition: SourceOffset(end) for partition, end in ends.items()})
-        self._catching_up = True
+        self._start_ends = StartEnds(self.settings, self._source, self.flow_status, self._remote)
 
     # Called by leases, on their threads.
 

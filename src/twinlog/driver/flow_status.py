@@ -213,11 +213,15 @@ class FlowStatus:
             self._bytes += seen.bytes
             self._counts_since = before._counts_since
 
-    def wait_for(self, ends: Mapping[TopicPartition, SourceOffset]) -> None:
-        """From now on `reached` is whether every partition has been copied up to its offset in `ends`."""
+    def wait_for(self, ends: Mapping[TopicPartition, SourceOffset | None]) -> None:
+        """From now on `reached` is whether these partitions, too, have been copied up to their offsets; one whose
+        offset is None does not count any more."""
         with self._lock:
-            reached = {key: part.source_offset for key, (part, _) in self._parts.items()}
-            self._awaited = {key: end for key, end in ends.items() if reached.get(key, -1) < end}
+            for key, end in ends.items():
+                self._awaited.pop(key, None)
+                entry = self._parts.get(key)
+                if end is not None and (entry is None or entry[0].source_offset < end):
+                    self._awaited[key] = end
 
     # Reads.
 
@@ -236,6 +240,18 @@ class FlowStatus:
     def reached(self) -> bool:
         """Whether every partition has been copied up to the end to wait for."""
         return not self._awaited
+
+    def doubtful_ends(self) -> dict[TopicPartition, SourceOffset]:
+        """The ends that are waited for and may never be reached: of partitions that cannot go on, have nothing left to
+        copy, or are copied no longer."""
+        with self._lock:
+            return {key: end for key, end in self._awaited.items() if self._is_doubtful(key)}
+
+    def _is_doubtful(self, key: TopicPartition) -> bool:
+        entry = self._parts.get(key)
+        if entry is None:
+            return self._planned is not None and key not in self._planned
+        return key in self._stuck or entry[0].lag == 0
 
     def overloaded(self) -> bool:
         """Whether every copier is at its limit while records wait."""
