@@ -35,7 +35,8 @@ LOOK_S = 30.0
 
 
 def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart.
+    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart, unless
+    both read one cluster, and routes leave it out.
 
     Only connectors may have both clusters in common with another flow.
     """
@@ -43,7 +44,11 @@ def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
         _share_target(flow, other)
         and flow.name != other.name
         and other.enabled
-        and (flow.source == other.source or not (_tells_sources_apart(flow) and _tells_sources_apart(other)))
+        and (
+            flow.source == other.source
+            or not (_tells_sources_apart(flow) and _tells_sources_apart(other))
+            or ((_may_route(flow) or _may_route(other)) and _share_source(flow, other))
+        )
     )
 
 
@@ -53,8 +58,16 @@ def _share_target(flow: FlowSettings, other: FlowSettings) -> bool:
     return one_file or flow.target_admin.client.shares_servers(other.target_admin.client)
 
 
+def _share_source(flow: FlowSettings, other: FlowSettings) -> bool:
+    return flow.source_admin.client.shares_servers(other.source_admin.client)
+
+
 def _tells_sources_apart(flow: FlowSettings) -> bool:
     return flow.policy == "default"
+
+
+def _may_route(flow: FlowSettings) -> bool:
+    return flow.transform is not None and flow.transform.smts is not None
 
 
 def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
@@ -180,18 +193,16 @@ class TopicConflicts:
         return found
 
     def _lost_to(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
-        theirs = conflict.sources_of(pairs)
-        contested = [pair for pair in pairs if pair.remote in theirs]
-        if conflict.same_source or conflict.source == self._flow.source:
-            contested = [pair for pair in contested if self._doubles(conflict, pair)]
-        if not contested:
+        theirs = self._contested(conflict, pairs)
+        if not theirs:
             return {}
+        contested = [pair for pair in pairs if pair.source.name in theirs]
         parts = [TopicPartition(pair.source.name, part) for pair in contested for part in range(pair.source.partitions)]
         copied = {part.topic for part in self._positions.read(parts)}
         their_copied = conflict.copied()
         lost = {}
         for pair in contested:
-            other = theirs[pair.remote]
+            other = theirs[pair.source.name]
             if not first_to_write(
                 self._own_place,
                 conflict.place,
@@ -201,20 +212,35 @@ class TopicConflicts:
                 lost[pair.source.name] = self._reason(conflict, pair, other)
         return lost
 
-    def _doubles(self, conflict: _Conflict, pair: TopicPair) -> bool:
-        """Whether both would write each record of a topic to one remote topic, for all that is known before."""
+    def _contested(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, TopicName]:
+        """Source topics that only one of two flows may copy, each with that of the other flow."""
+        named = conflict.sources_of(pairs)
+        found = {pair.source.name: named[pair.remote] for pair in pairs if pair.remote in named}
+        if conflict.same_source:
+            # Where both name copies otherwise, routes may lead to one topic.
+            found |= {name: name for pair in pairs if self._meet(conflict, pair, name := pair.source.name)}
+        elif conflict.source != self._flow.source:
+            return found
+        by_name = {pair.source.name: pair for pair in pairs}
+        return {name: other for name, other in found.items() if self._meet(conflict, by_name[name], other)}
+
+    def _meet(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> bool:
+        """Whether both would write each record of a topic, and of the `other` flow's, to one remote topic, for all that
+        is known before."""
         here, there = self._route, conflict.route
         return (
             here is not None
             and there is not None
-            and here.route(pair.remote) == there.route(pair.remote)
+            and there.topology.mirrors(other)
+            and here.route(pair.remote) == there.destination(other)
             # No records of the user's; of both flows somebody may watch whether they copy.
             and not self._topology.policy.is_heartbeats(pair.source.name)
         )
 
     def _reason(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> str:
-        to = f"to the same topic {pair.remote} of {self._flow.target}"
-        if conflict.same_source:
+        remote = pair.remote if self._route is None else self._route.route(pair.remote)
+        to = f"to the same topic {remote} of {self._flow.target}"
+        if conflict.same_source and other == pair.source.name:
             own = self._flow.name
             return (
                 f"{conflict.name} copies it {to}, and each record would be there twice; let `topics` of {own} leave it "

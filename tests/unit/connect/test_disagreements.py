@@ -110,10 +110,12 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     assert "are both to copy u to" in str(disagreements([one, some])[0])
 
 
-def test_only_what_one_of_two_leaves_out_is_named() -> None:
+def test_heartbeats_are_copied_by_both() -> None:
     beats = [build("source", {"topics": "heartbeats"}, name) for name in ("one", "two")]
     assert disagreements(beats) == []
-    # Nothing keeps apart what two aliases write to one topic by their routes.
+
+
+def test_routes_may_lead_what_two_aliases_name_otherwise_to_one_topic() -> None:
     router = {
         "topics": "u",
         "transforms": "r",
@@ -121,8 +123,10 @@ def test_only_what_one_of_two_leaves_out_is_named() -> None:
         "transforms.r.regex": ".*",
         "transforms.r.replacement": "elsewhere",
     }
-    routed = [build("source", {**router, "source.cluster.alias": alias}, alias) for alias in ("x", "y")]
-    assert disagreements(routed) == []
+    one, two = (build("source", {**router, "source.cluster.alias": alias}, alias) for alias in ("x", "y"))
+    found = disagreements([one, two])
+    assert [item.name for item in found] == ["x", "y"]
+    assert str(found[0]).startswith("x and y are both to copy u to one remote topic each, where every record would")
 
 
 changes = st.fixed_dictionaries(

@@ -208,6 +208,30 @@ def test_two_connectors_may_take_one_topic_to_two_places() -> None:
     assert refused(same, one, same).keys() == {"x"}
 
 
+def test_two_connectors_may_route_what_they_name_otherwise_to_one_place() -> None:
+    """Each record was there twice, and nothing said so."""
+    one = routing(connector("one"), r"a\.(.*)", "$1")
+    same = one.source_admin
+    for two in (
+        # Under another alias of the same cluster.
+        routing(replace(connector("two", source="c"), source_admin=same), r"c\.(.*)", "$1"),
+        # Under a policy that keeps names, and no route.
+        replace(connector("two"), policy="identity"),
+    ):
+        assert may_meet(one, two)
+        assert refused(one, one, two) == {}
+        pair = TopicPair(Topic(TopicName("x"), 1), TopicName("x" if two.policy == "identity" else "c.x"))
+        found = conflicts(two, one, two).refusals([pair], set())
+        assert "one copies it to the same topic x of b, and each record would be there twice" in found[TopicName("x")]
+        # What one of them alone mirrors is written by that one, as is what both route apart.
+        alone = replace(one, topics=("y",))
+        assert conflicts(two, alone, two).refusals([pair], set()) == {}
+        apart = routing(connector("one"), r"a\.(.*)", "other.$1")
+        assert conflicts(two, apart, two).refusals([pair], set()) == {}
+    # Topics of two clusters that are routed to one place are to be there together.
+    assert not may_meet(one, routing(connector("two", source="c"), r"c\.(.*)", "$1"))
+
+
 def filtering(flow: FlowSettings) -> FlowSettings:
     return replace(flow, transform=TransformSettings(smts=SmtChain((SmtStage("f", "Filter", "", ()),))))
 
