@@ -68,6 +68,7 @@ class Evaluation:
     def _evaluate(self, rows: Any) -> Any:
         if not rows.num_rows:
             return rows
+        self.stuck_at = None
         try:
             with self.jvm.within(self._answer_s, lambda: self._look(rows)):
                 made = self._told(rows)

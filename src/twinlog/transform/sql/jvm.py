@@ -293,12 +293,15 @@ class SqlJvm:
             overdue = {thread: asked for thread, asked in list(self._asked.items()) if now > asked.overdue_at}
             if overdue:
                 cpu_s = self._cpu_s()
-                self.busy = all(cpu_s >= asked.busy_at_s for asked in overdue.values())
-                self._hung_for |= overdue.keys()
                 for asked in overdue.values():
                     if asked.look is not None:
                         _in_time(asked.look)
-                self.process.kill()
+                # What it has answered meanwhile it is not killed for: the next rows would be at fault.
+                hung_for = {thread for thread, asked in overdue.items() if self._asked.get(thread) is asked}
+                if hung_for:
+                    self.busy = all(cpu_s >= overdue[thread].busy_at_s for thread in hung_for)
+                    self._hung_for |= hung_for
+                    self.process.kill()
             time.sleep(WATCH_S)
 
     def close(self) -> None:

@@ -144,6 +144,31 @@ def test_a_spark_without_what_is_called_is_not_started_again_and_again(
         assert isinstance(raised.value, EngineLostError)
 
 
+class Running:
+    """A process that is looked at a few times."""
+
+    pid, left, killed = 0, 3, False
+
+    def poll(self) -> int | None:
+        self.left -= 1
+        return None if self.left >= 0 else 0
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_jvm_that_answers_while_it_is_looked_at_is_not_killed(
+    monkeypatch: pytest.MonkeyPatch, *, answers: bool
+) -> None:
+    monkeypatch.setattr(module, "WATCH_S", 0.0)
+    jvm: Any = SqlJvm.__new__(SqlJvm)
+    jvm.process, jvm._asked, jvm._hung_for, jvm.busy = Running(), {}, set(), False
+    with jvm.within(-1.0, lambda: jvm._asked.clear() if answers else None):
+        jvm._watch()
+    assert (jvm.process.killed, jvm.hung, jvm.hung_for_me()) == (not answers,) * 3
+
+
 class Linking:
     """A JVM in which a class of Spark lacks a method."""
 
