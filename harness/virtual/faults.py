@@ -6,6 +6,18 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from harness.virtual.requests import (
+    ADD_PARTITIONS,
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DESCRIBE_CONFIGS,
+    LIST_OFFSETS,
+    PRODUCE,
+)
+
+CODED = frozenset({ADD_PARTITIONS, CREATE_PARTITIONS, CREATE_TOPICS, DESCRIBE_CONFIGS, LIST_OFFSETS, PRODUCE})
+"""The requests that are answered with codes of single partitions or topics, if a test says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -43,6 +55,7 @@ class Faults:
 
     def add_codes(self, key: int, topic: str, partition: int, codes: Iterable[int]) -> None:
         """The next requests with this API key get these error codes for one partition of a topic; 0 is no error."""
+        assert key in CODED, key
         self._codes.setdefault((key, topic, partition), deque()).extend(codes)
 
     def clear(self) -> None:

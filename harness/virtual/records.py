@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.virtual.faults import Faults
-from harness.virtual.requests import PRODUCE
+from harness.virtual.requests import LIST_OFFSETS, PRODUCE
 from harness.virtual.topics import VirtualTopics
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST
@@ -42,6 +42,7 @@ class VirtualRecords:
             parts = []
             for part in topic.partitions:
                 error, log = self._topics.led(node, topic.name, part.partition_index, part.current_leader_epoch)
+                error = code or self._faults.code(LIST_OFFSETS, topic.name, part.partition_index) or error
                 committed = bool(request.isolation_level)
                 if part.timestamp >= 0:
                     offset = log.first_since(part.timestamp, committed=committed)
@@ -52,7 +53,7 @@ class VirtualRecords:
                 parts.append(
                     kind.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
                         partition_index=part.partition_index,
-                        error_code=code or error,
+                        error_code=error,
                         timestamp=-1,
                         offset=offset,
                         leader_epoch=log.epoch,

@@ -74,6 +74,7 @@ def test_a_partition_whose_leader_just_moves_is_asked_for_again() -> None:
             admin.connect()
             cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
             assert logs_of(admin, parts) == dict.fromkeys(parts, Log(0, 0))
+            assert cluster.faults_left == 0
             cluster.move("t", 1, None)
             cluster.asked.clear()
             assert logs_of(admin, parts) == {parts[0]: Log(0, 0)}
@@ -92,6 +93,7 @@ def test_a_partition_whose_leader_just_moves_has_records_of_a_time_nevertheless(
             admin.connect()
             cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
             assert admin.first_since(parts, 5) == dict.fromkeys(parts, -1)
+            assert cluster.faults_left == 0
             cluster.move("t", 1, None)
             with pytest.raises(ClusterError, match="t-1 has no leader"):
                 admin.first_since(parts, 5)
