@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.clock import wall_ms
@@ -16,7 +16,7 @@ from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.mirror.create import create_topics
 from twinlog.model.topics import ConfigEntry, NewTopic, Topic
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.settings.flow import FlowSettings
 from twinlog.verify.log_reader import ClusterLogs, LogReader
@@ -122,9 +122,7 @@ class ReplayPlanner:
             raise OptionError(f"the topics have no partition {', '.join(map(str, sorted(lacking_numbers)))}")
         committed = settings.consumer.isolation_level == "read_committed"
         logs = logs_of(self._source, parts, committed=committed)
-        lacking = sorted(set(parts) - logs.keys())
-        if lacking:
-            raise ClusterError(f"cluster {settings.source}: {lacking[0]} has no leader")
+        _require_leaders(settings.source, parts, logs)
         hidden = self._hidden(logs) if committed else {}
         starts = self._offsets(start, logs, hidden, "--from")
         ends = self._offsets(end, logs, hidden, "--to")
@@ -275,13 +273,22 @@ class ReplayPlanner:
     def _hidden(self, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, Log]:
         """What an open transaction hides at the end of each log."""
         ends = self._source.offsets(logs, latest=True)
-        return {part: Log(one.end, ends[part]) for part, one in logs.items() if part in ends and ends[part] > one.end}
+        _require_leaders(self._settings.source, logs, ends)
+        return {part: Log(one.end, ends[part]) for part, one in logs.items() if ends[part] > one.end}
 
     def _offsets(
         self, bound: Bound, logs: Mapping[TopicPartition, Log], hidden: Mapping[TopicPartition, Log], option: Option
     ) -> dict[TopicPartition, int]:
         found = self._source.first_since(logs, bound.value) if bound.kind == "timestamp" else {}
         return offsets_of(bound, logs, hidden, found, option)
+
+
+def _require_leaders(
+    alias: Alias, partitions: Iterable[TopicPartition], answered: Mapping[TopicPartition, object]
+) -> None:
+    lacking = sorted(set(partitions) - answered.keys())
+    if lacking:
+        raise ClusterError(f"cluster {alias}: {lacking[0]} has no leader")
 
 
 def _is_internal(topology: Topology, name: TopicName) -> bool:

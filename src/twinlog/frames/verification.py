@@ -144,7 +144,7 @@ class VerifyPlanner:
             copy = copies.get(remote)
             for number in range(topic.partitions):
                 part, its = TopicPartition(topic.name, number), TopicPartition(remote, number)
-                problem = self._problem(part, its, copy, logs, remote_logs)
+                problem = self._problem(part, its, copy, logs, remote_logs, remote_ends)
                 if problem is not None or copy is None:
                     yield self._part(topic.name, remote, number, problem=problem)
                     continue
@@ -166,7 +166,7 @@ class VerifyPlanner:
                     None if position is None or position.next_target is None else int(position.next_target),
                     self._first(since, part, logs[part].end),
                     self._first(until, part, None),
-                    hidden=remote_ends.get(its, 0) > remote_logs[its].end,
+                    hidden=remote_ends[its] > remote_logs[its].end,
                 )
                 yield replace(
                     _compared(self._part(topic.name, remote, number), known, position, bounds),
@@ -202,15 +202,17 @@ class VerifyPlanner:
         copy: Topic | None,
         logs: Mapping[TopicPartition, Log],
         remote_logs: Mapping[TopicPartition, Log],
+        remote_ends: Mapping[TopicPartition, int],
     ) -> str | None:
         settings = self._settings
         if copy is None:
             return f"cluster {settings.target} has no topic {its.topic}, or does not show it"
         if its.partition >= copy.partitions:
             return f"cluster {settings.target} has no partition {its}"
-        for alias, known, one in ((settings.source, logs, part), (settings.target, remote_logs, its)):
-            if one not in known:
-                return f"cluster {alias}: {one} has no leader"
+        if part not in logs:
+            return f"cluster {settings.source}: {part} has no leader"
+        if its not in remote_logs or its not in remote_ends:
+            return f"cluster {settings.target}: {its} has no leader"
         return None
 
     def _compacted(self, names: Sequence[TopicName], admin: ClusterAdmin) -> set[TopicName]:

@@ -255,18 +255,30 @@ class GroupFacts:
             TopicPartition(topic.producers, number) for topic in new.values() for number in range(topic.partitions)
         ]
         ends, starts = (self._target.offsets(parts, latest=latest) for latest in (True, False)) if parts else ({}, {})
+        unknown = self._existing({there for there in parts if there not in ends or there not in starts})
         known = {(one.group, one.target) for one in found}
         reads = {(one.group, one.source.topic) for one in found if one.source.topic in new}
         return [
-            GroupOffset(group, here, cut.get(here, 0), there, ends[there], exact=True)
+            GroupOffset(
+                group,
+                here,
+                cut.get(here, 0),
+                there,
+                None if there in unknown else ends[there],
+                exact=there not in unknown,
+            )
             for group, name in sorted(reads)
             for number in range(new[name].partitions)
             for here, there in [(TopicPartition(name, number), TopicPartition(new[name].producers, number))]
-            if there in ends
-            and ends[there] == starts.get(there)
+            if (there in unknown or (there in ends and ends[there] == starts.get(there)))
             and (group, there) not in known
             and there not in present.get(GroupId(group), {})
         ]
+
+    def _existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those of partitions that are there; before the topics are made, none."""
+        topics = self._target.topics() if partitions else {}
+        return {one for one in partitions if one.topic in topics and one.partition < topics[one.topic].partitions}
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
         """See `World.commit`; a coordinator that moves or loads is waited for."""

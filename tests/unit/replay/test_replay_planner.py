@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.requests import LIST_OFFSETS
 from tests.unit.replay.replaying import NOW, Clusters, flow_of, options_of, planner_of, put
 from twinlog.cli.replay import _bound
 from twinlog.clock import wall_ms
-from twinlog.errors import OptionError
+from twinlog.errors import ClusterError, OptionError
 from twinlog.frames.replay_bounds import Bound, require_order
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import Alias
 from twinlog.record.builder import encode_batch
 from twinlog.record.own_records import record_body
@@ -70,6 +72,19 @@ def test_a_range_that_begins_behind_its_end_in_one_partition_has_the_others(clus
     options = options_of(topics=("u",), start=Bound("offset", 8), end=Bound("timestamp", NOW + 5))
     with planner_of(clusters, options) as planner:
         assert [(one.source.partition, one.start, one.end) for one in planner.plan().parts] == [(1, 8, 10)]
+
+
+def test_where_a_leader_is_lost_nobody_knows_what_an_open_transaction_hides(clusters: Clusters) -> None:
+    put(clusters[0], "t", 10, 10)
+    # It is asked where the log begins, where it is readable to, and where it ends.
+    clusters[0].codes(LIST_OFFSETS, "t", 0, 0, Code.LEADER_NOT_AVAILABLE)
+    options = options_of(start=Bound("offset", 2))
+    with (
+        planner_of(clusters, options, isolation_level="read_committed") as planner,
+        pytest.raises(ClusterError, match="cluster s: t-0 has no leader"),
+    ):
+        planner.plan()
+    assert clusters[0].faults_left == 0
 
 
 def test_what_an_open_transaction_hides_is_named(clusters: Clusters) -> None:

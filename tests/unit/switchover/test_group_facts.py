@@ -13,6 +13,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.translator import Translation
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -36,6 +37,8 @@ class ScriptedGroups:
         self.asked: list[list[GroupId]] = []
         self.log: dict[TopicPartition, tuple[int, int]] = {}
         """Of partitions of new topics: where they start and end."""
+        self.made = 0
+        """How many partitions the new topic has, once it is made."""
         self.listing = listing
         self.hides = False
         self.state = "Empty"
@@ -63,6 +66,9 @@ class ScriptedGroups:
             wrong: Mapping[GroupId, int] = {SHOP: Code.NOT_COORDINATOR}
             return {}, wrong
         return {SHOP: self.committed} | quiet, {}
+
+    def topics(self) -> dict[TopicName, Topic]:
+        return {ORDERS: Topic(ORDERS, self.made)} if self.made else {}
 
     def offsets(self, parts: list[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
         return {part: self.log[part][latest] for part in parts if part in self.log}
@@ -143,6 +149,12 @@ def test_a_group_begins_at_the_first_record_of_what_producers_write_to_next(
     found = groups.seen([topic], {P0: 10}, {P0: 25}, {})
     new = [one for one in found.offsets if one.target == P0]
     assert [(one.there, one.exact) for one in new] == ([] if there is None else [(there, True)])
+    # Without a leader nobody knows where that is.
+    target.log = {}
+    assert [one for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0] == []
+    target.made = 1
+    (new_one,) = (one for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0)
+    assert (new_one.there, new_one.exact) == (None, False)
     # What it has there already stays.
     target.committed = {P0: CommittedOffset(3, "")}
     assert [one.target.topic for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets] == ["a.orders"]

@@ -10,9 +10,11 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import LIST_OFFSETS
 from twinlog.errors import OptionError
 from twinlog.frames.verification import VerifyOptions, VerifyPlanner
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import Point
 from twinlog.offsets.positions import Position, encode_position
@@ -105,6 +107,15 @@ def test_of_a_source_topic_that_was_made_anew_nothing_is_a_difference(clusters: 
     assert part.sections == ()
     assert [(one.side, one.start, one.end) for one in part.left] == [("source", 0, 1)]
     assert "made anew" in part.left[0].reason
+
+
+def test_a_remote_partition_that_loses_its_leader_meanwhile_has_no_missing_copies(clusters: Clusters) -> None:
+    """Whether an open transaction hides them is not known."""
+    # It is asked where the log begins, where it is readable to, and where it ends.
+    clusters[1].codes(LIST_OFFSETS, "s.t", 0, 0, Code.LEADER_NOT_AVAILABLE)
+    (part,) = plan(clusters)
+    assert (part.problem, part.sections) == ("cluster w: s.t-0 has no leader", ())
+    assert clusters[1].faults_left == 0
 
 
 def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
