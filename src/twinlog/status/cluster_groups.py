@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.errors import ClusterError
@@ -14,6 +14,8 @@ from twinlog.model.groups import Group, GroupOffsets
 from twinlog.model.types import GroupId
 
 AGAIN_S = 0.2
+TRIES = 3
+"""So often a group is asked for offsets in transactions whose coordinator moves each time."""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class ClusterGroups:
 
     listed: Mapping[GroupId, Group] = field(default_factory=dict)
     offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
-    in_transaction: Collection[GroupId] = ()
+    in_transaction: frozenset[GroupId] = frozenset()
     """Groups that have committed more, in transactions that have not ended."""
     silent: Mapping[GroupId, str] = field(default_factory=dict)
     """Groups without a coordinator, with the reason: what they have committed is not known."""
@@ -49,11 +51,16 @@ def read_groups(cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequenc
     admin = GroupAdmin(cluster.client)
     groups = ClusterGroups(cluster.call(admin.listed))
     names = [name for name in wanted or {**groups.listed, **dict.fromkeys(known)} if groups.other_kind(name) is None]
-    if names:
+    for _ in range(TRIES):
+        if not names:
+            break
         # What is committed meanwhile counts in both answers, or is said to be under way.
         _, wrong = cluster.call(admin.stable_offsets, names)
-        groups.in_transaction = {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
-    groups.offsets, groups.silent = read_offsets(cluster, names)
+        groups.in_transaction |= {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
+        offsets, silent = read_offsets(cluster, names)
+        groups.offsets, groups.silent = {**groups.offsets, **offsets}, {**groups.silent, **silent}
+        # Whose coordinator moved in between may have committed more.
+        names = [group for group in offsets if wrong.get(group) in error_codes.RETRIABLE]
     if any(group not in groups.listed for group, offsets in groups.offsets.items() if offsets):
         # By now its coordinator answers: whether it has members is not for anybody to guess.
         groups.listed = cluster.call(admin.listed)

@@ -39,6 +39,8 @@ class Cluster:
         self.code = 0
         self.answers_at = float("inf")
         self.kept = True
+        self.in_transaction = False
+        """Whether `shop` has committed more in one, as its coordinator knows."""
         self.where = HERE if alias == "a" else THERE
 
     def call(self, step: Callable[..., Any], *args: Any) -> Any:
@@ -52,6 +54,8 @@ class Cluster:
             return self.kept
         (groups,) = args
         committed: GroupOffsets = {self.where: CommittedOffset(5)}
+        if self.in_transaction and step.__name__ == GroupAdmin.stable_offsets.__name__:
+            code = code or Code.UNSTABLE_OFFSET_COMMIT
         wrong = {SHOP: int(code)} if code and SHOP in groups else {}
         return {group: committed for group in groups if group not in wrong}, wrong
 
@@ -108,6 +112,15 @@ def test_a_coordinator_that_moves_is_waited_for(scene: Scene, code: Code) -> Non
     assert [group.group for group in seen.groups] == [BILLING, SHOP]
     assert [group.source_state for group in seen.groups] == ["Stable", "Stable"]
     assert (seen.unlisted, [part.facts.committed for group in seen.groups for part in group.partitions]) == (0, [5, 5])
+
+
+def test_a_group_in_a_transaction_whose_coordinator_moves_may_not_move(scene: Scene) -> None:
+    scene.source.in_transaction = True
+    _, shop = scene.read().groups
+    assert [reason.obstacle for reason in shop.reasons] == [Obstacle.IN_TRANSACTION]
+    scene.source.code, scene.source.answers_at = Code.NOT_COORDINATOR, scene.source.clock.monotonic() + 1
+    _, shop = scene.read().groups
+    assert [reason.obstacle for reason in shop.reasons] == [Obstacle.IN_TRANSACTION]
 
 
 def test_a_coordinator_of_the_target_without_a_leader_is_no_group_without_offsets(scene: Scene) -> None:
