@@ -95,8 +95,8 @@ class CopierTransform:
     def road(self, grant: Grant) -> Prepare | None:
         """What prepares the fetches of a partition; None where its records stay as they are."""
         # Heartbeats are no records of the user's.
-        name = grant.source.topic
-        if self._transforming is None or name == HEARTBEATS or name.endswith(f".{HEARTBEATS}"):
+        name, copied = grant.source.topic, f"{self._settings.separator}{HEARTBEATS}"
+        if self._transforming is None or name == HEARTBEATS or name.endswith(copied):
             return None
         return self._transforming.road(grant.source, grant.remote)
 
