@@ -65,7 +65,7 @@ class SqlTransform:
         evaluation = self._evaluation
         if evaluation is None:
             raise EngineLostError(self._why)
-        if self._suspect is not None and self._suspect in _places(rows):
+        if self._suspect is not None and _have(rows, self._suspect):
             if not _is_one(rows):
                 raise TransformError(f"the record at offset {self._suspect[-1]} is tried by itself")
             self._suspect = None
@@ -129,6 +129,14 @@ class SqlTransform:
 def _places(rows: Any) -> list[_Place]:
     """Where each row comes from; partitions have the same offsets."""
     return list(zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True))
+
+
+def _have(rows: Any, place: _Place) -> bool:
+    """Whether a record is among rows. It may never come, where its partition was released, and rows are many."""
+    if not rows.num_rows:
+        return False
+    offsets = rows.column("offset")
+    return bool(offsets[0].as_py() <= place[-1] <= offsets[-1].as_py()) and place in _places(rows)
 
 
 def _is_one(rows: Any) -> bool:

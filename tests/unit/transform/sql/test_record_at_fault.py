@@ -117,6 +117,19 @@ def test_a_record_at_the_same_offset_of_another_partition_is_under_no_suspicion(
         sql(rows)
 
 
+def test_a_record_under_suspicion_that_does_not_come_again_costs_no_look_at_each_row(
+    sql_that_never_ends: SqlTransform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its partition was released, say."""
+    sql = sql_that_never_ends
+    with pytest.raises(EngineLostError, match="the record at source offset 13"):
+        sql(rows_from(10, 8))
+    until_there_is_another(sql)
+    monkeypatch.delattr(transform, "_places")
+    for rows in (rows_from(14, 8), rows_from(5, 8), rows_from(5, 0)):
+        assert sql(rows) is rows
+
+
 def test_rows_that_were_made_of_one_record_before_the_query_are_tried_together(
     sql_that_never_ends: SqlTransform,
 ) -> None:
