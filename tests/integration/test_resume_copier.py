@@ -22,7 +22,7 @@ from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow, flo
 from tests.integration.segments import stored_batches
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.segments import segments_topic
-from twinlog.task.start_position import StartPositions
+from twinlog.task.logs_at_rest import LogsAtRest
 
 log = logging.getLogger(__name__)
 
@@ -92,13 +92,13 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
 
         begun = threading.Event()
         looks: list[object] = []
-        ends_after_late_appends = StartPositions._ends_after_late_appends
+        ends = LogsAtRest.ends
 
-        async def looked(here: StartPositions, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        async def looked(here: LogsAtRest, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
             looks.append(remotes)
-            return await ends_after_late_appends(here, remotes)
+            return await ends(here, remotes)
 
-        monkeypatch.setattr(StartPositions, "_ends_after_late_appends", looked)
+        monkeypatch.setattr(LogsAtRest, "ends", looked)
 
         def follow() -> None:
             # The limit is given, as the test's own client would wait for the dead broker to name it.

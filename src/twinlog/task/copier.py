@@ -31,6 +31,7 @@ from twinlog.task.gap_check import GapCheck
 from twinlog.task.hooks import Hooks
 from twinlog.task.idempotent_producer import IdempotentProducer
 from twinlog.task.listener import Listener
+from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.max_message_bytes import MaxMessageBytes
 from twinlog.task.memory import CopierMemory
 from twinlog.task.offset_committer import OffsetCommitter
@@ -117,8 +118,12 @@ class Copier:
         self._transform = CopierTransform(
             loop, self.target, settings, event=listener.event, stopped=lambda: self.stopped
         )
+        self._logs_at_rest = LogsAtRest(self.target)
         self._start_positions = StartPositions(
-            self.source, self.target, settings, self._rules, listener.event, self._transform.road
+            *(self.source, self.target, settings, self._rules),
+            event=listener.event,
+            logs_at_rest=self._logs_at_rest,
+            prepare_for=self._transform.road,
         )
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
         self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic, settings.separator)
@@ -196,7 +201,7 @@ class Copier:
             stopped=lambda: self.stopped,
         )
         self._releasing = Releasing(
-            self.partitions, self._by_remote, self._beginning, self._start_positions, self._producer, self._committer
+            self.partitions, self._by_remote, self._beginning, self._logs_at_rest, self._producer, self._committer
         )
         self._hooks: Hooks[PartitionCopy] = Hooks(
             keep=self.memory.keep,
@@ -283,7 +288,7 @@ class Copier:
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
         accepted = self._beginning.accept(grant for grant in grants if grant.source not in self.partitions)
-        self._start_positions.forget(grant.remote for grant in accepted)
+        self._logs_at_rest.forget(grant.remote for grant in accepted)
         return accepted
 
     async def begin(self, accepted: Sequence[Grant]) -> None:

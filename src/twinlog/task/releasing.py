@@ -8,9 +8,9 @@ from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.task.beginning import Beginning
 from twinlog.task.copier_producer import CopierProducer
+from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.offset_committer import OffsetCommitter
 from twinlog.task.partition import PartitionCopy
-from twinlog.task.start_position import StartPositions
 
 
 class Releasing:
@@ -21,7 +21,7 @@ class Releasing:
         partitions: dict[TopicPartition, PartitionCopy],
         by_remote: dict[TopicPartition, PartitionCopy],
         beginning: Beginning,
-        start_positions: StartPositions,
+        logs_at_rest: LogsAtRest,
         producer: CopierProducer,
         committer: OffsetCommitter,
     ) -> None:
@@ -30,7 +30,7 @@ class Releasing:
         self._partitions = partitions
         self._by_remote = by_remote
         self._beginning = beginning
-        self._start_positions = start_positions
+        self._logs_at_rest = logs_at_rest
         self._producer = producer
         self._committer = committer
 
@@ -43,7 +43,7 @@ class Releasing:
             part.leave()
         drained = await self._producer.drain(leaving)
         await self._committer.flush_syncs(leaving)
-        self._start_positions.forget(part.remote for part in leaving)
+        self._logs_at_rest.forget(part.remote for part in leaving)
         for part in leaving:
             self._end(part, drained=part.source in drained)
         return {part.source: part.durable for part in leaving}
@@ -54,7 +54,7 @@ class Releasing:
         if withdrawn is None:
             return
         self._committer.forget(partition)
-        self._start_positions.forget([withdrawn.remote])
+        self._logs_at_rest.forget([withdrawn.remote])
         # Nobody has waited for appends of its last copier.
         if self._producer.meets_late_appends(withdrawn):
             self.undrained.add(partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.errors import ClusterError, GapError, TwinlogError
@@ -20,6 +20,7 @@ from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.task.first_look import TOGETHER, Behind, log_starts, look
 from twinlog.task.gap_check import GapCheck
+from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.lost_records import Comparison, Transformed
 from twinlog.task.producer_ids import fencing
 from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
@@ -32,11 +33,6 @@ from twinlog.write.prepare import prepare
 AT_ONCE, OF_TWO_LEADERS = 8, 3
 """How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
 answers of `CHUNK_BYTES` in memory, and two of `LOOK_BYTES`."""
-
-LATE_APPENDS_S = 0.25
-LATE_APPENDS_AT_MOST_S = 5.0
-"""A log that moves for so long has another writer, which the comparison finds."""
-
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
@@ -60,6 +56,7 @@ class StartPositions:
         settings: FlowSettings,
         rules: CopyRules,
         event: Callable[[str, str], None],
+        logs_at_rest: LogsAtRest,
         prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
     ) -> None:
         """`prepare_for(grant)` makes appends where a transform changes records, None where it does not."""
@@ -72,9 +69,7 @@ class StartPositions:
         self._gap_check = GapCheck(source, settings, event)
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_TWO_LEADERS)
         self._maps = StoredMaps(target, segments_topic(settings.source))
-        self._moving: dict[TopicPartition, float] = {}
-        """Since when a log grows that should be at rest; `_unmarked`: since when a marker is missing."""
-        self._unmarked: dict[TopicPartition, float] = {}
+        self._logs_at_rest = logs_at_rest
 
     async def refresh(self, grants: Sequence[Grant]) -> None:
         """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
@@ -86,12 +81,6 @@ class StartPositions:
         await known
         self._source.open_for_data(grant.source for grant in grants)
         self._target.open_for_data(grant.remote for grant in grants)
-
-    def forget(self, remotes: Iterable[TopicPartition]) -> None:
-        """Forget the times noted for remote partitions, which are released or taken."""
-        for remote in remotes:
-            self._moving.pop(remote, None)
-            self._unmarked.pop(remote, None)
 
     async def _refresh_soon(self, grants: Sequence[Grant]) -> None:
         known = self._source.loop.spawn(self._source.refresh_soon, {grant.source.topic for grant in grants})
@@ -124,7 +113,7 @@ class StartPositions:
         late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
         if late:
             ends = {part: end for part, end in ends.items() if part not in late}
-            ends.update(await self._ends_after_late_appends(late))
+            ends.update(await self._logs_at_rest.ends(late))
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
         resolved = StartPosition({}, {})
@@ -145,7 +134,7 @@ class StartPositions:
             if grant.position is None:
                 if grant.source in starts:
                     resolved.positions[grant.source] = self._first(grant, SourceOffset(starts[grant.source]), end)
-            elif not self._lacks_marker(grant, grant.position, end):
+            elif not self._lacks_marker(grant.remote, grant.position, end):
                 behind.append(Behind(grant, grant.position, end))
         looked_up = {one.grant.source: one.position for one in behind if unverified[one.grant.remote] or one.is_short}
         maps, failed = await self._stored_maps(looked_up)
@@ -258,33 +247,9 @@ class StartPositions:
         )
         return True
 
-    def _lacks_marker(self, grant: Grant, position: Position, end: TargetOffset) -> bool:
-        """Whether the marker of the last transaction, which the position counts, is still on its way to the log."""
-        if self._settings.exactly_once == "disabled" or position.next_target != end + 1:
-            self._unmarked.pop(grant.remote, None)
-            return False
-        missing_since = self._unmarked.setdefault(grant.remote, self._target.loop.clock.monotonic())
-        return self._target.loop.clock.monotonic() - missing_since < LATE_APPENDS_AT_MOST_S
-
-    async def _ends_after_late_appends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
-        """Ends of those remote logs that hold all that a lost copier sent; the caller asks again for the others.
-
-        The leader may have its last appends before the followers do, and handles the rest of its requests only after
-        that. So a log counts once its high watermark is at its end and neither moves.
-        """
-        before = await self._target.list_offsets(remotes, LATEST, log_end=True)
-        await self._target.loop.sleep(LATE_APPENDS_S)
-        after = await self._target.list_offsets(remotes, LATEST, log_end=True)
-        seen = _on_target(await self._target.list_offsets(remotes, LATEST))
-        now = self._target.loop.clock.monotonic()
-        final: dict[TopicPartition, TargetOffset] = {}
-        for remote, end in seen.items():
-            moving_since = self._moving.setdefault(remote, now)
-            whole = end >= before.get(remote, end + 1)
-            if whole and (end == before[remote] == after.get(remote) or now - moving_since > LATE_APPENDS_AT_MOST_S):
-                final[remote] = end
-                del self._moving[remote]
-        return final
+    def _lacks_marker(self, remote: TopicPartition, position: Position, end: TargetOffset) -> bool:
+        transactional = self._settings.exactly_once != "disabled"
+        return transactional and self._logs_at_rest.lacks_marker(remote, position.next_target, end)
 
     def _reset(self) -> int:
         reset = self._settings.consumer.auto_offset_reset

@@ -63,31 +63,6 @@ def test_what_is_still_in_doubt_is_not_drained(drained: bool, monkeypatch: pytes
     loop.close()
 
 
-@pytest.mark.parametrize("began", [True, False])
-def test_nothing_is_kept_of_what_is_released(began: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taken again, a log that moves is waited for anew."""
-    loop = Loop()
-    one = copier(loop)
-
-    async def close(_leaving: object) -> None:
-        """Nothing can be stored."""
-
-    monkeypatch.setattr(one._committer, "close", close)
-    grant = Grant(SOURCE, REMOTE, None, 1 << 20, POSITION)
-    if began:
-        one._begin(grant, POSITION)
-    else:
-        one.accept([grant])
-    one._start_positions._moving[REMOTE] = one._start_positions._unmarked[REMOTE] = 0.0
-    loop.run(one.release, [SOURCE])
-    assert (one._start_positions._moving, one._start_positions._unmarked) == ({}, {})
-    one._start_positions._moving[REMOTE] = 0.0
-    one.accept([grant])
-    assert one._start_positions._moving == {}
-    one.stop()
-    loop.close()
-
-
 class Forgetting:
     """Recovery of a transaction that ends well."""
 

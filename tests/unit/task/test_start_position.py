@@ -18,6 +18,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.task import start_position
+from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.resume_after_crash import Logs
 from twinlog.task.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.write.appends import CopyRules
@@ -87,8 +88,9 @@ def start_positions(loop: Loop, cluster: Any = None) -> StartPositions:
         source="north",
         positions_topic="mm2-offsets.north.internal",
         consumer=SimpleNamespace(auto_offset_reset="earliest"),
+        exactly_once="disabled",
     )
-    return StartPositions(cluster, cluster, settings, CopyRules(), lambda *_: None)
+    return StartPositions(cluster, cluster, settings, CopyRules(), lambda *_: None, LogsAtRest(cluster))
 
 
 def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
@@ -141,7 +143,6 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(start_position, "look", look)
     monkeypatch.setattr(start_position, "resume_behind_log_end", resume)
-    monkeypatch.setattr(StartPositions, "_lacks_marker", lambda *_: False)
     both = start_positions(loop)
 
     async def begin() -> list[StartPosition]:

@@ -1,0 +1,66 @@
+"""Waits until remote logs hold all that an earlier copier sent: until then nobody knows where to go on behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.model.types import TargetOffset, TopicPartition
+
+STILL_S = 0.25
+"""A log is at rest when it has not grown for so long."""
+
+AT_MOST_S = 5.0
+"""A log that grows for so long has another writer, which the comparison finds; nor is a marker waited for longer."""
+
+
+class LogsAtRest:
+    """The logs of one copier's remote partitions, and since when each of them is waited for."""
+
+    def __init__(self, target: ClusterClient) -> None:
+        self._target = target
+        self._moving: dict[TopicPartition, float] = {}
+        """Since when a log grows that should be at rest (monotonic seconds); `_unmarked`: since when it lacks a
+        marker."""
+        self._unmarked: dict[TopicPartition, float] = {}
+
+    @property
+    def awaited(self) -> Set[TopicPartition]:
+        """The logs that are waited for."""
+        return self._moving.keys() | self._unmarked.keys()
+
+    def forget(self, remotes: Iterable[TopicPartition]) -> None:
+        """Begin anew with logs whose partitions are released or taken."""
+        for remote in remotes:
+            self._moving.pop(remote, None)
+            self._unmarked.pop(remote, None)
+
+    async def ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
+        """Ends of those remote logs that hold all that a lost copier sent; the caller asks again for the others.
+
+        The leader may have its last appends before the followers do, and handles the rest of its requests only after
+        that. So a log counts once its high watermark is at its end and neither moves.
+        """
+        before = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        await self._target.loop.sleep(STILL_S)
+        after = await self._target.list_offsets(remotes, LATEST, log_end=True)
+        seen = await self._target.list_offsets(remotes, LATEST)
+        now = self._target.loop.clock.monotonic()
+        final: dict[TopicPartition, TargetOffset] = {}
+        for remote, end in seen.items():
+            moving_since = self._moving.setdefault(remote, now)
+            whole = end >= before.get(remote, end + 1)
+            if whole and (end == before[remote] == after.get(remote) or now - moving_since > AT_MOST_S):
+                final[remote] = TargetOffset(end)
+                del self._moving[remote]
+        return final
+
+    def lacks_marker(self, remote: TopicPartition, counted: TargetOffset | None, end: TargetOffset) -> bool:
+        """Whether the marker of the last transaction is still on its way to a log: a position counts the offsets up to
+        `counted`, the marker's among them, and the log ends right before that."""
+        if counted != end + 1:
+            self._unmarked.pop(remote, None)
+            return False
+        now = self._target.loop.clock.monotonic()
+        return now - self._unmarked.setdefault(remote, now) < AT_MOST_S
