@@ -3,7 +3,8 @@
 A position is stored after the append, so the end of the remote log may be ahead of it. twinlog reads what arrived there
 and follows it in the source, record by record, so that nothing is copied twice. Comparing contents, not counting, keeps
 this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Records
-that the target has deleted by now are only counted.
+that the target has deleted by now are only counted. Where the source has deleted what is behind the position, counting
+shows which of equal records can be one that it still has.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from twinlog.offsets.runs import CopiedRuns
 from twinlog.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.record.records import record_bodies
 from twinlog.record.sequence_numbers import records_between, sequence_after
+from twinlog.task.arrived import Arrived
 from twinlog.task.chunks import chunks
 from twinlog.task.producer_ids import fencing
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
@@ -53,49 +55,6 @@ class Logs:
         """From where the remote log is read."""
         assert position.next_target is not None
         return max(position.next_target, self.start)
-
-
-class _Arrived:
-    """What the remote log holds from an offset up to its end, as batches."""
-
-    def __init__(
-        self,
-        client: ClusterClient,
-        partition: TopicPartition,
-        start: TargetOffset,
-        end: TargetOffset,
-        first: PartitionResponse | None,
-    ) -> None:
-        self._chunks = chunks(client, partition, start, committed=False, known=True, first=first)
-        self._batches: deque[tuple[memoryview, Batch]] = deque()
-        self._end = end
-        self.first: Batch | None = None
-        self.position = start
-        """The offset behind what was read; behind the end, if more came meanwhile."""
-
-    async def next(self) -> tuple[memoryview, Batch] | None:
-        """A batch of records; None at the end."""
-        while not self._batches and self.position < self._end:
-            try:
-                fetched, go_on = await anext(self._chunks)
-            except StopAsyncIteration:
-                return None
-            for batch in scan(fetched.records):
-                if batch.last_offset < self.position:
-                    continue
-                self.first = self.first or batch
-                # What came in transactions is either counted by the position or was aborted.
-                if not batch.is_control and not batch.is_transactional:
-                    self._batches.append((fetched.records[batch.start : batch.end], batch))
-                self.position = TargetOffset(batch.last_offset + 1)
-            go_on(self.position)
-        return self._batches.popleft() if self._batches else None
-
-    async def look(self) -> None:
-        """Read until the first batch is known."""
-        batch = await self.next()
-        if batch is not None:
-            self._batches.appendleft(batch)
 
 
 class _Expected:
@@ -170,6 +129,8 @@ class _Follower:
         self.next_source = position.next_source
         self.runs = CopiedRuns()
         self._strange = False
+        self._begin: TargetOffset | None = TargetOffset(0)
+        """From where on the target what arrived is compared; None when nothing of it is."""
 
     @property
     def leader_epoch(self) -> int:
@@ -186,15 +147,41 @@ class _Follower:
         if not self._expected.whole:
             # The source deleted some, too, so fewer are left to pass over. At least so many offsets were copied;
             # better a record twice than one not at all.
-            self.next_source = SourceOffset(begin + count)
+            self.next_source, self._epoch = SourceOffset(begin + count), -1
             start = max(self.next_source, self._source_start)
             self._expected = _Expected(self._client, self._grant.source, start, self._rules, self._prepare)
             self._here.clear()
 
+    async def pass_deleted(self, arrived: Arrived) -> None:
+        """Leave out of `arrived`, which is read here, what can be a copy of records that the source has deleted.
+
+        Record number n that arrived came from the n-th offset behind the position, or a later one. So there is a last
+        place where the copy of the first record that is left can be, and of equal records up to there the last one is
+        taken for it: with an earlier one, records that never arrived would count as copied. With fewer records than
+        that, none is of what is left.
+        """
+        left = self._here[0][0] if await self._fill() else self._source_start
+        most = left - self.next_source
+        count = 0
+        place: TargetOffset | None = None
+        while count <= most and (found := await arrived.next()) is not None:
+            view, batch = found
+            if self._writer is None or batch.producer_id != self._writer.producer_id:
+                continue
+            for at, timestamp, body in _records(view)[: most + 1 - count]:
+                count += 1
+                if self._here and self._is_next(timestamp, body, stamped=batch.is_log_append_time):
+                    place = TargetOffset(at)
+        self._begin = place if count > most else None
+        if self._begin is None:
+            # At least so many offsets were copied. The epoch there is not known.
+            self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
+
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
         """Meet the records of a batch; returns how many of them are copies and how many are not."""
         stamped = batch.is_log_append_time
-        if self._is_of_another(batch):
+        begin = self._begin
+        if begin is None or batch.last_offset < begin or self._is_of_another(batch):
             self._strange = True
             return 0, batch.record_count
         if not self._here:
@@ -207,15 +194,18 @@ class _Follower:
                 self._here.extend(_with_offsets(append))
         matched = strange = 0
         for place, timestamp, body in _records(view):
-            if await self._fill():
-                _, (sent_at, sent) = self._here[0]
-                if sent == body and (stamped or sent_at == timestamp):
-                    self._note(((self._met_next(), 1),), TargetOffset(place))
-                    matched += 1
-                    continue
-            strange += 1
-            self._strange = True
+            if place >= begin and await self._fill() and self._is_next(timestamp, body, stamped=stamped):
+                self._note(((self._met_next(), 1),), TargetOffset(place))
+                matched += 1
+            else:
+                strange += 1
+                self._strange = True
         return matched, strange
+
+    def _is_next(self, timestamp: int, body: bytes, *, stamped: bool) -> bool:
+        """Whether a record of the target is the next one; of one that is `stamped` the target gave the time."""
+        _, (sent_at, sent) = self._here[0]
+        return sent == body and (stamped or sent_at == timestamp)
 
     def _is_of_another(self, batch: Batch) -> bool:
         """Whether another producer wrote it, as records are that a transform routed here; a position is stored before
@@ -317,7 +307,7 @@ async def resume_behind_log_end(
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
-    arrived = _Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+    arrived = Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
     follower = _Follower(source, grant, position, logs, rules, prepare)
     if logs.start > expected:
         await arrived.look()
@@ -330,6 +320,10 @@ async def resume_behind_log_end(
         elif writer is not None:
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
         follower.runs.jumped(follower.next_source, logs.start)
+    if logs.source_start > follower.next_source and writer is not None and prepare is unchanged:
+        # Without a writer nothing that arrived is known to be ours, and a transform may make any number of rows of a
+        # record: then contents alone decide.
+        await follower.pass_deleted(Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read))
     matched = strange = 0
     while (found := await arrived.next()) is not None:
         view, batch = found
