@@ -31,11 +31,13 @@ async def chunks(
     known: bool,
     begun: bool = False,
     first: PartitionResponse | None = None,
+    most_bytes: int = CHUNK_BYTES,
 ) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
     """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
 
     `first` is the first of them, if the leader was asked already. With `known` the log had these offsets a moment ago,
-    with `begun` it began no later: what was deleted meanwhile is an error then, and not its end.
+    with `begun` it began no later: what was deleted meanwhile is an error then, and not its end. Answers have
+    `most_bytes`, or one batch that is larger.
     Over a quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest): that is no
     end, and is asked again. Raises ClusterError.
     """
@@ -59,10 +61,10 @@ async def chunks(
     while True:
         before = place[0]
         answers = await session.fetch(
-            {partition: FetchPosition(before, CHUNK_BYTES, topic_id=topic_id)},
+            {partition: FetchPosition(before, most_bytes, topic_id=topic_id)},
             max_wait_ms=PATIENCE_MS,
             min_bytes=1,
-            max_bytes=CHUNK_BYTES,
+            max_bytes=most_bytes,
         )
         given = [found.answer for found in answers if found.partition == partition]
         if not given:

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import ExactMap
@@ -21,6 +22,9 @@ from twinlog.record.batch import scan
 from twinlog.record.records import is_abort_marker, record_bodies
 from twinlog.task.chunks import chunks
 from twinlog.write.appends import CopyRules, Prepare
+
+ONE_BATCH = 1
+"""Bytes in an answer: a broker returns the first batch of a log whole, however large."""
 
 HOLE = 32
 """So many records in a row that a map names may be none of the log: markers of transactions on both sides."""
@@ -112,16 +116,14 @@ class _Originals:
         if self.transformed is None:
             return await _record(self.source, self.grant.source, offset)
         prepare, rules = self.transformed
-        async for fetched, _ in chunks(
-            self.source, self.grant.source, offset, committed=rules.read_committed, known=False
-        ):
-            for append in prepare(fetched.records, offset, rules, fetched.aborted).appends[:1]:
-                if append.spans[0][0] == offset:
-                    data = memoryview(append.data)
-                    (batch,) = scan(data)
-                    _, timestamp, body = next(record_bodies(data, batch))
-                    return Stored(False, timestamp, bytes(body))
-            break
+        fetched = await _answer(self.source, self.grant.source, offset, committed=rules.read_committed)
+        appends = () if fetched is None else prepare(fetched.records, offset, rules, fetched.aborted).appends[:1]
+        for append in appends:
+            if append.spans[0][0] == offset:
+                data = memoryview(append.data)
+                (batch,) = scan(data)
+                _, timestamp, body = next(record_bodies(data, batch))
+                return Stored(False, timestamp, bytes(body))
         return None
 
 
@@ -201,25 +203,34 @@ async def _copy(client: ClusterClient, partition: TopicPartition, offset: Target
 
 async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
     """The record at an offset; None when it is not there."""
-    async for fetched, _ in chunks(client, partition, offset, committed=False, known=False):
-        for batch in scan(fetched.records):
-            if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:
-                continue
-            for at, timestamp, body in record_bodies(fetched.records, batch):
-                if at == offset:
-                    return Stored(batch.is_log_append_time, timestamp, bytes(body), batch.is_transactional)
-        break
+    fetched = await _answer(client, partition, offset, committed=False)
+    for batch in () if fetched is None else scan(fetched.records):
+        if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:
+            continue
+        for at, timestamp, body in record_bodies(fetched.records, batch):
+            if at == offset:
+                return Stored(batch.is_log_append_time, timestamp, bytes(body), batch.is_transactional)
     return None
 
 
 async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: TargetOffset) -> bool:
     """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
-    async for fetched, _ in chunks(client, partition, offset, committed=True, known=False):
-        aborted = AbortedFilter(fetched.aborted)
-        for batch in scan(fetched.records):
-            if aborted.hides(batch, abort_marker=is_abort_marker(fetched.records, batch)):
-                return batch.last_offset >= offset >= batch.base_offset
-            if batch.last_offset >= offset:
-                return False
-        break
+    fetched = await _answer(client, partition, offset, committed=True)
+    if fetched is None:
+        return False
+    aborted = AbortedFilter(fetched.aborted)
+    for batch in scan(fetched.records):
+        if aborted.hides(batch, abort_marker=is_abort_marker(fetched.records, batch)):
+            return batch.last_offset >= offset >= batch.base_offset
+        if batch.last_offset >= offset:
+            return False
     return False
+
+
+async def _answer(
+    client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool
+) -> PartitionResponse | None:
+    """The batch at an offset, or the next one where there is none; None behind the log's end."""
+    async for fetched, _ in chunks(client, partition, offset, committed=committed, known=False, most_bytes=ONE_BATCH):
+        return fetched
+    return None

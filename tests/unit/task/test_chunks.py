@@ -39,17 +39,20 @@ class Broker:
     def __init__(self, silent: Any = ()) -> None:
         self.silent = silent
         self.asked = 0
+        self.returned = 0
 
     def session(self, *_: Any, **__: Any) -> Broker:
         return self
 
-    async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], **_: Any) -> list[Fetched]:
+    async def fetch(self, wanted: Mapping[TopicPartition, FetchPosition], *, max_bytes: int, **_: Any) -> list[Fetched]:
         self.asked += 1
         if self.asked in self.silent:
             return []
         ((partition, at),) = wanted.items()
         first = at.offset // IN_BATCH * IN_BATCH
-        found = b"".join(batch(base) for base in range(first, min(first + AT_ONCE * IN_BATCH, RECORDS), IN_BATCH))
+        most = AT_ONCE * IN_BATCH if max_bytes > len(batch(first)) else IN_BATCH
+        found = b"".join(batch(base) for base in range(first, min(first + most, RECORDS), IN_BATCH))
+        self.returned += len(found)
         return [Fetched(partition, PartitionResponse(0, 0, RECORDS, RECORDS, 0, (), memoryview(found)))]
 
 
@@ -82,6 +85,15 @@ def test_a_record_without_an_answer_is_not_missing(loop: Loop, monkeypatch: pyte
     found = loop.run(_record, cluster, SOURCE, 15)
     assert found is not None
     assert found.body.endswith(b"15\x00")
+
+
+def test_one_record_takes_no_more_than_its_batch(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of partitions, of which the source may have far more behind it, one each is compared."""
+    broker = Broker()
+    monkeypatch.setattr(chunks, "FetchSession", broker.session)
+    cluster: Any = Cluster(loop)
+    assert loop.run(_record, cluster, SOURCE, 15) is not None
+    assert broker.returned == len(batch(10))
 
 
 def test_a_silent_broker_is_given_up(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
