@@ -20,8 +20,10 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.offsets.exact import ExactMap
 from twinlog.offsets.positions import Position
 from twinlog.record.batch import read_batch
+from twinlog.task.lost_records import LastRecord
 from twinlog.task.resume_after_crash import Logs
 
 TOGETHER = 100
@@ -32,11 +34,17 @@ LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
 
 
 class Behind(NamedTuple):
-    """A granted partition, its stored position, and where its remote log ends."""
+    """A granted partition, its stored position, and where its remote log ends.
+
+    `unverified` means that the log may lack what the position counts, though it is as long. `known` is the stored map
+    up to the position, where the log is `in_doubt` and there is one.
+    """
 
     grant: Grant
     position: Position
     end: TargetOffset
+    unverified: bool = False
+    known: ExactMap | None = None
 
     @property
     def has_arrived(self) -> bool:
@@ -44,9 +52,20 @@ class Behind(NamedTuple):
         return self.position.next_target is not None and self.end > self.position.next_target
 
     @property
-    def is_short(self) -> bool:
-        """Whether the remote log ends before what the position counts."""
-        return self.position.next_target is not None and self.end < self.position.next_target
+    def in_doubt(self) -> bool:
+        """Whether the remote log may have lost records that the position counts."""
+        return self.unverified or (self.position.next_target is not None and self.end < self.position.next_target)
+
+    @property
+    def left(self) -> TargetOffset:
+        """Up to where the remote log may have what the position counts."""
+        return self.end if self.position.next_target is None else min(self.end, self.position.next_target)
+
+    @property
+    def last(self) -> LastRecord | None:
+        """The last record up to there, in a log in doubt whose map names one."""
+        found = None if self.known is None else self.known.last_before(self.left)
+        return None if found is None else LastRecord(*found)
 
 
 async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
@@ -61,11 +80,12 @@ async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant)
 async def look(
     source: ClusterClient, target: ClusterClient, behind: Iterable[Behind], *, read_committed: bool
 ) -> tuple[dict[TopicPartition, Logs], TwinlogError | None]:
-    """The logs of those partitions whose remote log holds more than their position counts, by source partition; or the
-    error that keeps all of them from being compared.
+    """The logs of those partitions whose remote log holds more than their position counts, or may have lost some of
+    that, by source partition; or the error that keeps all of them from being compared.
 
-    One request for log starts and one for records to each leader. A partition that reports no start is missing, and all
-    of them where one was refused: who asks for each by itself is refused only that one.
+    One request for log starts to each leader, and one for records, or two where some are in doubt. A partition that
+    reports no start is missing, and all of them where one was refused: who asks for each by itself is refused only that
+    one.
     """
     try:
         return await _look(source, target, behind, read_committed=read_committed), None
@@ -79,30 +99,46 @@ async def look(
 async def _look(
     source: ClusterClient, target: ClusterClient, behind: Iterable[Behind], *, read_committed: bool
 ) -> dict[TopicPartition, Logs]:
-    arrived = [one for one in behind if one.has_arrived]
-    if not arrived:
+    compared = [one for one in behind if one.has_arrived or one.in_doubt]
+    if not compared:
         return {}
-    known = source.loop.spawn(source.list_offsets, [one.grant.source for one in arrived], EARLIEST)
-    remote_starts = await target.list_offsets([one.grant.remote for one in arrived], EARLIEST)
+    known = source.loop.spawn(source.list_offsets, [one.grant.source for one in compared], EARLIEST)
+    remote_starts = await target.list_offsets([one.grant.remote for one in compared], EARLIEST)
     source_starts = await known
     found = {
         one.grant.source: (
             one,
-            Logs(SourceOffset(source_starts[one.grant.source]), TargetOffset(remote_starts[one.grant.remote]), one.end),
+            Logs(
+                SourceOffset(source_starts[one.grant.source]),
+                TargetOffset(remote_starts[one.grant.remote]),
+                one.end,
+                last=one.last,
+            ),
         )
-        for one in arrived
+        for one in compared
         if one.grant.source in source_starts and one.grant.remote in remote_starts
     }
-    originals = source.loop.spawn(
-        _read,
-        source,
-        {here: logs.source_begin(one.position) for here, (one, logs) in found.items()},
-        read_committed,
+    arrived = [(one, logs) for one, logs in found.values() if one.has_arrived]
+    lasts = [(one.grant, logs.last) for one, logs in found.values() if logs.last is not None]
+    source_begins = {one.grant.source: logs.source_begin(one.position) for one, logs in arrived}
+    begins = {one.grant.remote: logs.begin(one.position) for one, logs in arrived}
+    spawn = source.loop.spawn
+    originals, copies, last_originals, last_copies = await source.loop.gather(
+        [
+            spawn(_read, source, source_begins, read_committed),
+            spawn(_read, target, begins, False),
+            spawn(_read, source, {grant.source: last.source for grant, last in lasts}, read_committed),
+            # Read so, it shows what was aborted, too.
+            spawn(_read, target, {grant.remote: last.target for grant, last in lasts}, True),
+        ]
     )
-    copies = await _read(target, {one.grant.remote: logs.begin(one.position) for one, logs in found.values()}, False)
-    originals_read = await originals
     return {
-        here: replace(logs, source_read=originals_read.get(here), read=copies.get(one.grant.remote))
+        here: replace(
+            logs,
+            source_read=originals.get(here),
+            read=copies.get(one.grant.remote),
+            last=logs.last and logs.last.answered(last_originals.get(here), last_copies.get(one.grant.remote)),
+        )
         for here, (one, logs) in found.items()
     }
 

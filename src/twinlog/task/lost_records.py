@@ -39,6 +39,20 @@ class Stored(NamedTuple):
     transactional: bool = False
 
 
+class LastRecord(NamedTuple):
+    """Where the last record of a log is that its map names, on both clusters, and what these answered from there on,
+    where they were asked already: the target as a reader of committed records."""
+
+    source: SourceOffset
+    target: TargetOffset
+    original: PartitionResponse | None = None
+    copy: PartitionResponse | None = None
+
+    def answered(self, original: PartitionResponse | None, copy: PartitionResponse | None) -> LastRecord:
+        """With what both clusters answered."""
+        return LastRecord(self.source, self.target, original, copy)
+
+
 class Transformed(NamedTuple):
     """How appends are made of what the source has, where a transform changes it."""
 
@@ -77,6 +91,7 @@ class _Originals:
     known: ExactMap
     start: TargetOffset
     transformed: Transformed | None
+    last: LastRecord | None
 
     @property
     def begin(self) -> TargetOffset:
@@ -101,24 +116,26 @@ class _Originals:
             offset, before = last
             if before < self.start:
                 break
-            copy = await _copy(self.target, self.grant.remote, before)
+            read = self.last if self.last is not None and self.last[:2] == (offset, before) else None
+            copy = await _copy(self.target, self.grant.remote, before, None if read is None else read.copy)
             if isinstance(copy, No):
                 return copy
             if copy is not None:
-                original = await self._original(offset)
+                original = await self._original(offset, None if read is None else read.original)
                 if original is not None:
                     return offset if _same(original, copy) else No.MATCH
                 unknown = offset if unknown is None else unknown
         return No.RECORD if unknown is None else unknown
 
-    async def _original(self, offset: SourceOffset) -> Stored | None:
+    async def _original(self, offset: SourceOffset, read: PartitionResponse | None) -> Stored | None:
         """The record at a source offset as it is appended; None when it is not there."""
         if self.transformed is None:
-            return await _record(self.source, self.grant.source, offset)
+            return await _record(self.source, self.grant.source, offset, read)
         prepare, rules = self.transformed
-        fetched = await _answer(self.source, self.grant.source, offset, committed=rules.read_committed)
-        appends = () if fetched is None else prepare(fetched.records, offset, rules, fetched.aborted).appends[:1]
-        for append in appends:
+        fetched = read or await _answer(self.source, self.grant.source, offset, committed=rules.read_committed)
+        if fetched is None:
+            return None
+        for append in prepare(fetched.records, offset, rules, fetched.aborted).appends[:1]:
             if append.spans[0][0] == offset:
                 data = memoryview(append.data)
                 (batch,) = scan(data)
@@ -130,7 +147,8 @@ class _Originals:
 class Comparison:
     """A remote log that is now from `start` to `end`, compared with what its map names; all of it raises ClusterError.
 
-    `known` is the stored map up to what was acknowledged, None when there is none.
+    `known` is the stored map up to what was acknowledged, None when there is none. `last` is its last record before
+    `end`, where that was looked at.
     """
 
     def __init__(
@@ -142,8 +160,9 @@ class Comparison:
         start: TargetOffset,
         end: TargetOffset,
         transformed: Transformed | None = None,
+        last: LastRecord | None = None,
     ) -> None:
-        self._originals = None if known is None else _Originals(source, target, grant, known, start, transformed)
+        self._originals = None if known is None else _Originals(source, target, grant, known, start, transformed, last)
         self._start = start
         self._end = end
         self._last: SourceOffset | No | None = None
@@ -193,18 +212,27 @@ def _same(original: Stored, copy: Stored) -> bool:
     return original.body == copy.body and (copy.stamped or original.timestamp == copy.timestamp)
 
 
-async def _copy(client: ClusterClient, partition: TopicPartition, offset: TargetOffset) -> Stored | No | None:
-    """The record at an offset of the target: `No.MATCH` when its transaction was aborted, None when there is none."""
-    copy = await _record(client, partition, offset)
-    if copy is not None and copy.transactional and await _is_aborted(client, partition, offset):
+async def _copy(
+    client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
+) -> Stored | No | None:
+    """The record at an offset of the target: `No.MATCH` when its transaction was aborted, None when there is none.
+
+    `read` is what a reader of committed records gets from there on.
+    """
+    copy = await _record(client, partition, offset, read)
+    if copy is not None and copy.transactional and await _is_aborted(client, partition, offset, read):
         return No.MATCH
     return copy
 
 
-async def _record(client: ClusterClient, partition: TopicPartition, offset: int) -> Stored | None:
+async def _record(
+    client: ClusterClient, partition: TopicPartition, offset: int, read: PartitionResponse | None = None
+) -> Stored | None:
     """The record at an offset; None when it is not there."""
-    fetched = await _answer(client, partition, offset, committed=False)
-    for batch in () if fetched is None else scan(fetched.records):
+    fetched = read or await _answer(client, partition, offset, committed=False)
+    if fetched is None:
+        return None
+    for batch in scan(fetched.records):
         if batch.is_control or not batch.base_offset <= offset <= batch.last_offset:
             continue
         for at, timestamp, body in record_bodies(fetched.records, batch):
@@ -213,9 +241,11 @@ async def _record(client: ClusterClient, partition: TopicPartition, offset: int)
     return None
 
 
-async def _is_aborted(client: ClusterClient, partition: TopicPartition, offset: TargetOffset) -> bool:
+async def _is_aborted(
+    client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
+) -> bool:
     """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
-    fetched = await _answer(client, partition, offset, committed=True)
+    fetched = read or await _answer(client, partition, offset, committed=True)
     if fetched is None:
         return False
     aborted = AbortedFilter(fetched.aborted)

@@ -25,6 +25,7 @@ from twinlog.record.records import record_bodies
 from twinlog.record.sequence_numbers import records_between, sequence_after
 from twinlog.task.arrived import Arrived
 from twinlog.task.chunks import chunks
+from twinlog.task.lost_records import LastRecord
 from twinlog.task.producer_ids import fencing
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare as unchanged
@@ -38,7 +39,7 @@ class Logs:
     """Where logs begin and end: the source's start, the remote log's start and end.
 
     `source_read` and `read` are answers of both leaders from `source_begin` and `begin` on, where they were asked
-    already.
+    already; so is `last`, the last record that the target should have, where it may have lost some.
     """
 
     source_start: SourceOffset
@@ -46,6 +47,7 @@ class Logs:
     end: TargetOffset
     source_read: PartitionResponse | None = None
     read: PartitionResponse | None = None
+    last: LastRecord | None = None
 
     def source_begin(self, position: Position) -> SourceOffset:
         """From where the source is read, if `position` is stored."""

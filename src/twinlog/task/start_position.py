@@ -32,7 +32,7 @@ from twinlog.write.prepare import prepare
 
 AT_ONCE, OF_TWO_LEADERS = 8, 3
 """How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
-answers of `CHUNK_BYTES` in memory, and two of `LOOK_BYTES`."""
+answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
@@ -135,36 +135,26 @@ class StartPositions:
                 if grant.source in starts:
                     resolved.positions[grant.source] = self._first(grant, SourceOffset(starts[grant.source]), end)
             elif not self._lacks_marker(grant.remote, grant.position, end):
-                behind.append(Behind(grant, grant.position, end))
-        looked_up = {one.grant.source: one.position for one in behind if unverified[one.grant.remote] or one.is_short}
-        maps, failed = await self._stored_maps(looked_up)
-
-        groups = self._together(behind)
+                behind.append(Behind(grant, grant.position, end, unverified[grant.remote]))
+        maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
+        groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
 
         async def begin(some: Sequence[Behind]) -> None:
             committed = self._rules.read_committed
             logs, fault = await look(self._source, self._target, some, read_committed=committed)
             for one in some:
-                grant, position, end = one
+                here = one.grant.source
                 runs: list[Run] = []
                 try:
-                    if failed is not None and grant.source in looked_up:
+                    if failed is not None and one.in_doubt:
                         raise failed
-                    if fault is not None and one.has_arrived:
+                    if fault is not None and (one.in_doubt or one.has_arrived):
                         raise fault
-                    resolved.positions[grant.source] = await self._again(
-                        grant,
-                        position,
-                        end,
-                        maps.get(grant.source),
-                        runs,
-                        unverified=unverified[grant.remote],
-                        logs=logs.pop(grant.source, None),
-                    )
-                    resolved.runs[grant.source] = runs
+                    resolved.positions[here] = await self._again(one, logs.pop(here, None), runs)
+                    resolved.runs[here] = runs
                 except TwinlogError as error:
                     # By its traceback it would hold this frame, and so itself.
-                    resolved.errors[grant.source] = error.with_traceback(None)
+                    resolved.errors[here] = error.with_traceback(None)
 
         async def work() -> None:
             while groups:
@@ -232,8 +222,9 @@ class StartPositions:
         else:
             maps = await self._maps.read({grant.source: position})
             async with self._reading.of(self._leaders(grant)):
-                lost = await self._lost(grant, position, position.next_target, end, maps.get(grant.source))
-                found = lost or position
+                one = Behind(grant, position, end, known=maps.get(grant.source))
+                logs = Logs(*await log_starts(self._source, self._target, grant), end)
+                found = await self._lost(one, position, logs) or position
         return replace(found, next_target=TargetOffset(ends[grant.remote]))
 
     async def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
@@ -272,22 +263,9 @@ class StartPositions:
         topic_id, remote_id = self._ids(grant)
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
-    async def _again(
-        self,
-        grant: Grant,
-        position: Position,
-        end: TargetOffset,
-        known: ExactMap | None,
-        runs: list[Run],
-        *,
-        unverified: bool,
-        logs: Logs | None,
-    ) -> Position:
-        """Where a partition goes on whose remote log ends at `end`; adds to `runs` what was found behind `position`.
-
-        `known` is the stored map, read where the log ends before the position, or where it is `unverified` that it has
-        what the position counts. `logs` is what `look` found.
-        """
+    async def _again(self, one: Behind, logs: Logs | None, runs: list[Run]) -> Position:
+        """Where a partition goes on; adds to `runs` what was found behind its position. `logs` is what `look` found."""
+        grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
             await require_current_id(self._source, grant.source)
@@ -307,8 +285,11 @@ class StartPositions:
             return replace(now, next_target=end, writer=None)
         if await self._made_anew(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
-        if end < expected or unverified:
-            lost = await self._lost(grant, now, expected, min(end, expected), known)
+        if end == expected and not one.in_doubt:
+            return now
+        logs = logs or Logs(*await log_starts(self._source, self._target, grant), end)
+        if one.in_doubt:
+            lost = await self._lost(one, now, logs)
             if lost is not None:
                 return replace(lost, next_target=end)
         if end == expected:
@@ -318,7 +299,7 @@ class StartPositions:
             self._target,
             grant,
             now,
-            logs or Logs(*await log_starts(self._source, self._target, grant), end),
+            logs,
             replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
             self._event,
             self._prepare_for(grant) or prepare,
@@ -326,20 +307,22 @@ class StartPositions:
         runs += found
         return resumed
 
-    async def _lost(
-        self, grant: Grant, position: Position, expected: TargetOffset, end: TargetOffset, known: ExactMap | None
-    ) -> Position | None:
+    async def _lost(self, one: Behind, position: Position, logs: Logs) -> Position | None:
         """The position from which to copy again the acknowledged records that the target lost.
 
-        The caller sets its target offset. None where the log was unverified, with `end` as `expected`, and nothing is
-        missing.
+        The caller sets its target offset. None where the log is as long as it should be, and nothing is missing.
         """
-        await require_current_id(self._target, grant.remote)
-        source_start, start = await log_starts(self._source, self._target, grant)
+        grant, end, expected = one.grant, one.left, position.next_target
+        assert expected is not None
+        if logs.last is None or logs.last.copy is None:
+            # A leader that was asked by the topic's id has that topic.
+            await require_current_id(self._target, grant.remote)
         changing = self._prepare_for(grant)
         rules = replace(self._rules, max_batch_bytes=grant.max_batch_bytes)
         transformed = None if changing is None else Transformed(changing, rules)
-        comparison = Comparison(self._source, self._target, grant, known, start, end, transformed)
+        comparison = Comparison(
+            *(self._source, self._target, grant, one.known, logs.start, end), transformed=transformed, last=logs.last
+        )
         if end == expected and await comparison.is_whole():
             return None
         place = await comparison.find_place()
@@ -353,10 +336,10 @@ class StartPositions:
         if place is None:
             self._event("target", f"{text}; where they came from is not known, so they are not copied again")
             return position
-        begin = min(max(place.next_source, source_start), position.next_source)
+        begin = min(max(place.next_source, logs.source_start), position.next_source)
         if begin < position.next_source:
             text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
-        if source_start > place.next_source:
+        if logs.source_start > place.next_source:
             text += f", those from {place.next_source} on are gone from the source as well"
         if not place.exact:
             text += ", as near as the map of offsets shows: some may be missing or there twice"

@@ -13,12 +13,19 @@ from harness.virtual.requests import FETCH, LIST_OFFSETS
 from tests.unit.task.copied import REMOTE, TOPIC, World, part, world
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.grant import Grant
+from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.task.first_look import look
 
 PARTITIONS = 60
 MORE = [b"%d" % one for one in range(9)]
 VALUES = MORE[:7]
+
+
+def asked(here: World) -> tuple[int, int]:
+    """How many fetches and questions for offsets both clusters got."""
+    fetches, lookups = (here.source.asked[key] + here.target.asked[key] for key in (FETCH, LIST_OFFSETS))
+    return fetches, lookups
 
 
 def resumed(here: World) -> tuple[int, int]:
@@ -34,14 +41,11 @@ def resumed(here: World) -> tuple[int, int]:
         if (writer := first.partitions[part(number)].acknowledged.writer) is not None
     }
     here.crash(first)
-    keys = (FETCH, LIST_OFFSETS)
-    before = [here.source.asked[key] + here.target.asked[key] for key in keys]
+    before = asked(here)
     copier = here.begin(*(here.grant(number, position) for number, position in stored.items()))
     assert len(copier.partitions) == PARTITIONS
-    fetches, lookups = (
-        here.source.asked[key] + here.target.asked[key] - was for key, was in zip(keys, before, strict=True)
-    )
-    return fetches, lookups
+    fetches, lookups = asked(here)
+    return fetches - before[0], lookups - before[1]
 
 
 def test_what_arrived_is_compared_with_few_requests() -> None:
@@ -55,6 +59,52 @@ def test_what_arrived_is_compared_with_few_requests() -> None:
         assert all(here.copied(number) == [*VALUES, b"last"] for number in range(PARTITIONS))
         assert not here.failures
         assert not here.events
+
+
+def stopped(here: World) -> list[Grant]:
+    """Copies all, stores the positions, and loses the copier; what the next one gets."""
+    first = here.begin(*(here.grant(number) for number in range(PARTITIONS)))
+    for begin, end in pairwise((0, 3, 6, 7)):
+        for number in range(PARTITIONS):
+            here.write(*VALUES[begin:end], number=number)
+        here.until(lambda end=end: all(len(here.copied(number)) == end for number in range(PARTITIONS)))  # type: ignore[misc]
+    here.pass_by(3.0)
+    here.crash(first)
+    grants = [here.grant(number, here.stored(number)) for number in range(PARTITIONS)]
+    assert all(grant.position is not None and grant.position.next_source == 7 for grant in grants)
+    return grants
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_the_target_lost_of_many_is_found_with_few_requests(
+    monkeypatch: pytest.MonkeyPatch, mode: str, cut: bool
+) -> None:
+    """A broker that lost the end of its log lost that of many partitions; or nobody knows whether it did."""
+
+    async def unverified(_target: Any, positions: Any, _ends: Any) -> tuple[dict[TopicPartition, bool], dict[Any, Any]]:
+        return dict.fromkeys(positions, True), {}
+
+    monkeypatch.setattr("twinlog.task.start_position.find_unverified", unverified)
+    with world(partitions=PARTITIONS, exactly_once=mode) as here:
+        grants = stopped(here)
+        if cut:
+            for number in range(PARTITIONS):
+                log = here.target.log(REMOTE, number)
+                log.cut(log.records()[-1].offset)
+        before = asked(here)
+        copier = here.begin(*grants)
+        assert len(copier.partitions) == PARTITIONS
+        fetches, lookups = (now - was for now, was in zip(asked(here), before, strict=True))
+        assert fetches < PARTITIONS / 2
+        assert lookups < PARTITIONS / 2
+        for number in range(PARTITIONS):
+            here.write(b"last", number=number)
+        here.until(lambda: all(here.copied(number)[-1:] == [b"last"] for number in range(PARTITIONS)))
+        assert all(here.copied(number) == [*VALUES, b"last"] for number in range(PARTITIONS))
+        lost = [text for kind, text in here.events if kind == "target"]
+        assert ["; source offsets 6 to 6 of " in text for text in lost] == [True] * (PARTITIONS * cut)
+        assert not here.failures
 
 
 @pytest.mark.parametrize("most", [1, 100, 300])

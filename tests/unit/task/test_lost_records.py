@@ -31,7 +31,7 @@ def both_logs(monkeypatch: pytest.MonkeyPatch, *, shift: int, shifted_from: int,
     `shifted_from` on; the source those no more that are `gone`."""
     truth = with_a_hole()
 
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
         if client == "target":
             translated = truth.to_source(offset)
             assert translated is not None
@@ -91,7 +91,7 @@ def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: py
 def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The target lost the whole log, and then got the marker of the last transaction, which was on its way."""
 
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
         return None if client == "target" else Stored(False, 0, b"%d" % offset)
 
     monkeypatch.setattr(lost_records, "_record", record)
@@ -110,7 +110,7 @@ def test_older_records_in_front_of_the_map_hide_no_loss(
 ) -> None:
     """The target lost all that was copied behind them, and then got a marker."""
 
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored | None:
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
         return None if client == "target" and offset >= begin else Stored(False, 0, b"%d" % offset)
 
     monkeypatch.setattr(lost_records, "_record", record)
@@ -186,9 +186,9 @@ def test_the_last_record_is_read_once(loop: Loop, monkeypatch: pytest.MonkeyPatc
     both_logs(monkeypatch, shift=3, shifted_from=40)
     record, read = lost_records._record, []
 
-    async def counted(client: Any, partition: TopicPartition, offset: int) -> Stored | None:
+    async def counted(client: Any, partition: TopicPartition, offset: int, first: None) -> Stored | None:
         read.append((client, offset))
-        return await record(client, partition, offset)
+        return await record(client, partition, offset, first)
 
     monkeypatch.setattr(lost_records, "_record", counted)
     source: Any = "source"
@@ -203,14 +203,14 @@ def test_the_last_record_is_read_once(loop: Loop, monkeypatch: pytest.MonkeyPatc
 def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPatch, aborted: bool) -> None:
     """From target offset 40 on the records are the right ones, in another transaction."""
 
-    async def record(client: str, _partition: TopicPartition, offset: int) -> Stored:
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored:
         if client == "target":
             translated = with_a_hole().to_source(offset)
             assert translated is not None
             return Stored(False, 0, b"%d" % translated.offset, transactional=True)
         return Stored(False, 0, b"%d" % offset)
 
-    async def is_aborted(_client: str, _partition: TopicPartition, offset: int) -> bool:
+    async def is_aborted(_client: str, _partition: TopicPartition, offset: int, _read: None) -> bool:
         return aborted and offset >= 40
 
     monkeypatch.setattr(lost_records, "_record", record)
