@@ -6,7 +6,7 @@ other for each partition would take minutes for thousands of them, far longer wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,7 +30,7 @@ TOGETHER = 100
 """How many partitions are looked at in one request. What is known of a log's start gets old while they are compared."""
 
 LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
-"""The size of an answer, and of one partition in it. Whatever has more is read by itself."""
+"""The size of an answer, and the most of one partition in it. Whatever has more is read by itself."""
 
 
 class Behind(NamedTuple):
@@ -147,15 +147,21 @@ async def _read(
     client: ClusterClient, places: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, PartitionResponse]:
     """What leaders answer for partitions from an offset on, where that is a batch at least."""
-    by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
-    for partition, offset in places.items():
-        leader, topic = client.leader(partition), client.topic(partition.topic)
+    by_node: dict[int, list[TopicPartition]] = {}
+    for partition in places:
+        leader = client.leader(partition)
         if leader is not None:
-            topic_id = None if topic is None else topic.topic_id
-            by_node.setdefault(leader.node, {})[partition] = FetchPosition(offset, PARTITION_BYTES, topic_id=topic_id)
+            by_node.setdefault(leader.node, []).append(partition)
     found: dict[TopicPartition, PartitionResponse] = {}
 
-    async def ask(node: int, wanted: Mapping[TopicPartition, FetchPosition]) -> None:
+    async def ask(node: int, partitions: Sequence[TopicPartition]) -> None:
+        # Behind a long stop the source has more for the first ones than fits into an answer.
+        share = min(PARTITION_BYTES, LOOK_BYTES // len(partitions))
+        wanted = {}
+        for partition in partitions:
+            topic = client.topic(partition.topic)
+            topic_id = None if topic is None else topic.topic_id
+            wanted[partition] = FetchPosition(places[partition], share, topic_id=topic_id)
         session = FetchSession(client, node, read_committed=read_committed, kept=False)
         for one in await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=LOOK_BYTES):
             # A damaged batch is reported by whoever reads that partition by itself.
@@ -163,5 +169,5 @@ async def _read(
                 if one.answer.error == Code.NONE and read_batch(one.answer.records, 0) is not None:
                     found[one.partition] = one.answer
 
-    await client.loop.gather([client.loop.spawn(ask, node, wanted) for node, wanted in by_node.items()])
+    await client.loop.gather([client.loop.spawn(ask, node, partitions) for node, partitions in by_node.items()])
     return found

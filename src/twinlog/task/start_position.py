@@ -34,6 +34,7 @@ AT_ONCE, OF_TWO_LEADERS = 8, 3
 """How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
 answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
 
+
 @dataclass(frozen=True, slots=True)
 class StartPosition:
     """By source partition: where it goes on, or what keeps it from that.

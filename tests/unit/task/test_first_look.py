@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.task.first_look import look
+from twinlog.task.start_position import OF_TWO_LEADERS
 
 PARTITIONS = 60
 MORE = [b"%d" % one for one in range(9)]
@@ -28,8 +30,9 @@ def asked(here: World) -> tuple[int, int]:
     return fetches, lookups
 
 
-def resumed(here: World) -> tuple[int, int]:
-    """Copies, loses a copier that stored no position since, and begins again; how many requests both clusters got."""
+def resumed(here: World, backlog: Sequence[bytes] = ()) -> tuple[int, int]:
+    """Copies, loses a copier that stored no position since, and begins again, once the source has a backlog in each
+    partition; how many requests both clusters got."""
     first = here.begin(*(here.grant(number) for number in range(PARTITIONS)))
     for begin, end in pairwise((0, 3, 6, 7)):
         for number in range(PARTITIONS):
@@ -41,6 +44,9 @@ def resumed(here: World) -> tuple[int, int]:
         if (writer := first.partitions[part(number)].acknowledged.writer) is not None
     }
     here.crash(first)
+    for number in range(PARTITIONS):
+        for value in backlog:
+            here.write(value, number=number)
     before = asked(here)
     copier = here.begin(*(here.grant(number, position) for number, position in stored.items()))
     assert len(copier.partitions) == PARTITIONS
@@ -57,6 +63,19 @@ def test_what_arrived_is_compared_with_few_requests() -> None:
             here.write(b"last", number=number)
         here.until(lambda: all(here.copied(number)[-1:] == [b"last"] for number in range(PARTITIONS)))
         assert all(here.copied(number) == [*VALUES, b"last"] for number in range(PARTITIONS))
+        assert not here.failures
+        assert not here.events
+
+
+def test_a_backlog_on_the_source_costs_no_more_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has more of each partition than an answer has room for, all together."""
+    monkeypatch.setattr("twinlog.task.first_look.LOOK_BYTES", PARTITIONS * 400 // OF_TWO_LEADERS)
+    backlog = [b"backlog %d" % one for one in range(20)]
+    with world(partitions=PARTITIONS) as here:
+        fetches, lookups = resumed(here, backlog)
+        assert fetches < PARTITIONS / 2
+        assert lookups < PARTITIONS / 2
+        here.until(lambda: all(here.copied(number) == [*VALUES, *backlog] for number in range(PARTITIONS)))
         assert not here.failures
         assert not here.events
 
