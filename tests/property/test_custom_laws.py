@@ -52,7 +52,6 @@ def test_the_default_policy_by_its_own_name(source: Alias, topic: TopicName) -> 
     assert theirs.refusal(topic) == ours.refusal(topic)
     assert theirs.remote_name(topic) == ours.remote_name(topic)
     assert theirs.source_topic(topic) == ours.source_topic(topic)
-    assert theirs.policy.original_name(topic) == ours.policy.original_name(topic)
     assert theirs.policy.is_heartbeats(topic) == ours.policy.is_heartbeats(topic)
 
 

@@ -27,20 +27,11 @@ def test_upstream_undoes_remote(separator: str, alias: str, topic: str) -> None:
     assert policy.upstream_name(remote) == topic
 
 
-@given(SEPARATORS, st.lists(PLAIN, max_size=4), PLAIN)
-def test_original_undoes_any_number_of_hops(separator: str, hops: list[str], topic: str) -> None:
-    policy = ReplicationPolicy(separator, separator)
-    name = TopicName(topic)
-    for alias in hops:
-        name = policy.remote_name(Alias(alias), name)
-    assert policy.original_name(name) == topic
-
-
 @given(SEPARATORS, PLAIN, TOPICS)
 def test_identity_keeps_every_name(separator: str, alias: str, topic: str) -> None:
     policy = IdentityPolicy(separator, separator, Alias(alias))
     remote = policy.remote_name(Alias(alias), TopicName(topic))
-    assert remote == policy.upstream_name(remote) == policy.original_name(remote) == topic
+    assert remote == policy.upstream_name(remote) == topic
     assert policy.source_alias(remote) == alias
 
 

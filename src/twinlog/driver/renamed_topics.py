@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.flows.naming import looks_like_heartbeats
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.default_names import is_heartbeats
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
@@ -61,7 +61,7 @@ class RenamedTopics:
             not in (None, remotes[part])
         }
         # Old heartbeats are not needed.
-        missed = {part: earlier for part, earlier in found.items() if not looks_like_heartbeats(part.topic)}
+        missed = {part: earlier for part, earlier in found.items() if not self._is_heartbeats(part.topic)}
         if missed:
             moved = {(part.topic, earlier, remotes[part]) for part, earlier in missed.items()}
             self._report(
@@ -75,10 +75,13 @@ class RenamedTopics:
         earlier = self._earlier.get(partition)
         if stored is None or earlier is None or stored.remote_topic == remote:
             return stored
-        if self._settings.renamed_topic_policy == "restart" and not looks_like_heartbeats(partition.topic):
+        if self._settings.renamed_topic_policy == "restart" and not self._is_heartbeats(partition.topic):
             return None
         # Its target offsets are those of the other topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
+
+    def _is_heartbeats(self, topic: TopicName) -> bool:
+        return is_heartbeats(topic, self._settings.separator)
 
     def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
         """The topics of remote partitions, of the new names, that have records already.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.model import default_names
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import Alias, TopicName
 
@@ -30,29 +31,15 @@ class ReplicationPolicy:
 
     def source_alias(self, topic: TopicName) -> Alias | None:
         """The cluster `topic` came from, None if its name names none."""
-        # Trailing empty pieces do not count, as in Java's String.split: `a.` comes from nowhere, `.x` from "".
-        # Nothing separates every two characters there.
-        pieces = topic.split(self.separator) if self.separator else list(topic)
-        while pieces and not pieces[-1]:
-            pieces.pop()
-        return Alias(pieces[0]) if len(pieces) >= 2 else None
+        return default_names.source_alias(topic, self.separator)
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
         """What `topic` is called on the cluster it came from, None if its name names none."""
-        alias = self.source_alias(topic)
-        return None if alias is None else TopicName(topic[len(alias) + len(self.separator) :])
-
-    def original_name(self, topic: TopicName) -> TopicName:
-        """What `topic` was called where it was first written, over any number of clusters."""
-        seen: set[TopicName] = set()
-        while topic not in seen:
-            seen.add(topic)
-            topic = self.upstream_name(topic) or topic
-        return topic
+        return default_names.upstream_name(topic, self.separator)
 
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether `topic` holds heartbeats, of this cluster or mirrored ones."""
-        return self.original_name(topic) == HEARTBEATS
+        return default_names.is_heartbeats(topic, self.separator)
 
     def offset_syncs_topic(self, alias: Alias) -> TopicName:
         """The topic of offset syncs; `alias` is the other cluster of the one that holds it."""

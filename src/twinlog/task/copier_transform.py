@@ -12,7 +12,7 @@ from twinlog.kafka.net.run_in_thread import run_in_thread
 from twinlog.lease.grant import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import Call, Loading
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.default_names import is_heartbeats
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import PATIENCE_S
@@ -95,8 +95,7 @@ class CopierTransform:
     def road(self, grant: Grant) -> Prepare | None:
         """What prepares the fetches of a partition; None where its records stay as they are."""
         # Heartbeats are no records of the user's.
-        name, copied = grant.source.topic, f"{self._settings.separator}{HEARTBEATS}"
-        if self._transforming is None or name == HEARTBEATS or name.endswith(copied):
+        if self._transforming is None or is_heartbeats(grant.source.topic, self._settings.separator):
             return None
         return self._transforming.road(grant.source, grant.remote)
 

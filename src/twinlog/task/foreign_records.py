@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinlog.kafka.net.loop import Loop
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.default_names import is_heartbeats
 from twinlog.model.types import TargetOffset, TopicPartition
 
 SUM_S = 60.0
@@ -38,14 +38,14 @@ class ForeignOffsets:
 
     def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float], separator: str = ".") -> None:
         self._event = event
-        self._copied_heartbeats = f"{separator}{HEARTBEATS}"
+        self._separator = separator
         self._clock = clock
         self._seen: dict[TopicPartition, _Seen] = {}
         self._quiet_until = 0.0
 
     def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
-        if remote.topic.endswith(self._copied_heartbeats):
+        if is_heartbeats(remote.topic, self._separator):
             # Each of several connectors of two clusters copies them, and nobody has to act for that.
             return
         seen = self._seen.get(remote)

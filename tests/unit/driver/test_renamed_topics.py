@@ -160,3 +160,19 @@ def test_heartbeats_of_the_past_are_not_missed() -> None:
         found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored), Target())  # type: ignore[arg-type]
         found.look([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
         assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)
+
+
+def test_a_topic_whose_name_only_ends_like_that_of_heartbeats_is_the_users() -> None:
+    beats = TopicPartition(TopicName("device-heartbeats"), 0)
+
+    class Beats(Positions):
+        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+            return {beats: self.stored}
+
+    stored = replace(STORED, remote_topic=TopicName("a.device-heartbeats"))
+    pairs = [TopicPair(Topic(beats.topic, 1), TopicName("a_device-heartbeats"))]
+    with pytest.raises(RefusedError, match=r"device-heartbeats \(to a\.device-heartbeats until now"):
+        RenamedTopics(STOP, Beats(stored), Target()).look(pairs, {})  # type: ignore[arg-type]
+    found = RenamedTopics(replace(STOP, renamed_topic_policy="restart"), Beats(stored), Target())  # type: ignore[arg-type]
+    found.look(pairs, {})
+    assert found.position(beats, TopicName("a_device-heartbeats"), stored) is None

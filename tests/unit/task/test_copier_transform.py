@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ from tests import transforms
 from tests.unit.task.changing import ODD, VALUES, at_end
 from tests.unit.task.copied import part, world
 from twinlog.errors import EngineLostError
-from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
-from twinlog.task.copier_transform import CopierTransform
 
 
 class Lost:
@@ -111,23 +108,3 @@ def test_that_another_jvm_does_not_start_is_told_once(monkeypatch: pytest.Monkey
         assert then.endswith(
             ": transform: transform.sql cannot be evaluated by PySpark 4.9.0; no record is skipped for it"
         )
-
-
-@pytest.mark.parametrize(
-    ("separator", "topic", "changed"),
-    [
-        (".", "heartbeats", False),
-        (".", "north.heartbeats", False),
-        ("_", "north_heartbeats", False),
-        ("_", "north.heartbeats", True),
-        (".", "device-heartbeats", True),
-    ],
-)
-def test_heartbeats_are_not_changed_by_whatever_separator_their_copies_are_named(
-    separator: str, topic: str, *, changed: bool
-) -> None:
-    transform: Any = CopierTransform.__new__(CopierTransform)
-    transform._settings = SimpleNamespace(separator=separator)
-    transform._transforming = SimpleNamespace(road=lambda *_: "changes")
-    where = TopicPartition(TopicName(topic), 0)
-    assert transform.road(SimpleNamespace(source=where, remote=where)) == ("changes" if changed else None)

@@ -11,10 +11,12 @@ ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2
 class Reported:
     """Counts foreign offsets on a clock of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, separator: str = ".") -> None:
         self.now = 1000.0
         self.texts: list[str] = []
-        self.offsets = ForeignOffsets(lambda kind, text: self.texts.append(f"{kind}: {text}"), lambda: self.now)
+        self.offsets = ForeignOffsets(
+            lambda kind, text: self.texts.append(f"{kind}: {text}"), lambda: self.now, separator
+        )
 
 
 def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -> None:

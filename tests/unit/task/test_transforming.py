@@ -16,6 +16,7 @@ from tests.unit.task.changing import ODD, VALUES, at, by, seen
 from tests.unit.task.copied import REMOTE, World, part, world
 from twinlog.errors import TransformError
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.grant import Grant
 from twinlog.settings.transform import TransformSettings
 
 
@@ -28,6 +29,31 @@ def test_records_are_changed_and_dropped_records_are_passed_over(mode: str) -> N
         # Nothing is appended for them, and yet they are not read again.
         here.feed([b"50", b"52", b"54"])
         here.until(lambda: at(here) == 43)
+        assert here.failures == []
+
+
+@pytest.mark.parametrize(
+    ("separator", "source", "changed"),
+    [
+        (".", "heartbeats", False),
+        (".", "west.heartbeats", False),
+        ("_", "heartbeats", False),
+        ("_", "west_heartbeats", False),
+        ("_", "us_west_heartbeats", False),
+        # Heartbeats of other flows, which the policy of this one does not know.
+        ("_", "west.heartbeats", True),
+        (".", "device-heartbeats", True),
+    ],
+)
+def test_heartbeats_are_known_as_the_flows_policy_names_them(separator: str, source: str, changed: bool) -> None:
+    with world(transform=by("odd"), separator=separator) as here:
+        remote = f"north{separator}{source}"
+        here.source.create(source)
+        here.target.create(remote)
+        here.source.write(source, *VALUES)
+        here.begin(Grant(part(0, source), part(0, remote), None, 1 << 20, None))
+        expected = ODD if changed else VALUES
+        here.until(lambda: here.target.log(remote).values() == expected)
         assert here.failures == []
 
 
