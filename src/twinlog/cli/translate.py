@@ -64,7 +64,7 @@ def translate(
     settings = _copying(flows, flow)
     log_warnings()
 
-    from twinlog.driver.offset_lookup import Lookup  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.status.offset_lookup import Lookup  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     try:
         with Lookup(settings, back=back) as lookup:

@@ -9,15 +9,16 @@ from types import TracebackType
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import topology_of
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.groups import GroupAdmin
-from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translation, Translator
 from twinlog.settings.flow import FlowSettings
+from twinlog.status.asking import ask_twice
+from twinlog.status.cluster_groups import read_offsets
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +39,17 @@ class TranslatedOffset:
 class Lookup:
     """Reads from both clusters of a flow; use it as a context manager.
 
-    With `back` it translates offsets of the flow's target to its source. Every method raises ClusterError when a
-    cluster that is needed does not answer, and RefusedError when a permission is missing.
+    With `back` it translates offsets of the flow's target to its source. A coordinator that moves, and a broker that
+    hangs for a moment, are waited for. Every method raises ClusterError when a cluster that is needed does not answer,
+    and RefusedError when a permission is missing.
     """
 
-    def __init__(self, settings: FlowSettings, *, back: bool = False) -> None:
+    def __init__(self, settings: FlowSettings, *, back: bool = False, connect: Connect = ClusterAdmin) -> None:
         self._settings = settings
         self._back = back
         self._topology = topology_of(settings)
-        self._source = ClusterAdmin(settings.source, settings.source_admin.client)
-        self._target = ClusterAdmin(settings.target, settings.target_admin.client)
+        self._source = connect(settings.source, settings.source_admin.client)
+        self._target = connect(settings.target, settings.target_admin.client)
         self._here = self._target if back else self._source
         self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
         self._translator = Translator(settings, self._source, self._target, self._maps)
@@ -70,27 +72,15 @@ class Lookup:
             raise
         except ClusterError as error:
             raise ClusterError(f"{error}; {self._way_out(group)}") from error
-        admin = GroupAdmin(self._here.client)
-        found, wrong = self._here.call(admin.offsets, [group])
-        code = wrong.get(group, 0)
-        if error_codes.refused(code):
-            raise self._here.client.lacks("DESCRIBE", f"group {group}", "reading what it has committed")
-        if code == error_codes.Code.COORDINATOR_NOT_AVAILABLE:
-            # Also the answer of a cluster without __consumer_offsets, where no group has committed yet.
-            raise ClusterError(
-                f"cluster {self._here.alias}: group {group} has no coordinator: as a rule no group has committed "
-                "anything there yet; else its brokers are not ready, try again"
-            )
-        if code:
-            raise ClusterError(
-                f"cluster {self._here.alias}: offsets of group {group} could not be read: {error_codes.explain(code)}"
-            )
+        found, silent = ask_twice(self._here, lambda: read_offsets(self._here, [group]))
+        if silent:
+            raise ClusterError(f"cluster {self._here.alias}: {silent[group]}; {self._way_out(group)}")
         if not found.get(group):
-            known = [str(name) for name in self._here.call(admin.listed)]
+            known = [str(name) for name in self._here.call(GroupAdmin(self._here.client).listed)]
             close = get_close_matches(group, known, n=3)
             hint = f"; did you mean {' or '.join(close)}?" if close else ""
             raise ClusterError(f"cluster {self._here.alias}: group {group} has committed no offsets{hint}")
-        self._learn()
+        ask_twice(self._target, self._learn)
         return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
 
     def _way_out(self, group: GroupId) -> str:
@@ -108,7 +98,7 @@ class Lookup:
 
     def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
         """One offset."""
-        self._learn()
+        ask_twice(self._target, self._learn)
         return self._translated(partition, offset)
 
     def _connect(self, admin: ClusterAdmin) -> None:
@@ -121,10 +111,10 @@ class Lookup:
         self._connect(self._target)
         self._require_positions()
         self._maps.read()
+        holder = self._source if self._settings.offset_syncs_location == "source" else self._target
         try:
-            if self._settings.offset_syncs_location == "source":
-                self._connect(self._source)
-            self._translator.read_syncs()
+            self._connect(holder)
+            ask_twice(holder, self._translator.read_syncs)
         except ClusterError as error:
             self._translator.looked_at_syncs = True
             log.warning(
