@@ -33,20 +33,17 @@ def counted(schema: str, ranges: Sequence[tuple[Any, ...]], records: int) -> Ite
         left -= rows
 
 
-def joined(one: tuple[Any, ...], later: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A range and a later one of the same partition as one, from the offsets of the first to those of the last."""
-    *place, first_source, _, first_target, _, records, size, _ = one
-    *_, _, next_source, _, next_target, more_records, more_size, lag = later
-    return (
-        *place,
-        first_source,
-        next_source,
-        first_target,
-        next_target,
-        records + more_records,
-        size + more_size,
-        lag,
-    )
+def joined(one: tuple[Any, ...], later: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """A range and a later one of the same partition: as one, if the second begins where the first ends.
+
+    Otherwise both, the first with an unknown lag, since the lag of a partition is that behind its last range.
+    """
+    *place, first_source, end_source, first_target, _, records, size, _ = one
+    *_, begin_source, next_source, _, next_target, more_records, more_size, lag = later
+    if begin_source != end_source:
+        return [(*one[:-1], -1), later]
+    together = records + more_records, size + more_size
+    return [(*place, first_source, next_source, first_target, next_target, *together, lag)]
 
 
 @cache

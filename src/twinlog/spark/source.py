@@ -129,13 +129,13 @@ class CountedLeaseReader(LeaseReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from twinlog.rows.counted import counted, joined  # noqa: PLC0415 - only for who asks
 
-        # One range for each partition, as without: lag is that of its end.
-        ranges: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        # One lag for each partition, as without: that of its end.
+        ranges: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for rows in copy_under_lease([LeaseTicket.unpack(plain) for plain in partition.value], EVERY_S):
             records = sum(row[_RECORDS] for row in rows) - (1 if rows and not ranges else 0)
             for row in rows:
-                place = row[:_OFFSETS]
-                ranges[place] = joined(ranges[place], row) if place in ranges else row
+                of_partition = ranges.setdefault(row[:_OFFSETS], [])
+                of_partition[-1:] = joined(of_partition[-1], row) if of_partition else [row]
             yield from counted(SCHEMA, [], records)
         if ranges:
-            yield from counted(SCHEMA, list(ranges.values()), 1)
+            yield from counted(SCHEMA, [one for several in ranges.values() for one in several], 1)

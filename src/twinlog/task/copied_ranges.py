@@ -16,7 +16,7 @@ class CopiedRange:
     """Records of one source partition, from an offset up to another one, which is the next to copy.
 
     Target offsets are those of the remote partition (-1 unknown), `records` and `bytes` what was acknowledged or
-    committed. `lag` is in offsets behind the range's end (-1 unknown).
+    committed. `lag` is in offsets behind the range's end (-1 unknown, or told by a later range of the partition).
     """
 
     topic: str
@@ -36,7 +36,7 @@ class CopiedRanges:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ends: dict[TopicPartition, Position] = {}
-        self._ranges: dict[TopicPartition, CopiedRange] = {}
+        self._ranges: dict[TopicPartition, list[CopiedRange]] = {}
 
     def add(self, source: TopicPartition, begin: Position, end: Position, records: int, size: int, lag: int) -> None:
         """A partition that was taken at position `begin` has come to `end`, `records` after the last call."""
@@ -45,28 +45,34 @@ class CopiedRanges:
             # One that was taken anew, as after it was elsewhere, begins anew.
             start = known if known is not None and known.next_source >= begin.next_source else begin
             self._ends[source] = end
-            before = self._ranges.get(source)
-            if before is not None and before.next_source == start.next_source:
-                self._ranges[source] = replace(
-                    before,
+            before = self._ranges.get(source, [])
+            if before and before[-1].next_source == start.next_source:
+                last = before[-1]
+                before[-1] = replace(
+                    last,
                     next_source=end.next_source,
                     next_target=_offset(end),
-                    records=before.records + records,
-                    bytes=before.bytes + size,
+                    records=last.records + records,
+                    bytes=last.bytes + size,
                     lag=lag,
                 )
             elif records:
-                self._ranges[source] = CopiedRange(
-                    source.topic,
-                    source.partition,
-                    first_source=start.next_source,
-                    next_source=end.next_source,
-                    first_target=_offset(start),
-                    next_target=_offset(end),
-                    records=records,
-                    bytes=size,
-                    lag=lag,
-                )
+                if before:
+                    before[-1] = replace(before[-1], lag=-1)
+                self._ranges[source] = [
+                    *before,
+                    CopiedRange(
+                        source.topic,
+                        source.partition,
+                        first_source=start.next_source,
+                        next_source=end.next_source,
+                        first_target=_offset(start),
+                        next_target=_offset(end),
+                        records=records,
+                        bytes=size,
+                        lag=lag,
+                    ),
+                ]
 
     def left(self, source: TopicPartition) -> None:
         """The copier has released a partition."""
@@ -74,10 +80,10 @@ class CopiedRanges:
             self._ends.pop(source, None)
 
     def take(self) -> list[CopiedRange]:
-        """One range for each partition of which records were copied since the last call."""
+        """A range for each partition of which records were copied since the last call; several where it was away."""
         with self._lock:
             taken, self._ranges = self._ranges, {}
-        return list(taken.values())
+        return [one for ranges in taken.values() for one in ranges]
 
 
 def _offset(position: Position) -> TargetOffset:

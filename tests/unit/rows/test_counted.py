@@ -40,4 +40,10 @@ def test_rows_without_ranges(records: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_ranges_of_a_partition_are_one_with_the_lag_of_its_end() -> None:
     later = ("a->b", 1, 0, "c", "t", 0, 9, 12, 10, 13, 3, 30, 7)
-    assert joined(RANGE, later) == ("a->b", 1, 0, "c", "t", 0, 5, 12, 5, 13, 7, 430, 7)
+    assert joined(RANGE, later) == [("a->b", 1, 0, "c", "t", 0, 5, 12, 5, 13, 7, 430, 7)]
+
+
+@pytest.mark.parametrize("begin", [8, 10])
+def test_ranges_that_do_not_meet_stay_two_of_which_the_last_has_the_lag(begin: int) -> None:
+    later = ("a->b", 1, 0, "c", "t", 0, begin, 12, 10, 13, 2, 20, 7)
+    assert joined((*RANGE[:-1], 3), later) == [(*RANGE[:-1], -1), later]

@@ -36,3 +36,26 @@ def test_a_partition_that_comes_back_begins_where_it_is_taken() -> None:
     # Also where nobody saw that it was away.
     ranges.add(T0, at(90, 90), at(91, 91), 1, 100, 0)
     assert ranges.take() == [CopiedRange("t", 0, 90, 91, 90, 91, 1, 100, 0)]
+
+
+def test_what_was_copied_before_a_partition_was_away_counts_too() -> None:
+    ranges = CopiedRanges()
+    ranges.add(T0, at(0, 0), at(3, 3), 3, 300, 4)
+    ranges.left(T0)
+    ranges.add(T0, at(50, 50), at(50, 50), 0, 0, 2)
+    ranges.add(T0, at(50, 50), at(52, 52), 2, 200, 1)
+    ranges.add(T0, at(50, 50), at(53, 53), 1, 100, 0)
+    assert ranges.take() == [
+        CopiedRange("t", 0, 0, 3, 0, 3, 3, 300, -1),
+        CopiedRange("t", 0, 50, 53, 50, 53, 3, 300, 0),
+    ]
+    # So it is where nobody saw that it was away, and where it comes back before what was taken.
+    ranges.add(T0, at(50, 50), at(54, 54), 1, 100, 0)
+    ranges.add(T0, at(90, 90), at(91, 91), 1, 100, 0)
+    ranges.left(T0)
+    ranges.add(T0, at(60, 60), at(61, 61), 1, 100, 7)
+    assert [(one.first_source, one.next_source, one.records, one.lag) for one in ranges.take()] == [
+        (53, 54, 1, -1),
+        (90, 91, 1, -1),
+        (60, 61, 1, 7),
+    ]
