@@ -299,6 +299,8 @@ class PartitionCopy:
         """The target acknowledged an append of this partition that was routed to another one."""
         self.trouble = None
         self.copied.routed(append)
+        if self.read_ahead.acknowledged(self.queue.queued_bytes):
+            self._hooks.more(self.source)
 
     def give_way(self, now: float) -> None:
         """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""

@@ -242,6 +242,30 @@ def test_records_wait_for_a_partition_that_their_topic_gets(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_partition_that_gave_way_often_stands_back_for_a_short_time_again_once_routed_records_arrived(
+    mode: str,
+) -> None:
+    with world(transform=by("numbered"), exactly_once=mode) as here:
+        here.target.create("everything", 1)
+        held = here.begin().partitions[part()]
+
+        def gives_way() -> None:
+            here.until(lambda: held.waits_since < here.clock.now)
+            held.give_way(here.clock.now)
+
+        here.write(b"1")
+        for _ in range(6):
+            gives_way()
+        here.target.topics.grow("everything", 2)
+        assert here.until(lambda: seen(here, "everything", 1) == [b"1"]) > 30
+        here.write(b"2")
+        gives_way()
+        here.target.topics.grow("everything", 3)
+        assert here.until(lambda: seen(here, "everything", 2) == [b"2"]) < 10
+        assert here.failures == []
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
 def test_a_record_that_failed_beside_one_for_a_partition_that_is_not_there_counts_once(mode: str) -> None:
     """The transform fails on it twice, as both are read again."""
     settings = by("numbered", tolerance="all", log_errors=True)
