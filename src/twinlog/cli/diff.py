@@ -89,13 +89,14 @@ def diff(
     try:
         names = _names(None if kept else sides.flow)
         here, there = _read(sides, names)
+        # Classes of the user's are asked about what was read.
+        found = compare_clusters(here, there, names)
     except ConfigError as error:
         print_problems(error)
         raise typer.Exit(TROUBLE) from None
     except TwinlogError as error:
         typer.echo(f"twinlog: {error}", err=True)
         raise typer.Exit(TROUBLE) from None
-    found = compare_clusters(here, there, names)
     unread = (*here.unread, *there.unread)
     if as_json:
         answer = {

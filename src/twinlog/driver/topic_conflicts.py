@@ -227,12 +227,10 @@ class TopicConflicts:
     def _meet(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> bool:
         """Whether both would write each record of a topic, and of the `other` flow's, to one remote topic, for all that
         is known before."""
-        here, there = self._route, conflict.route
+        here = self._route
         return (
             here is not None
-            and there is not None
-            and there.topology.mirrors(other)
-            and here.route(pair.remote) == there.destination(other)
+            and here.route(pair.remote) == conflict.destination(other)
             # No records of the user's; of both flows somebody may watch whether they copy.
             and not self._topology.policy.is_heartbeats(pair.source.name)
         )
@@ -285,7 +283,7 @@ class _Conflict:
         self.source = settings.source
         self._settings = settings
         self._topology: Topology = topology_of(settings)
-        self.route = routed_flow(settings, self._topology)
+        self._route = routed_flow(settings, self._topology)
         self.same_source = settings.source_admin.client.shares_servers(beside.source_admin.client)
         """Whether both flows read one cluster, and a topic of the one is that of the other."""
         self._target = target
@@ -311,8 +309,20 @@ class _Conflict:
                 self._begin()
             self._target.clock.wait(self._looked, FIRST_LOOK_S)
             topics = self.copied() if self._topics is None else self._topics
-        found = {self._topology.remote_name(topic): topic for topic in topics if self._topology.mirrors(topic)}
-        return {remote: topic for remote, topic in found.items() if remote in remotes}
+        return {remote: topic for topic in topics if (remote := self._remote_name(topic)) in remotes}
+
+    def destination(self, topic: TopicName) -> TopicName | None:
+        """Where the other flow writes the records of a source topic; None for nowhere, or where only they tell."""
+        remote = self._remote_name(topic)
+        return None if remote is None or self._route is None else self._route.route(remote)
+
+    def _remote_name(self, topic: TopicName) -> TopicName | None:
+        """What the other flow's copy of a source topic is called, None if it mirrors it not."""
+        try:
+            return self._topology.remote_name(topic) if self._topology.mirrors(topic) else None
+        except ConfigError:
+            # A class of the user's that fails on this name: that flow reports it, and writes nothing then.
+            return None
 
     def _begin(self) -> None:
         try:

@@ -53,11 +53,11 @@ class CustomObject:
     def _call(self, method: str, *arguments: str) -> object:
         try:
             return getattr(self.instance, method)(*arguments)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             shown = ", ".join(map(repr, arguments))
-            raise self.error(
-                f"{method}({shown}) of {self.named.path} raises {type(error).__name__}: {error}", "an answer"
-            ) from error
+            raise self.error(f"{method}({shown}) of {self.named.path} raises {_told(error)}", "an answer") from error
 
 
 def load_class(named: CustomClass, methods: tuple[str, ...], settings: tuple[tuple[str, str], ...]) -> CustomObject:
@@ -95,10 +95,16 @@ def _find(empty: CustomObject, module_name: str, class_name: str) -> Callable[[]
 def _attempt(empty: CustomObject, what: str, action: Callable[[], Any]) -> Any:
     try:
         return action()
-    except ConfigError:
+    except (ConfigError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise empty.error(f"{what} raises {type(error).__name__}: {error}", "a class that can be used") from error
+    except BaseException as error:
+        # A script without a guard of its main part may end the process.
+        raise empty.error(f"{what} raises {_told(error)}", "a class that can be used") from error
+
+
+def _told(error: BaseException) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,28 @@ def test_a_policy_that_cannot_be_used(
     assert expected in problem.expected
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import sys\nsys.exit('usage: own')", "importing {} raises SystemExit: usage: own;"),
+        ("class P:\n    def __init__(self): raise SystemExit(3)", "P() raises SystemExit: 3;"),
+        (
+            SHAPED.replace('return f"', 'raise SystemExit(f"').replace('{alias}"', '{alias}")'),
+            "remote_name('a', 'orders') of {}:P raises SystemExit: orders",
+        ),
+        ("raise ValueError('one\\n  two\\nthree')", "importing {} raises ValueError: one two three;"),
+    ],
+)
+def test_code_that_ends_its_process_or_says_much_is_one_line(
+    tmp_path: Path, module: Writer, code: str, told: str
+) -> None:
+    name = module(code)
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, f"replication.policy.class = {name}:P\n")
+    (problem,) = str(caught.value).splitlines()
+    assert told.format(name) in problem
+
+
 @pytest.mark.parametrize("answer", ["None", "1", "'yes'"])
 @pytest.mark.parametrize("key", ["topic.filter.class", "group.filter.class", "config.property.filter.class"])
 def test_a_filter_must_return_a_bool(tmp_path: Path, module: Writer, key: str, answer: str) -> None:

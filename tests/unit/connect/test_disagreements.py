@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.config import worker_files
+from tests.unit.config.own_code import Writer, modules
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector
 from twinlog.config.properties import parse_properties
-from twinlog.config.worker import load_worker, worker_of
+from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.connect.plugins.disagreements import disagreements
 from twinlog.connect.plugins.task_configs import checkpoint_tasks, heartbeat_tasks, source_tasks
 from twinlog.model.types import TopicName, TopicPartition
@@ -29,9 +30,14 @@ ENDS = {
 }
 
 
-def build(kind: ConnectorKind, change: dict[str, str] | None = None, name: str = "") -> ConnectorFlow:
+module = modules("own_naming")
+
+
+def build(
+    kind: ConnectorKind, change: dict[str, str] | None = None, name: str = "", worker: WorkerConfig = WORKER
+) -> ConnectorFlow:
     config = {"connector.class": CONNECTOR_CLASSES[kind], **ENDS, **(change or {})}
-    return build_connector(name or kind, config, WORKER)
+    return build_connector(name or kind, config, worker)
 
 
 @pytest.mark.parametrize("folder", ["passwords", "names"])
@@ -127,6 +133,27 @@ def test_routes_may_lead_what_two_aliases_name_otherwise_to_one_topic() -> None:
     found = disagreements([one, two])
     assert [item.name for item in found] == ["x", "y"]
     assert str(found[0]).startswith("x and y are both to copy u to one remote topic each, where every record would")
+
+
+@pytest.mark.parametrize("method", ["remote_name", "source_alias"])
+def test_a_class_that_fails_on_a_topic_is_left_to_the_connector_that_meets_it(module: Writer, method: str) -> None:
+    """A worker compares its connectors at each change: it would end with all of them."""
+    name = module(f"""
+        class Naming:
+            def remote_name(self, alias, topic): return self.checked("remote_name", topic)
+            def source_alias(self, topic): return self.checked("source_alias", topic) and None
+            def upstream_name(self, topic): return None
+            def checked(self, method, topic):
+                if method == "{method}" and topic == "u": raise KeyError(topic)
+                return topic
+    """)
+    text = f"{worker_files.distributed()}twinlog.connector.classes = {name}\n"
+    worker = worker_of(parse_properties(text, "w"), "w")
+    config = {"replication.policy.class": f"{name}:Naming", "topics": "t, u"}
+    one, two = (build("source", config, name, worker) for name in ("one", "two"))
+    assert disagreements([one, two]) == []
+    mended = [build("source", {**config, "topics": "t"}, name, worker) for name in ("one", "two")]
+    assert [item.name for item in disagreements(mended)] == ["one", "two"]
 
 
 changes = st.fixed_dictionaries(

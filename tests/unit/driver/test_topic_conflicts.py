@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -183,6 +184,23 @@ def test_topics_that_are_called_like_heartbeats_are_copied_by_one_of_two_connect
     one, two = connector("one"), connector("two")
     found = conflicts(two, one, two).refusals(pairs("device-heartbeats", "c.heartbeats"), ())
     assert found.keys() == {"device-heartbeats"}
+
+
+def test_a_class_of_another_flow_that_fails_on_a_topic_fails_that_flow_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = """\
+class Naming:
+    def remote_name(self, alias, topic): return f"a.{topic}" if topic != "w" else 1 / 0
+    def source_alias(self, topic): return None
+    def upstream_name(self, topic): return None
+"""
+    (tmp_path / "naming_of_another_flow.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    named = CustomClass("naming_of_another_flow:Naming", "replication.policy.class", "f", 1)
+    one = connector("one", topics=("v", "w"), policy="custom", policy_class=named)
+    two = connector("two", topics=("v", "w"))
+    assert conflicts(two, one, two).refusals(pairs("v", "w"), ()).keys() == {"v"}
 
 
 def test_of_two_connectors_that_know_one_source_by_other_servers_both_copy_heartbeats(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twinlog.config.connector import ConnectorFlow
 from twinlog.driver.route_cycles import routed_flow
 from twinlog.driver.topic_conflicts import may_meet
-from twinlog.errors import TwinlogError
+from twinlog.errors import ConfigError
 from twinlog.flows.patterns import spelled_out
 from twinlog.flows.plugins import policy_of
 from twinlog.flows.topology import topology_of
@@ -87,7 +87,11 @@ def _syncs(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
 
 
 def _naming(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
-    here, there = _remote(one.settings), _remote(source.settings)
+    try:
+        here, there = _remote(one.settings), _remote(source.settings)
+    except ConfigError:
+        # A class that fails names nothing; its connector reports that.
+        return None
     if here == there:
         return None
     what = (
@@ -113,16 +117,10 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     if not may_meet(one.settings, source.settings):
         return None
     try:
-        here, there = (routed_flow(flow, topology_of(flow)) for flow in (one.settings, source.settings))
-    except TwinlogError:
+        topics = _doubled(one.settings, source.settings)
+    except ConfigError:
+        # A class of the user's fails, which the connector reports that meets the topic.
         return None
-    if here is None or there is None:
-        return None
-    named = (TopicName(name) for name in sorted(spelled_out(one.settings.topics)))
-    both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
-    # Heartbeats are copied by both, see TopicConflicts.
-    records = (name for name in both if not here.topology.policy.is_heartbeats(name))
-    topics = [name for name in records if here.destination(name) == there.destination(name)]
     if not topics:
         return None
     what = (
@@ -131,6 +129,17 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
     return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})
+
+
+def _doubled(one: FlowSettings, other: FlowSettings) -> list[TopicName]:
+    here, there = (routed_flow(flow, topology_of(flow)) for flow in (one, other))
+    if here is None or there is None:
+        return []
+    named = (TopicName(name) for name in sorted(spelled_out(one.topics)))
+    both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
+    # Heartbeats are copied by both, see TopicConflicts.
+    records = (name for name in both if not here.topology.policy.is_heartbeats(name))
+    return [name for name in records if here.destination(name) == there.destination(name)]
 
 
 def _different(one: FlowSettings, other: FlowSettings, fields: Mapping[str, str]) -> dict[str, str]:
@@ -145,12 +154,9 @@ def _text(flow: FlowSettings, field: str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _remote(flow: FlowSettings) -> str:
+def _remote(flow: FlowSettings) -> TopicName:
     """What a topic called `orders` is called on the target."""
-    try:
-        return policy_of(flow).remote_name(flow.source, _SAMPLE)
-    except TwinlogError:
-        return str(flow.policy_class)
+    return policy_of(flow).remote_name(flow.source, _SAMPLE)
 
 
 def _ends(flow: FlowSettings) -> str:
