@@ -217,6 +217,12 @@ class BatchTransactions:
         where = decision.where
         await self._retry(lambda: self._decisions.note(decision, state, where))
 
+    async def _note_decided(self, decision: Decision) -> None:
+        """Note a decision whose driver did not come so far: once forgotten, nothing else says that parts count."""
+        noted = await self._retry(self._decisions.noted)
+        if noted is None or noted.number < decision.number:
+            await self._note(decision, "decided")
+
     async def _commit_left(self, decision: Decision, part: int) -> bool:
         """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
 
@@ -225,6 +231,7 @@ class BatchTransactions:
         holder, coordinator = decision.holders[part], self.coordinator(part)
         if holder == NOBODY:
             return True
+        await self._note_decided(decision)
         try:
             return await self._retry(lambda: coordinator.end(holder, commit=True))
         except FencedError as error:

@@ -219,6 +219,34 @@ def test_what_was_decided_on_and_is_forgotten_is_not_written_again(
     assert query.write(0, 0).committed
 
 
+@pytest.mark.parametrize("by", ["task", "driver"])
+def test_what_is_committed_of_a_decision_that_nobody_noted_is_not_written_again(query: Query, by: str) -> None:
+    """Its driver ended right behind the decision, the next one within the commit, and a third begins weeks later."""
+    before = [query.write(0, 0), query.write(1, 1), query.write(2, 2)]
+    query.decide(*before)
+    if by == "task":
+        assert query.write(0, 0).committed
+    else:
+        query.time_out(before[0])
+        with pytest.raises(CopyError, match="dropped what tasks 0 wrote"):
+            query.commit(query.write(0, 0))
+        assert not query.is_open(before[1])
+    query.cluster.offsets.expire()
+    with pytest.raises(CopyError, match=r"micro-batch 7 of query query counts, and cluster west has forgotten what"):
+        query.write(0, 0)
+
+
+def test_a_decision_that_nobody_noted_or_acted_on_is_forgotten_with_what_it_was_about(query: Query) -> None:
+    before = query.write(0, 0)
+    query.decide(before)
+    query.time_out(before)
+    query.cluster.offsets.expire()
+    again = query.write(0, 0)
+    assert not again.committed
+    query.commit(again)
+    assert query.write(0, 0).committed
+
+
 def test_a_decision_that_is_forgotten_in_part_is_none(query: Query) -> None:
     query.commit(query.write(0, 0))
     offsets = query.cluster.offsets.committed[GROUP]
