@@ -168,7 +168,7 @@ class _Follower:
         place: TargetOffset | None = None
         while count <= most and (found := await arrived.next()) is not None:
             view, batch = found
-            if self._writer is None or batch.producer_id != self._writer.producer_id:
+            if not self._is_ours(batch):
                 continue
             for at, timestamp, body in _records(view)[: most + 1 - count]:
                 count += 1
@@ -183,9 +183,13 @@ class _Follower:
         """Meet the records of a batch; returns how many of them are copies and how many are not."""
         stamped = batch.is_log_append_time
         begin = self._begin
-        if begin is None or batch.last_offset < begin or self._is_of_another(batch):
+        if self._is_of_another(batch):
             self._strange = True
             return 0, batch.record_count
+        if begin is None or batch.last_offset < begin:
+            # Who wrote them tells that they are copies, of records that the source has deleted.
+            self._strange = True
+            return (batch.record_count, 0) if self._is_ours(batch) else (0, batch.record_count)
         if not self._here:
             append = await self._expected.next()
             if append is not None and _same(view, batch, append):
@@ -199,9 +203,12 @@ class _Follower:
             if place >= begin and await self._fill() and self._is_next(timestamp, body, stamped=stamped):
                 self._note(((self._met_next(), 1),), TargetOffset(place))
                 matched += 1
+                continue
+            self._strange = True
+            if place < begin and self._is_ours(batch):
+                matched += 1
             else:
                 strange += 1
-                self._strange = True
         return matched, strange
 
     def _is_next(self, timestamp: int, body: bytes, *, stamped: bool) -> bool:
@@ -213,6 +220,9 @@ class _Follower:
         """Whether another producer wrote it, as records are that a transform routed here; a position is stored before
         its writer changes. MirrorMaker 2 has no producer id."""
         return self._writer is not None and batch.producer_id not in (-1, self._writer.producer_id)
+
+    def _is_ours(self, batch: Batch) -> bool:
+        return self._writer is not None and batch.producer_id == self._writer.producer_id
 
     def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
         if self._strange:

@@ -75,7 +75,20 @@ def test_what_was_not_copied_is(start: int, equal: bool) -> None:
         # All that was deleted before that had been copied.
         named = f"{COPIED} to {start - 1} ({start - COPIED} offsets)"
         assert [named in text for text in gaps(here)] == [True] * (start > COPIED)
+        assert {kind for kind, _ in here.events} <= {"gap"}
         assert not here.failures
+
+
+def test_records_of_somebody_else_are_no_copies_of_what_was_deleted() -> None:
+    with world() as here:
+        stored = crashed(here, [b"same"] * WRITTEN, STORED, COPIED)
+        here.target.log(REMOTE).write(b"same", b"same")
+        here.source.log(TOPIC).delete_before(COPIED)
+        _, begun = resumed(here, stored)
+        assert (begun.next_source, begun.next_target) == (COPIED, COPIED + 2)
+        ((kind, text),) = here.events
+        assert kind == "foreign"
+        assert f"of {COPIED - STORED + 2} records behind the stored position 2 are not copies" in text
 
 
 @pytest.mark.parametrize("start", [STORED + 1, 7, COPIED - 1])
