@@ -35,7 +35,7 @@ REMOTE_TOPIC_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class LatencyFigures:
-    """Milliseconds from just before `produce` to just behind `poll`, over all records behind the warm-up.
+    """Milliseconds from just before `produce` to just after `poll`, over all records after the warm-up.
 
     CPU is that of all processes of the system over the counted time.
     """

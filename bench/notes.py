@@ -37,7 +37,7 @@ page that processes share once, RSS once for each.
 
 After each copy, record counts of all partitions and the last 100 records of each are compared with the source's.
 
-Latency is from just before `produce` on the source to just behind `poll` on the target, with librdkafka at \
+Latency is from just before `produce` on the source to just after `poll` on the target, with librdkafka at \
 `linger.ms=0` and `fetch.wait.max.ms=10`, for {latency_s} s{lease}. MirrorMaker 2 is run again for at most a minute \
 with `producer.linger.ms=0` instead of 5, which is Kafka's default.
 

@@ -14,7 +14,7 @@ def say(text: str) -> None:
 
 
 def talking(head: str) -> Say:
-    """Says what a part of the work has to say, behind the part's name."""
+    """Says what a part of the work has to say, after the part's name."""
 
     def talk(text: str) -> None:
         say(f"{head}: {text}")

@@ -63,7 +63,7 @@ class ScaleFigures:
     the target, `groups_moved_s` from the commits of all groups to their arrival, both while nothing else goes on, and
     both infinite when it does not happen within `DEADLINE_S`.
     `calls_per_s` and `steady_cpu` (CPU s per s) are of a time in which nothing changes; `calls` names the requests
-    behind it, over both clusters and `STEADY_S` seconds. `driver_pss_mb` is the program that was started, with its
+    after it, over both clusters and `STEADY_S` seconds. `driver_pss_mb` is the program that was started, with its
     JVM, at the end.
     """
 

@@ -130,7 +130,7 @@ class EndWatch:
     def ends(self) -> dict[int, int]:
         """Partition to log end offset; 0 where there is no such partition yet."""
         self._connection.send(self._frame)
-        # Behind the correlation id and the (empty) tags of the response's header.
+        # After the correlation id and the (empty) tags of the response's header.
         answer = ListOffsetsResponse.decode(self._connection.receive()[5:], version=_LIST_OFFSETS_VERSION)
         return {
             part.partition_index: max(0, part.offset) if part.error_code == 0 else 0

@@ -114,7 +114,7 @@ def compare(
     prefix: str,
     deadline_s: float = 60.0,
 ) -> Comparison:
-    """Compare every topic of `partitions` (name to partition count) with the one of the same name behind `prefix`."""
+    """Compare every topic of `partitions` (name to partition count) with the one of the same name after `prefix`."""
     names = {topic: topic for topic in partitions}
     comparison = Comparison()
     readers: dict[Side, _Reader] = {

@@ -109,7 +109,7 @@ class Reader:
         self._topic = topic
         self._asked: deque[int] = deque()
         self._places: dict[int, int] = {}
-        """Behind the last processed record of each partition."""
+        """After the last processed record of each partition."""
         self._error: Exception | None = None
         self._consumer = Consumer(
             {

@@ -115,7 +115,7 @@ def throttle_target(scene: Scene, chance: random.Random) -> str:
 
 
 def delete_target(scene: Scene, chance: random.Random) -> str:
-    """Everything on the target is deleted, also what came behind the last stored positions of a killed driver."""
+    """Everything on the target is deleted, also what came after the last stored positions of a killed driver."""
     scene.twinlog.kill()
     # Its copiers end by themselves, and what they sent has arrived then.
     away = chance.uniform(0.5, 2)

@@ -53,7 +53,7 @@ class Windows:
     def keep(self) -> dict[Place, int]:
         """Read what has arrived since the last judgement, so that it may be deleted.
 
-        Returns the offset behind it, by remote topic and partition.
+        Returns the offset after it, by remote topic and partition.
         """
         for topic, remote in self._remotes.items():
             arrived = consume(self._target, remote, start=self._copied[topic], partitions=self._partitions)

@@ -68,7 +68,7 @@ class Verdict:
     """What is wrong with a copy, as numbers of records.
 
     `lost`: on the source and not in the copy. `duplicated`: in the copy more often than on the source. `reordered`:
-    behind a record that it should precede. `corrupted`: damaged, or other in key, value, headers or timestamp than on
+    after a record that it should precede. `corrupted`: damaged, or other in key, value, headers or timestamp than on
     the source. `unknown`: whole, but the source never had it. `resurrected`: rolled back on the source.
     """
 

@@ -239,7 +239,7 @@ class KafkaCluster(Started):
         return settings
 
     def java_settings(self, user: str | None = None, prefix: str = "") -> dict[str, str]:
-        """The same for Java clients and MirrorMaker 2, each key behind `prefix` (such as `source.`)."""
+        """The same for Java clients and MirrorMaker 2, each key after `prefix` (such as `source.`)."""
         settings = {"bootstrap.servers": self.bootstrap}
         if user is not None:
             settings = {

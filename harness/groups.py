@@ -95,7 +95,7 @@ def groups(cluster: KafkaCluster) -> list[str]:
 def group_offsets(cluster: KafkaCluster, names: Iterable[str] | None = None) -> dict[str, Offsets]:
     """What each group (default: all) has committed; a group without offsets has an empty mapping."""
     # A client of its own: librdkafka copies metadata without its end (rd_kafka_topic_partition_copy), and memory that
-    # served another answer before shows behind it.
+    # served another answer before shows after it.
     admin = AdminClient(cluster.client_config())
     found: dict[str, Offsets] = {}
     for some in _portions(groups(cluster) if names is None else names):

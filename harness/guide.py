@@ -1,6 +1,6 @@
 """Runs a guide: the files and commands of a page of the documentation, in their order, in one shell.
 
-A fence of any language with `title="name"` is a file. A fence of `console` has commands behind `$ ` (one that ends in
+A fence of any language with `title="name"` is a file. A fence of `console` has commands after `$ ` (one that ends in
 a backslash goes on) and below each the lines that it prints: each must be among the lines printed, in that order, with
 other blanks where they stand; `...` is for lines, or the end of a line, that are left out. A
 command that fails must be followed by `$ echo $?`. Jobs in the background are the shell's own: `&`, `kill %1`, `wait`.

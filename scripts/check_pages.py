@@ -70,7 +70,7 @@ def _navigation(site: Path) -> Iterator[str]:
 def _glossary(glossary: Path) -> Iterator[str]:
     rows = _rows(glossary.read_text(encoding="utf-8"))
     words = [row[0].strip("*") for row in rows]
-    yield from (f"`{after}` stands behind `{before}`" for before, after in pairwise(words) if after < before)
+    yield from (f"`{after}` stands after `{before}`" for before, after in pairwise(words) if after < before)
     yield from (f"`{before}` has two rows" for before, after in pairwise(words) if after == before)
     yield from (f"`{row[0]}` names no place in the code" for row in rows if not any(map(_PLACE.search, row)))
 

@@ -55,7 +55,7 @@ class SourceLog:
     """A log that grows batch by batch; `data` is what a fetch of all of it returns.
 
     Batch number n begins at `starts[n]` in `data`, has the leader epoch `leader_epochs[n]`, and `ends[n]` is the source
-    offset behind it. `open_transactions` holds (number, first offset) by producer id.
+    offset after it. `open_transactions` holds (number, first offset) by producer id.
     """
 
     def __init__(self, next_offset: int = 0) -> None:

@@ -33,7 +33,7 @@ def nothing(batch: Any) -> Any:
 
 
 def twice(batch: Any) -> Any:
-    """Adds a record behind each value that divides by three, and drops those that divide by four."""
+    """Adds a record after each value that divides by three, and drops those that divide by four."""
     rows = []
     for row in batch.to_pylist():
         number = int(row["value"])

@@ -89,7 +89,7 @@ def fill(source: KafkaCluster) -> None:
 
 
 def _pay(source: KafkaCluster, topic: str) -> None:
-    """Records at 0 to 19, 21 to 40 (rolled back) and 42 to 61; a marker behind each."""
+    """Records at 0 to 19, 21 to 40 (rolled back) and 42 to 61; a marker after each."""
     for number, abort in enumerate((False, True, False)):
         payments = numbered(20, start=20 * number, keys=3)
         produce(source, topic, payments, partition=1, transactional_id=topic, abort=abort)

@@ -33,7 +33,7 @@ _APPEND_TIME, _DELETE_HORIZON = 0x08, 0x40
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """One record batch (format v2) in a segment; `block` is all behind the header, as the producer compressed it."""
+    """One record batch (format v2) in a segment; `block` is all after the header, as the producer compressed it."""
 
     base_offset: int
     last_offset: int

@@ -12,7 +12,7 @@ PACKAGE = "org.apache.kafka.connect.transforms."
 
 
 class SmtRecord(NamedTuple):
-    """A record before or behind a chain; `timestamp` in milliseconds."""
+    """A record before or after a chain; `timestamp` in milliseconds."""
 
     topic: str
     partition: int | None

@@ -36,7 +36,7 @@ LOST = 7
 """Records of the transaction that is rolled back: they are copied too."""
 
 NUL = "\0"
-"""librdkafka commits it behind the metadata."""
+"""librdkafka commits it after the metadata."""
 
 CHECKPOINTS = f"{SOURCE}.checkpoints.internal"
 ASK = Path(__file__).parent / "AskRemoteCluster.java"

@@ -1,6 +1,6 @@
 """Kafka's own workers and ours copy exactly once in turn, each while the one before only stands still.
 
-A worker that stands still in the middle of transactions and wakes behind its successor is what zombies are. Workers
+A worker that stands still in the middle of transactions and wakes after its successor is what zombies are. Workers
 that end instead are in `test_connect_handover.py`.
 """
 
@@ -129,7 +129,7 @@ def stage(
 
 
 @pytest.mark.parity
-def test_who_wakes_behind_its_successor_writes_nothing(stage: Stage) -> None:
+def test_who_wakes_after_its_successor_writes_nothing(stage: Stage) -> None:
     theirs = stage.worker(MM2_VERSION)
     status, answer = theirs.put(NAME, stage.config)
     assert status == 201, answer
@@ -145,7 +145,7 @@ def test_who_wakes_behind_its_successor_writes_nothing(stage: Stage) -> None:
     # Of another kind than the members of the group, it ends; what it has open is aborted.
     assert theirs.process.wait(DEADLINE_S) != 0
     stage.goes_on(ours)
-    # The leader stands still while it is asked for something, and wakes behind the next one: what was acknowledged
+    # The leader stands still while it is asked for something, and wakes after the next one: what was acknowledged
     # last is what all have.
     late = threading.Thread(target=stage.note, args=(ours, "1"))
     os.killpg(ours.process.pid, signal.SIGSTOP)

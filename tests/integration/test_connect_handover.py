@@ -148,7 +148,7 @@ class Stage:
         for state in (PAUSED, STOPPED):
             assert self.stored().get((state, f"{self.topic}-{state}", 0)) == (10 if state == PAUSED else None)
         wait_for(self.is_stored, DEADLINE_S, "everything is copied, and its positions are stored")
-        # Behind the last record is the marker of its transaction.
+        # After the last record is the marker of its transaction.
         end = offsets(self.target, self.remote, 1)[1] - (EXACTLY_ONCE == "enabled")
         commit_offsets(self.source, {self.reader: {(self.topic, 1): self.produced[1]}})
 

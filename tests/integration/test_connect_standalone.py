@@ -90,7 +90,7 @@ def test_a_standalone_worker_and_kafkas_own_take_turns(
         assert [name, place, {"offset": 89}] in stored(here)
         assert here.process.terminate()
 
-        # Kafka's own worker goes on where the file says, and we go on behind it.
+        # Kafka's own worker goes on where the file says, and we go on after it.
         with KafkasWorker("standalone", work_dir=tmp_path / "kafkas", connectors=[copies]) as theirs:
             theirs.start(
                 to_properties(

@@ -140,7 +140,7 @@ def test_an_open_transaction_holds_back_what_follows_it(
 
         running = copy_flow.start(topic_name, consumer={"isolation_level": "read_committed"})
         running.wait_for_position(topic_name, 1)
-        # It has looked behind the first record, found the open transaction, and has nothing left to do.
+        # It has looked past the first record, found the open transaction, and has nothing left to do.
         wait_for(lambda: running.lag(topic_name) == 0, DEADLINE_S, "caught up with the last stable offset")
         produce(source, topic_name, [NewRecord(b"after too")])
         assert running.position(topic_name).next_source == 1

@@ -261,7 +261,7 @@ def test_an_oversized_record(copy_flow: CopyFlow, topic_name: str, policy: str) 
 
 
 def test_switched_on_and_off_again(copy_flow: CopyFlow, topic_name: str) -> None:
-    """Each mode goes on where the other crashed: behind its position, and behind what arrived after that."""
+    """Each mode goes on where the other crashed: after its position, and after what arrived after that."""
     flow = copy_flow
     remote = flow.create(topic_name, PARTITIONS)
     with Load(flow.source, topic_name, PARTITIONS, rate=3000):

@@ -248,7 +248,7 @@ def test_seed_000(stack: ComposeStack) -> None:
     unread = [f"unread-{number}" for number in range(3)]
     near.produce("test", *unread)
 
-    # It goes on behind what it has read there.
+    # It goes on after what it has read there.
     expected = {(f"kafka-1.{topic}", partition): offset for (topic, partition), offset in reached.items()}
     there = "the group's offsets are there"
     wait_for(lambda: far.committed("my-cg", *copies) == expected, WAIT_S, there, every_s=0.5)

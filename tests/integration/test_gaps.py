@@ -89,7 +89,7 @@ def test_retention_overtakes_a_running_flow(copy_flow: CopyFlow, topic_name: str
 
 
 def test_what_arrived_before_a_crash_is_no_gap(copy_flow: CopyFlow, topic_name: str) -> None:
-    """Retention overtook the stored position, but not what the remote log holds behind it."""
+    """Retention overtook the stored position, but not what the remote log holds after it."""
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(20))
     copy_flow.copy(topic_name)
@@ -108,7 +108,7 @@ def test_what_arrived_before_a_crash_is_no_gap(copy_flow: CopyFlow, topic_name: 
     assert running.events("gap") == []
 
 
-def test_a_gap_behind_records_from_before_a_crash_is_reported_exactly(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_gap_after_records_from_before_a_crash_is_reported_exactly(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(20))
     copy_flow.copy(topic_name)

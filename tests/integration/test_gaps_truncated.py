@@ -36,7 +36,7 @@ class Case:
 
 
 SHORT, LONG = 10, 90
-"""After the election the log ends before, or behind, what was copied."""
+"""After the election the log ends before, or after, what was copied."""
 
 CASES = [
     Case(running, grown, policy)

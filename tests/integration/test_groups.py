@@ -47,7 +47,7 @@ def topic(source_cluster: KafkaCluster, new_name: Callable[[str], str]) -> str:
 
 
 def some_offsets(topic: str, *offsets: int) -> GroupOffsets:
-    """As librdkafka commits them, with a NUL behind the metadata: without one it reads beyond their end."""
+    """As librdkafka commits them, with a NUL after the metadata: without one it reads beyond their end."""
     return {
         TopicPartition(TopicName(topic), part): CommittedOffset(offset, "größe\0")
         for part, offset in enumerate(offsets)

@@ -65,7 +65,7 @@ def test_flows_that_are_not_enabled_write_heartbeats_without_spark(
     assert all(beat.timestamp_ms == timestamp for beat, timestamp in found)
     assert begun <= found[0][1] <= time.time() * 1000
     gaps = [after - before for (_, before), (_, after) in pairwise(found)]
-    # The first one also connects and creates the topic, and any may come late, with the next one in time behind it.
+    # The first one also connects and creates the topic, and any may come late, with the next one in time after it.
     assert median(gaps[1:]) >= 500
     assert topics(target_cluster)["heartbeats"] == 1
     assert topic_config(target_cluster, "heartbeats")["cleanup.policy"] == "compact"

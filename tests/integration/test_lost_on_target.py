@@ -34,7 +34,7 @@ def frail() -> Iterator[KafkaCluster]:
 
 
 def in_transactions(cluster: KafkaCluster, topic: str, count: int) -> None:
-    """Records in transactions of five, so that the source has a hole behind each."""
+    """Records in transactions of five, so that the source has a hole after each."""
     producer = Producer({**cluster.client_config(), "transactional.id": topic})
     producer.init_transactions(30)
     for start in range(0, count, 5):

@@ -1,7 +1,7 @@
 """The target lost records and took others in their place, before anybody could look: the next copier sees it.
 
 The log of a target that lost what a copier had acknowledged is made here without losing anything: the stored position
-counts more than was copied, and behind that stands what the copier appended next.
+counts more than was copied, and after that stands what the copier appended next.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from tests.integration.mirror_process import flow_properties
 SCRIPT = (sys.executable, "-m", "twinlog.connect_mirror_maker")
 COPY_S = 120.0
 POLICY = """
-class Behind:
+class After:
     def remote_name(self, alias, topic): return f"{topic}.of-{alias}"
     def source_alias(self, topic): return topic.partition(".of-")[2] or None
     def upstream_name(self, topic): return topic.partition(".of-")[0] if ".of-" in topic else None
@@ -71,7 +71,7 @@ def test_as_a_daemon_it_copies_and_ends_at_sigterm(
     produce(left, topic, numbered(500))
     file = tmp_path / "mm2.properties"
     (tmp_path / "own_names.py").write_text(POLICY)
-    settings = {"topics": topic, "replication.policy.class": "own_names:Behind"}
+    settings = {"topics": topic, "replication.policy.class": "own_names:After"}
     file.write_text(
         f"clusters = {here}, {there}\n"
         + flow_properties(f"{here}->{there}", left, right, settings)

@@ -68,7 +68,7 @@ KNOWN = (
     ),
     Known(
         r'position in .*"partition":1,"topic":"[lmf]-payments"\}\]',
-        "twinlog goes on behind the transaction's marker, MirrorMaker 2 at the marker.",
+        "twinlog goes on after the transaction's marker, MirrorMaker 2 at the marker.",
     ),
     Known(
         r"(checkpoint in .*: |group )[lmf]-(midway|paid|all-paid)\b.*",

@@ -1,4 +1,4 @@
-"""A range of a real source goes into a topic of its own by the command, which goes on behind one that was killed."""
+"""A range of a real source goes into a topic of its own by the command, which goes on after one that was killed."""
 
 from __future__ import annotations
 

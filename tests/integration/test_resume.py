@@ -224,17 +224,17 @@ def test_the_driver_is_killed_and_a_clean_stop_does_not_wait_for_a_dead_target(s
         scene.twinlog.start()
         if behind > 0:
             break
-        # Positions were stored in the last moment, and there is nothing to resume behind.
+        # Positions were stored in the last moment, and there is nothing to resume after.
         scene.wait_for_progress()
     assert behind > 0
-    log.warning("%d records to resume behind", behind)
+    log.warning("%d records to resume after", behind)
     scene.wait_for_progress()
 
     scene.stop_without_target(scene.target.suspend, scene.target.resume)
     scene.twinlog.start()
     scene.wait_for_progress()
     scene.stop_without_target(scene.target.kill, scene.target.restart)
-    # The same code begins behind what was stored, without another start of Spark.
+    # The same code begins after what was stored, without another start of Spark.
     flow = LightFlow(scene.twinlog.file, "a->b")
     try:
         scene.finish()

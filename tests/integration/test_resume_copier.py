@@ -1,4 +1,4 @@
-"""A copier crashes again and again, and the next one goes on behind what arrived: nothing lost, nothing twice."""
+"""A copier crashes again and again, and the next one goes on after what arrived: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_copier_crashes_again_and_again(
     running = copy_flow.copy(topic_name)
     assert running.heard.events == []
     assert behind > 0
-    log.warning("%d records resumed behind", behind)
+    log.warning("%d records resumed after", behind)
     require_clean(copy_flow.source, topic_name, copy_flow.target, remote)
 
 

@@ -1,4 +1,4 @@
-"""A copier crashes, and the target has changed, hidden or held back what arrived behind the stored position."""
+"""A copier crashes, and the target has changed, hidden or held back what arrived after the stored position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def values(flow: CopyFlow, topic: str) -> list[int]:
     return [int((record.value or b"").rstrip(b".")) for record in consume(flow.target, flow.remote(topic))]
 
 
-def crash_behind(flow: CopyFlow, topic: str, count: int) -> None:
+def crash_after_position(flow: CopyFlow, topic: str, count: int) -> None:
     """Copy `count` records and crash, with a stored position that counts none of them."""
     produce(flow.source, topic, numbered(count), per_batch=10)
     running = flow.start(topic, **NEVER)
@@ -33,7 +33,7 @@ def crash_behind(flow: CopyFlow, topic: str, count: int) -> None:
 
 def test_a_topic_that_stamps_its_own_time_is_followed(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name, remote_config={"message.timestamp.type": "LogAppendTime"})
-    crash_behind(copy_flow, topic_name, 500)
+    crash_after_position(copy_flow, topic_name, 500)
     running = copy_flow.copy(topic_name)
     assert running.heard.events == []
     assert values(copy_flow, topic_name) == list(range(500))
@@ -44,7 +44,7 @@ def test_what_the_target_deleted_meanwhile_is_not_copied_again(
     copy_flow: CopyFlow, topic_name: str, deleted: int
 ) -> None:
     remote = copy_flow.create(topic_name)
-    crash_behind(copy_flow, topic_name, 300)
+    crash_after_position(copy_flow, topic_name, 300)
     delete_records(copy_flow.target, remote, deleted)
     produce(copy_flow.source, topic_name, numbered(50, start=300))
     running = copy_flow.copy(topic_name)

@@ -52,7 +52,7 @@ class Query:
         return link_to(self.task.producer).loop.run(step, *args)
 
     def decide(self, number: int, *parts: Part) -> None:
-        """As far as a driver comes that ends right behind its decision."""
+        """As far as a driver comes that ends right after its decision."""
         transactions = self.transactions
         holder = self.on_loop(transactions._become_root, {part.root for part in parts})
         decision = Decision(number, tuple(part.holder for part in parts))
@@ -60,7 +60,7 @@ class Query:
         self.on_loop(transactions._decisions.make, decision, transactions._root, holder, somewhere)
 
     def end(self, part: Part) -> None:
-        """As a driver does behind its decision."""
+        """As a driver does after its decision."""
         coordinator = self.transactions.coordinator(part.part)
 
         async def commit() -> bool:
@@ -114,7 +114,7 @@ def test_a_driver_that_ends_within_its_commit_is_followed_by_one_that_goes_on(qu
         assert query.found == [f"{batch}/{part}" for batch in range(number + 1) for part in range(3)]
 
 
-def test_what_the_target_aborted_behind_the_decision_is_written_again_and_nothing_else(query: Query) -> None:
+def test_what_the_target_aborted_after_the_decision_is_written_again_and_nothing_else(query: Query) -> None:
     parts = [query.write(0, part, f"{part}") for part in range(3)]
     query.decide(0, *parts)
     query.end(parts[1])
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_is_older_than_the_target_is_refused(query: Query) -> 
     with pytest.raises(CopyError, match="the checkpoint is older than what was written"):
         query.write(3, 0, "b")
     query.write(5, 0, "open")
-    with pytest.raises(CopyError, match="has it, and part of what came behind it"):
+    with pytest.raises(CopyError, match="has it, and part of what came after it"):
         query.write(4, 0, "a")
     # Another query does not care.
     part = write_rows(query.task, [pa.record_batch({"value": pa.array(["c"])})], MicroBatch("another", 0, 0), first=0)

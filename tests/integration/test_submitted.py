@@ -53,7 +53,7 @@ def test_spark_submit_reads_the_command_for_yarn_as_it_is_meant(tmp_path: Path) 
     for name in ("twinlog.tar.gz", "mm2.properties", "launcher.py"):
         (tmp_path / name).write_text("")
     words = command("yarn")
-    # No resource manager is there: it would be tried again and again behind what is looked at.
+    # No resource manager is there: it would be tried again and again after what is looked at.
     printed = ""
     with subprocess.Popen(
         [words[0], "--verbose", *words[1:]],

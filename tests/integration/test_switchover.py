@@ -273,7 +273,7 @@ def test_there_and_back_where_names_stay(
     flow = LightFlow(back, "west->east")
     commands.run("switchback", back, *TO_EAST, "--fence", "none")
     flow.stop()
-    # What came from east is there once, and the new records behind it.
+    # What came from east is there once, and the new records after it.
     assert ends(east, topic) == ends(west, topic)
     assert sum(ends(east, topic)) == sum(cut) + 30
     assert values(east, topic) == values(west, topic)

@@ -70,7 +70,7 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
 
 
 LATE_S = 8.0
-"""How long a group that is behind waits to be translated before it comes forward."""
+"""How long a group that lags waits to be translated before it comes forward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def _turn(
             last = (time.monotonic(), now)
         return time.monotonic() - last[0] > AT_REST_S
 
-    # Nothing is committed any more: what is behind comes across now.
+    # Nothing is committed any more: what lags comes across now.
     wait_for(at_rest, DEADLINE_S, "the groups' offsets on the target stand still")
     return committed, _translated(target)
 

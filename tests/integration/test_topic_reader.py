@@ -214,7 +214,7 @@ def reading(
     return reading
 
 
-def test_a_log_that_loses_its_begin_is_read_on_behind_that(
+def test_a_log_that_loses_its_begin_is_read_on_after_that(
     target_cluster: KafkaCluster, topic_name: str, reading: Iterator[tuple[TopicPartition, Record]]
 ) -> None:
     delete_records(target_cluster, topic_name, 60)

@@ -54,7 +54,7 @@ def test_every_record_arrives_as_the_function_made_it(
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
-def test_a_group_goes_on_behind_what_was_dropped_and_before_what_is_there(
+def test_a_group_goes_on_after_what_was_dropped_and_before_what_is_there(
     copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str], mode: str
 ) -> None:
     remote = copy_flow.create(topic_name)

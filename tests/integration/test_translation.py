@@ -225,7 +225,7 @@ def test_mirror_maker_2_translates_by_our_offset_syncs(
 
 def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: CopyFlow, topic_name: str) -> None:
     remote = copy_flow.create(topic_name)
-    # MirrorMaker 2 has copied 100 records behind 10 of somebody else, and 20 of them twice.
+    # MirrorMaker 2 has copied 100 records after 10 of somebody else, and 20 of them twice.
     produce(copy_flow.source, topic_name, numbered(150))
     produce(copy_flow.target, remote, [NewRecord(b"theirs %d" % number) for number in range(10)])
     produce(copy_flow.target, remote, [*numbered(60), *numbered(60, start=40)])
@@ -245,7 +245,7 @@ def test_what_mirror_maker_2_copied_translates_by_its_offset_syncs(copy_flow: Co
     assert copy_flow.translator.to_source(part(topic_name), 129) == Translation(99, False, "syncs")
     assert copy_flow.translator.looked_at_syncs
 
-    # It goes on behind what twinlog has copied.
+    # It goes on after what twinlog has copied.
     copy_flow.translator.refresh()
     after = OffsetSync(TopicName(topic_name), 0, 160, 300)
     produce(copy_flow.source, topic, [NewRecord(after.value, after.key)])

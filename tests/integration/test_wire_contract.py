@@ -287,7 +287,7 @@ def fetch(wants: dict[tuple[TopicName, int], tuple[int, int]], ids: dict[TopicNa
 
 
 def body_of(frame: bytes) -> int:
-    """Where the body begins: behind the correlation id and an empty list of tags."""
+    """Where the body begins: after the correlation id and an empty list of tags."""
     assert frame[4] == 0
     return 5
 

@@ -28,7 +28,7 @@ class Truth:
     copies: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, holes: list[tuple[int, int]], foreign: int) -> tuple[list[tuple[int, int]], int]:
-        """Copy runs of (source hole before it, count) behind `foreign` records of somebody else, as one append."""
+        """Copy runs of (source hole before it, count) after `foreign` records of somebody else, as one append."""
         self.target_end += foreign
         base, spans = self.target_end, []
         for hole, count in holes:

@@ -89,7 +89,7 @@ steps = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, min_size=5, max_size=40))
-# What a copier wrote last arrives behind the first segment of the next copier.
+# What a copier wrote last arrives after the first segment of the next copier.
 @example(
     [
         ("append", [(0, 1)], 0),
@@ -125,7 +125,7 @@ arrivals = st.tuples(st.just("join arrives"), st.integers(0, 2), st.just(0))
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(copied, copied, joins), min_size=2, max_size=5), joins, st.tuples(arrivals, arrivals, copied))
-# An old driver's join arrives behind the next one's and deletes what was joined there.
+# An old driver's join arrives after the next one's and deletes what was joined there.
 @example(
     [
         (("copy", [(2, 1)] * 11, 0), ("copy", [(1, 2)] * 2, 0), ("late join", 11, "failed")),
@@ -142,7 +142,7 @@ def test_no_record_is_skipped_where_joined_segments_arrive_late(
 
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.1, 300_000.0), st.lists(st.one_of(copied, joins), max_size=4), st.integers(0, 3))
-def test_no_record_is_skipped_where_the_first_segment_arrives_behind_that_of_the_next_copier(
+def test_no_record_is_skipped_where_the_first_segment_arrives_after_that_of_the_next_copier(
     gone_s: float, events: list[tuple[str, Any, int]], at: int
 ) -> None:
     """Nothing else was stored by the first one: before that it appends nothing."""

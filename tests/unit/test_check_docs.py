@@ -165,7 +165,7 @@ def test_each_word_of_the_glossary_stands_once_in_its_order_with_its_place(tmp_p
     text = f"# Glossary\n\n| word | | | |\n|---|---|---|---|\n{rows}\n"
     (tmp_path / "docs" / "glossary.md").write_text(text, encoding="utf-8")
     assert list(wrong_pages(tmp_path)) == [
-        "docs/glossary.md: `copier` stands behind `grant`",
+        "docs/glossary.md: `copier` stands after `grant`",
         "docs/glossary.md: `grant` has two rows",
         "docs/glossary.md: `**copier**` names no place in the code",
     ]

@@ -259,7 +259,7 @@ def _compared(
     if resumes > true:
         skips = resumes - true if exact else None
         many = f"{resumes - true}" if exact else f"up to {resumes - true}"
-        text = f"on the target the group goes on at {resumes}, {many} behind where it stands: it would skip them"
+        text = f"on the target the group goes on at {resumes}, {many} after its position there: it would skip them"
         reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
     repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
     if resumes < true and (repeats is None or repeats > most_repeats):

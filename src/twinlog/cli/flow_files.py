@@ -38,8 +38,8 @@ def read_flow_file(path: Path, connectors: Sequence[Path] = (), secrets: Path | 
     """
     kind = kind_of(path)
     if kind in (FileKind.MIRROR, FileKind.RESOURCE) and connectors:
-        expected = "files of connectors only behind that of a Connect worker"
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", f"{connectors[0]} behind it", expected)])
+        expected = "files of connectors only after that of a Connect worker"
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", f"{connectors[0]} after it", expected)])
     if kind is FileKind.MIRROR:
         return FlowsOfFile(list(load(path).flows))
     if kind is FileKind.RESOURCE:

@@ -10,7 +10,7 @@ import twinlog
 
 
 def launcher() -> None:
-    """Print the path of the file that `spark-submit` is given to start twinlog, with the command behind it.
+    """Print the path of the file that `spark-submit` is given to start twinlog, with the command after it.
 
     Example: spark-submit --master spark://spark-1:7077 "$(twinlog launcher)" run mm2.properties
     """

@@ -68,7 +68,7 @@ def replay(
     """Copy a range of records of a flow's source into topics of their own on its target, with timestamps and headers.
 
     The topics are created where they do not exist, and keep their records until you delete them. The flow may run
-    meanwhile; its remote topics are refused. The same command goes on behind what an earlier one has copied, after it
+    meanwhile; its remote topics are refused. The same command goes on after what an earlier one has copied, after it
     was ended in whatever way: what is there is compared with the source first.
 
     Ends with code 0 when the whole range is there; 1 when something of it is not, or a cluster does not answer; 2 when
@@ -97,7 +97,7 @@ def replay(
         into,
     )
     log_warnings()
-    stop = Stop("; the same command goes on behind what was copied")
+    stop = Stop("; the same command goes on after what was copied")
     signals.call(stop)
     try:
         plan, rows = _replay(found[0], options, known, spark_master, settings, stop, dry_run=dry_run)

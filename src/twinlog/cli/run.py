@@ -131,7 +131,7 @@ def _check_options(until: Until | None, clusters: list[str] | None) -> None:
 
 
 def all_clusters(context: typer.Context, clusters: list[str] | None) -> list[str] | None:
-    """The aliases of `--clusters a b c`, as connect-mirror-maker takes them: the words behind the first count too."""
+    """The aliases of `--clusters a b c`, as connect-mirror-maker takes them: the words after the first count too."""
     if context.args and not clusters:
         raise typer.BadParameter(f"unexpected argument {context.args[0]!r}")
     return None if clusters is None else [*clusters, *context.args]

@@ -88,7 +88,7 @@ class Clients:
         return read_connection(reading, called, self._file, self._warnings, client_id, self._why)
 
     def _client_id(self, reading: Reading, role: str) -> str:
-        """The fixed part of it behind what the user chose (MirrorConnectorConfig.addClientId)."""
+        """The fixed part of it after what the user chose (MirrorConnectorConfig.addClientId)."""
         chosen, fixed = reading.text("client.id"), f"{self._name}|{role}"
         return f"{chosen}|{fixed}" if chosen else fixed
 

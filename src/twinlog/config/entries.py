@@ -31,12 +31,12 @@ def without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[st
 
 
 def cut_comment(entry: Entry, warnings: list[str]) -> Entry:
-    """The entry without a comment behind its value."""
+    """The entry without a comment after its value."""
     value = without_inline_comment(entry.value)
     if value == entry.value:
         return entry
     warnings.append(
-        f"{entry.place}: {entry.key}: a properties file has no comments behind a value; "
+        f"{entry.place}: {entry.key}: a properties file has no comments after a value; "
         f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
     )
     return replace(entry, value=value)

@@ -24,7 +24,7 @@ class FileKind(Enum):
     RESOURCE = "a resource of Kubernetes, which runs with: twinlog run {file}"
     WORKER = "the file of a Connect worker, which runs with: twinlog connect {file}"
     CONNECTOR = (
-        "the file of a connector, which a worker runs: twinlog connectors create {file}, or behind the file of a "
+        "the file of a connector, which a worker runs: twinlog connectors create {file}, or after the file of a "
         "standalone worker"
     )
     CLIENT = "properties of a client of one cluster"

@@ -59,11 +59,11 @@ def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginEntry, ...]]:
     sections: dict[str, tuple[LoginEntry, ...]] = {}
     while tokens.more:
         name = tokens.word("the name of a section")
-        tokens.sign("{", f"behind {name}")
+        tokens.sign("{", f"after {name}")
         entries: list[LoginEntry] = []
         while not tokens.takes("}"):
             entries.append(_entry(tokens, name))
-        tokens.sign(";", f"behind section {name}")
+        tokens.sign(";", f"after section {name}")
         if name in sections:
             raise JaasError(f"section {name} is there twice")
         sections[name] = tuple(entries)
@@ -72,13 +72,13 @@ def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginEntry, ...]]:
 
 def _entry(tokens: _Tokens, section: str) -> LoginEntry:
     module = tokens.word(f"a login module in section {section}")
-    flag = tokens.word(f"'required' behind {module}").lower()
+    flag = tokens.word(f"'required' after {module}").lower()
     if flag not in _FLAGS:
         raise JaasError(f"the word 'required' does not follow {module}")
     options: dict[str, str] = {}
     while not tokens.takes(";"):
-        name = tokens.word(f"an option of {module}, or a semicolon behind the last one,")
-        tokens.sign("=", f"behind an option of {module}")
+        name = tokens.word(f"an option of {module}, or a semicolon after the last one,")
+        tokens.sign("=", f"after an option of {module}")
         options[name] = tokens.word(f"the value of {name}")
     return LoginEntry(module, flag, options)
 

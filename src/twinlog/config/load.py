@@ -105,7 +105,7 @@ def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Pro
             continue
         if entry.value != entry.value.strip():
             found.warnings.append(
-                f"{entry.place}: {entry.key} is true with a blank behind it; the flow runs here, "
+                f"{entry.place}: {entry.key} is true with a blank after it; the flow runs here, "
                 "but MirrorMaker 2 would not start it"
             )
         enabled.append(ends)

@@ -57,7 +57,7 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
 
 - An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` goes on, and
   so does `connect-mirror-maker`, which reads files as MirrorMaker 2 does, except for keys that begin `twinlog.`.
-- A comment behind a value (`topics = .* # all`), which a properties file does not have, is cut off with a warning.
+- A comment after a value (`topics = .* # all`), which a properties file does not have, is cut off with a warning.
 - A UTF-8 byte order mark at the beginning of the file is left out, with a warning.
 - A `${...}` reference to something missing is an error as soon as a flow needs its value.
 - Work that repeats does so more often: the intervals for topics, groups, settings, ACLs, checkpoints and offsets of

@@ -91,7 +91,7 @@ def resolve_connector(
 
 
 def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, Entry]:
-    """Everything below `alias.`, with its security settings spread to its clients, and those of the top level behind.
+    """Everything below `alias.`, with its security settings spread to its clients, and those of the top level after.
 
     (MirrorMakerConfig.clusterProps)
     """

@@ -17,7 +17,7 @@ CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 def raw(entry: Entry) -> str:
-    """The value as it is to be written again: a reference stays one, a comment behind it goes."""
+    """The value as it is to be written again: a reference stays one, a comment after it goes."""
     return entry.written if "${" in entry.written else entry.value
 
 

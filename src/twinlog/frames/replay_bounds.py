@@ -54,7 +54,7 @@ def offsets_of(
 ) -> dict[TopicPartition, int]:
     """The offset of each log that a bound stands for, within the log. Raises OptionError for one that is not there.
 
-    `hidden` is what an open transaction hides behind the end of a log, `found` the first offset as new as a timestamp,
+    `hidden` is what an open transaction hides beyond the end of a log, `found` the first offset as new as a timestamp,
     -1 where there is none.
     """
     if bound.kind == "earliest":
@@ -95,7 +95,7 @@ def _require_seen(
     hidden: Mapping[TopicPartition, Log],
     option: Option,
 ) -> None:
-    """Raise OptionError where a range ends behind what readers of committed records see, or all of it lies there."""
+    """Raise OptionError where a range ends beyond what readers of committed records see, or all of it lies there."""
     if option == "--from" and not all(wanted.get(part, -1) >= one.end for part, one in logs.items()):
         return
     for part, one in sorted(hidden.items()):

@@ -193,7 +193,7 @@ class ReplayPlanner:
             if name in copies:
                 copied, by = copies[name]
                 raise OptionError(
-                    f"{name} is the remote topic of {copied}: its readers would get old records again, behind "
+                    f"{name} is the remote topic of {copied}: its readers would get old records again, after "
                     f"newer ones, and {by} takes them for somebody else's; choose another name (--into)"
                 )
             owner = next((flow for flow in self._others if _writes(flow, settings, name)), None)

@@ -101,7 +101,7 @@ class TopicStream:
         most = self._options.max_offsets_per_trigger
         if everything or not latest:
             return latest or begin
-        # Nothing comes behind the end of such a query, so it would wait for ever.
+        # Nothing comes after the end of such a query, so it would wait for ever.
         if not self._available_now and self._waits(begin):
             return begin
         if most is None:

@@ -14,7 +14,7 @@ from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Offsets of a partition: the first that it has, and the one behind its last."""
+    """Offsets of a partition: the first that it has, and the one after its last."""
 
     start: int
     end: int

@@ -27,7 +27,7 @@ FETCH_BYTES = 4 << 20
 """What one answer of a broker holds, and so what is in memory at once for each broker."""
 
 STALLED_S = 5.0
-"""How long one call waits for a partition that does not get on: without a leader, or behind an open transaction."""
+"""How long one call waits for a partition that does not get on: without a leader, or held up by an open transaction."""
 
 ANSWER_MS = 100
 """How long one answer waits for that; where there are records it comes at once."""
@@ -56,7 +56,7 @@ class TopicPages:
 
     What was read once is not read again, whatever goes wrong in between: each reading goes on where the last one
     stopped, and so gets further. Only a topic made anew is read from its beginning. Where the log lost its begin
-    (DeleteRecords) reading goes on behind that, where it lost its end (an unclean election) at the place from which it
+    (DeleteRecords) reading goes on after that, where it lost its end (an unclean election) at the place from which it
     is another one.
 
     With `committed` it sees no aborted records, and waits for transactions that are open below the end: one of them may
@@ -126,7 +126,7 @@ class TopicPages:
         return [part for part, end in ends.items() if self._places[part].offset < end]
 
     def visible(self, fetched: Fetched) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
-        """Batches with records that are to be seen; the place is behind a batch once the next one is asked for."""
+        """Batches with records that are to be seen; the place is after a batch once the next one is asked for."""
         partition, answer = fetched.partition, fetched.answer
         place = self._places[partition]
         hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None
@@ -149,7 +149,7 @@ class TopicPages:
         if answer.error:
             return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
-            # What was read behind this place is not there any more; others may have been written instead.
+            # What was read after this place is not there any more; others may have been written instead.
             place.offset = min(place.offset, answer.diverging_end)
             place.epoch = answer.diverging_epoch
         return None

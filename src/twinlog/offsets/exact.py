@@ -64,7 +64,7 @@ class ExactMap:
         self._target = array("q", [next_target])
         self._uncertainty = array("q", [0])
         self._copied = next_source
-        """The source offset behind the last copied record; `next_source` may have passed over more."""
+        """The source offset after the last copied record; `next_source` may have passed over more."""
         self.next_source = next_source
         self.next_target = next_target
         self.complete = complete
@@ -109,7 +109,7 @@ class ExactMap:
                 break
             if uncertainty or run.source != copied or run.target != target:
                 if run.source > copied and run.target > target:
-                    # Offsets in the source hole belong behind the target hole.
+                    # Offsets in the source hole belong after the target hole.
                     self._add(Point(copied, run.target))
                 self._add(Point(run.source, run.target))
                 uncertainty = 0
@@ -144,7 +144,7 @@ class ExactMap:
     # Reading it from where it was stored.
 
     def extend(self, points: Iterable[Point]) -> None:
-        """Add stored points behind those here; the end moves to the last of them, if it was before it."""
+        """Add stored points after those here; the end moves to the last of them, if it was before it."""
         for point in points:
             self._add(point)
         next_source, next_target = max(self.next_source, self._source[-1]), max(self.next_target, self._target[-1])
@@ -196,7 +196,7 @@ class ExactMap:
         return Translated(TargetOffset(found), not uncertainty or not ahead)
 
     def past_copies(self, source: SourceOffset) -> TargetOffset | None:
-        """A target offset behind the copies of everything before `source`, also where `to_target` is not exact; None
+        """A target offset after the copies of everything before `source`, also where `to_target` is not exact; None
         beyond the end."""
         if source > self.next_source:
             return None

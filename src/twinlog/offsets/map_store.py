@@ -76,7 +76,7 @@ class MapStore:
                         )
 
     def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
-        """Whether a position was stored behind the end of a map: another program copied on."""
+        """Whether a position was stored after the end of a map: another program copied on."""
         position = self._stood.get(partition)
         return position is not None and position.next_source > known.next_source
 

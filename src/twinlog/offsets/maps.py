@@ -31,7 +31,7 @@ OLDEST = SourceOffset(0)
 
 _OFFSET = (1 << 64) - 1
 _NOT_JOINED = _OFFSET
-"""In a rank, behind each offset up to which a segment may be joined."""
+"""In a rank, after each offset up to which a segment may be joined."""
 
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None deletes."""
@@ -239,7 +239,7 @@ class ExactMaps:
 
         Returns the records that do the same in the topic, empty when there is nothing to do; they must be written as
         one batch, because half of them would make a wrong map, and be read back. The newest segment is left to the task
-        that writes it. What is joined up to there is not joined anew: what deletes it could arrive behind another join
+        that writes it. What is joined up to there is not joined anew: what deletes it could arrive after another join
         under the same keys.
         """
         known = self._decoded(partition)

@@ -181,7 +181,7 @@ def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
 
 
 def most_points(value: bytes) -> int:
-    """No fewer points than a stored segment holds: a point behind the first takes three bytes at least."""
+    """No fewer points than a stored segment holds: a point after the first takes three bytes at least."""
     return 1 + len(value) // 3
 
 
@@ -193,7 +193,7 @@ class Tip(NamedTuple):
     target: TargetOffset
 
     def before(self, next_source: SourceOffset, next_target: TargetOffset) -> bool:
-        """Whether what is copied next there comes behind this point, on both sides."""
+        """Whether what is copied next there comes after this point, on both sides."""
         return self.source <= next_source and self.target <= next_target
 
 
@@ -241,7 +241,7 @@ class SegmentWriter:
         """The writer of a copier that continues from `position`.
 
         `stored` is the position and `tip` the newest point of the last copier, None when there is none.
-        Behind them records may have arrived of which nothing was noted; `found` are those that were found behind
+        After them records may have arrived of which nothing was noted; `found` are those that were found after
         `stored` since. `complete` is for a partition that was never copied, `generation` the least that the first
         segment's must be.
         """
@@ -269,7 +269,7 @@ class SegmentWriter:
 
     @property
     def generation(self) -> int:
-        """The generation of the newest segment, for the position that is stored behind it."""
+        """The generation of the newest segment, for the position that is stored after it."""
         return self._generation
 
     @property

@@ -29,7 +29,7 @@ class SyncStore:
         self._adds = adds
         self._lock = lock
         self._unread: dict[bytes, bytearray] = {}
-        """Values one behind the other, by their key."""
+        """Values one after the other, by their key."""
         self._kept = MirrorTranslation()
         self._kept.ready()
         self._reading = threading.Lock()

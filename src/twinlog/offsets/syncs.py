@@ -65,7 +65,7 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | N
 
 @dataclass(slots=True)
 class _Generation:
-    """What the rule remembers of a partition: the offsets behind its last record, and the last one synced."""
+    """What the rule remembers of a partition: the offsets after its last record, and the last one synced."""
 
     next_upstream: SourceOffset
     next_downstream: TargetOffset

@@ -85,14 +85,14 @@ def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
 
 
 def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
-    """Whether a sync behind sync i is enough older than it, or the same."""
+    """Whether a sync after sync i is enough older than it, or the same."""
     return newer is older or newer.upstream >= older.upstream + (1 << max(i - 2, 0))
 
 
 def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
     """The syncs with `new` in front: each place takes the newest old one that keeps both distances, or its neighbour's.
 
-    Old syncs are looked at once, in order, since what is too near for one place is too near for those behind it.
+    Old syncs are looked at once, in order, since what is too near for one place is too near for those after it.
     """
     syncs = old.copy()
     syncs[0] = fill = new

@@ -83,7 +83,7 @@ class Translator:
         self._need_syncs = False
 
     def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> None:
-        """Read offset syncs where no map has an answer, or where another program copied on behind the end of one."""
+        """Read offset syncs where no map has an answer, or where another program copied on after the end of one."""
         if known is None or self._two_topics or self._stored.overtaken(partition, known):
             if not self.looked_at_syncs:
                 self.read_syncs()
@@ -97,14 +97,14 @@ class Translator:
     def to_target(self, partition: TopicPartition, offset: SourceOffset) -> Translation[TargetOffset] | None:
         """Where a group continues in the remote partition that has committed `offset` in source partition `partition`.
 
-        None when nothing is known of that partition, or only of records behind `offset`. Beyond what was copied it is
+        None when nothing is known of that partition, or only of records after `offset`. Beyond what was copied it is
         the end of the copies, and not exact. Raises ClusterError, as do all three below, when offset syncs are needed
         for the first time and cannot be read.
         """
         return self._translate(partition, offset, _TO_TARGET)
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
-        """A target offset behind the copies of everything before `offset`: by a translation that is not exact a group
+        """A target offset after the copies of everything before `offset`: by a translation that is not exact a group
         repeats nothing from there on. None where there is no exact map, or beyond its end."""
         with self._lock:
             known = self._maps.map(partition)
@@ -113,7 +113,7 @@ class Translator:
     def to_source(self, partition: TopicPartition, offset: TargetOffset) -> Translation[SourceOffset] | None:
         """Where a group continues in source partition `partition` that has committed `offset` in the remote partition.
 
-        None when nothing is known of that partition, or only of records behind `offset`.
+        None when nothing is known of that partition, or only of records after `offset`.
         """
         return self._translate(partition, offset, _TO_SOURCE)
 
@@ -135,7 +135,7 @@ class Translator:
             return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
 
     def synced_up_to(self, partition: TopicPartition) -> SourceOffset | None:
-        """Behind the newest offset sync of a source partition, as far as syncs were needed and read; None of none."""
+        """After the newest offset sync of a source partition, as far as syncs were needed and read; None of none."""
         if not self.looked_at_syncs:
             return None
         with self._lock:
@@ -154,7 +154,7 @@ class Translator:
 
 @dataclass(frozen=True, slots=True)
 class _Way(Generic[Here, There]):
-    """One of the two ways offsets are translated: by a map and by syncs, whether a sync is behind the end of a map, and
+    """One of the two ways offsets are translated: by a map and by syncs, whether a sync is after the end of a map, and
     where a point lies on the other cluster."""
 
     by_map: Callable[[ExactMap, Here], Translated[There] | None]

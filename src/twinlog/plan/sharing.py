@@ -55,7 +55,7 @@ def group(flows: Sequence[str], slots: int, before: Sequence[Sequence[str]] = ()
     """The flows that share tasks, as evenly as possible in at most `slots` groups; each alone when there are enough.
 
     A flow stays in the group that it was in `before` where that is possible; groups that are not needed any more are
-    empty, new ones stand behind those of before.
+    empty, new ones stand after those of before.
     """
     groups = [[flow for flow in one if flow in flows] for one in before]
     count = min(max(1, slots), len(flows))

@@ -74,7 +74,7 @@ def written_by_others(
                 Problem(
                     "clash",
                     f"{pair.remote} is on {alias} with {held} records that this flow has not copied: copies of "
-                    f"{pair.source.name} would follow behind them; delete or rename it there, or leave "
+                    f"{pair.source.name} would follow them; delete or rename it there, or leave "
                     f"{pair.source.name} out",
                 )
             )
@@ -96,15 +96,15 @@ def written_by_others(
     return problems, notes
 
 
-def behind_the_last_copy(
+def after_last_copy(
     pairs: Iterable[TopicPair],
     logs: Mapping[TopicPartition, Log],
     positions: Mapping[TopicPartition, Position],
     flow: FlowSettings,
 ) -> list[str]:
-    """Notes on remote topics that hold records behind the last copy of which a position is stored; `logs` are those of
+    """Notes on remote topics that hold records after the last copy of which a position is stored; `logs` are those of
     the target."""
-    # Behind the last record of a transaction is its marker.
+    # After the last record of a transaction is its marker.
     markers = 0 if flow.exactly_once == "disabled" else 1
     found: dict[TopicName, int] = defaultdict(int)
     for pair in pairs:
@@ -115,7 +115,7 @@ def behind_the_last_copy(
                 more = log.end - position.next_target
                 found[pair.remote] += more if more > markers else 0
     return [
-        f"{name} holds {count} records behind the last copy of which a position is stored: a copier that runs or was "
+        f"{name} holds {count} records after the last copy of which a position is stored: a copier that runs or was "
         "killed appended them, or somebody else writes there; a run finds out which are its copies, reports the others "
         "and leaves them among its own"
         for name, count in found.items()

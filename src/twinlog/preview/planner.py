@@ -26,7 +26,7 @@ from twinlog.plan.changes import TopicPair
 from twinlog.preview.asked_rights import hidden_topics, unreadable_groups, unwritable_topics
 from twinlog.preview.deciding import Deciding, Findings
 from twinlog.preview.fits import (
-    behind_the_last_copy,
+    after_last_copy,
     colliding,
     shorter_retention,
     too_full,
@@ -158,7 +158,7 @@ class FlowPlanner:
             others = running_others(self._target, flow, there)
             findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
             if others is None:
-                findings.notes += behind_the_last_copy(pairs, there.logs, positions, flow)
+                findings.notes += after_last_copy(pairs, there.logs, positions, flow)
             self._look_at_starts(pairs, here, positions, findings)
         waiting = leaderless(pairs, here.logs)
         if waiting:

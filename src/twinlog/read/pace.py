@@ -19,7 +19,7 @@ WINDOW_S = 0.05
 """The rate is measured over so many seconds at least."""
 
 LARGE_BYTES = 32 << 10
-"""Behind an answer of so many bytes there is no pause: its records share their requests already."""
+"""After an answer of so many bytes there is no pause: its records share their requests already."""
 
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8
@@ -38,7 +38,7 @@ class Pace:
         self._worth = False
 
     def pause_s(self, answers: Iterable[memoryview], now: float) -> float:
-        """How long to wait before the next fetch, behind answers that came `now` (monotonic seconds); as a rule 0.
+        """How long to wait before the next fetch, after answers that came `now` (monotonic seconds); as a rule 0.
 
         It is worth it where another batch is expected meanwhile.
         """

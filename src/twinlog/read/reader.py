@@ -269,7 +269,7 @@ class SourceReader:
             if asked is not None and not self._stopped:
                 poll.changed[fetched.partition] = None
                 if fetched.answer.records:
-                    # Behind all others: a broker without room for another fetch session fills its answers in the order
+                    # After all others: a broker without room for another fetch session fills its answers in the order
                     # of the request, and a long backlog would keep the others from being read (KIP-74).
                     poll.wanted[fetched.partition] = poll.wanted.pop(fetched.partition)
                 accepted = self._take(node, asked, fetched) and accepted

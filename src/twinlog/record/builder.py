@@ -19,7 +19,7 @@ VARINTS = [encode_varint(number) for number in range(8_300)]
 """The numbers from 0 on as varints: offset deltas and record lengths come from here. `reserve_varints` adds more."""
 
 STAMPS = [b"\x00" + encode_varint(delta) for delta in range(8_192)]
-"""The first bytes of a record behind its length: attributes 0 and a timestamp delta from 0 on, in ms."""
+"""The first bytes of a record after its length: attributes 0 and a timestamp delta from 0 on, in ms."""
 
 
 def reserve_varints(count: int) -> None:
@@ -39,7 +39,7 @@ class BatchBuilder:
     Offset deltas run from 0 without holes and timestamp deltas count from `base_timestamp`, the first record's.
     `runs` keeps where records came from: (source offset, index) of each record that does not follow the one before it
     on the source; `lag` is source offset minus index in the last run, -1 before the first. `size` is the bytes of the
-    parts, `source_bytes` what they took in the fetch, `next_offset` the source offset behind the last batch taken.
+    parts, `source_bytes` what they took in the fetch, `next_offset` the source offset after the last batch taken.
     """
 
     __slots__ = (
@@ -108,7 +108,7 @@ class BatchBuilder:
         return len(self.parts), self.count
 
     def drop_from(self, mark: tuple[int, int]) -> None:
-        """Forget the records that came behind a mark and turned out to be corrupt; only `build` may follow."""
+        """Forget the records that came after a mark and turned out to be corrupt; only `build` may follow."""
         pieces, count = mark
         del self.parts[pieces:]
         self.count = count

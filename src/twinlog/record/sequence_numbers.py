@@ -1,4 +1,4 @@
-"""Sequence numbers of a producer's records in a partition, which begin at 0 again behind the largest (KIP-98)."""
+"""Sequence numbers of a producer's records in a partition, which begin at 0 again after the largest (KIP-98)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ LARGEST = 0x7FFFFFFF
 
 
 def sequence_after(sequence: int, count: int) -> int:
-    """The sequence number `count` records behind one (Kafka's DefaultRecordBatch.incrementSequence)."""
+    """The sequence number `count` records after one (Kafka's DefaultRecordBatch.incrementSequence)."""
     return (sequence + count) & LARGEST
 
 

@@ -22,7 +22,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the number at `at` and the place behind it. Raises IndexError where the buffer ends too early."""
+    """Return the number at `at` and the place after it. Raises IndexError where the buffer ends too early."""
     rest, at = read_unsigned(buffer, at)
     return rest >> 1 ^ -(rest & 1), at
 

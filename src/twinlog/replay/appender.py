@@ -98,7 +98,7 @@ class PartitionAppender:
             if self._loop.clock.monotonic() > give_up_at:
                 raise ClusterError(
                     f"cluster {self._client.alias}: {self._into} has taken nothing for {self._patience_s:g} s: "
-                    f"{trouble}; the same command goes on behind what it took"
+                    f"{trouble}; the same command goes on after what it took"
                 )
             await self._loop.sleep(backoff.failed())
 
@@ -123,7 +123,7 @@ class PartitionAppender:
         if code in _LOST_TRACK:
             raise ClusterError(
                 f"cluster {alias}: {into} has lost track of what was appended ({text}); the same command goes on "
-                "behind what is there"
+                "after what is there"
             )
         raise ClusterError(f"cluster {alias}: {into} refuses a batch: {text}")
 

@@ -11,7 +11,7 @@ from twinlog.verify.log_reader import LogReader
 
 
 class Arrived(NamedTuple):
-    """So many records are there, and the source offset behind the last of them."""
+    """So many records are there, and the source offset after the last of them."""
 
     records: int
     next_source: int

@@ -17,7 +17,7 @@ INTO = "{remote}.replay"
 class PartitionToReplay:
     """The records with source offsets from `start` to below `end`, and where they go.
 
-    With `begin_lost` the range begins where the source's log does by now, behind what retention has deleted. With a
+    With `begin_lost` the range begins where the source's log does by now, after what retention has deleted. With a
     `problem` nothing is copied.
     """
 
@@ -55,7 +55,7 @@ class Replayed:
     problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as a JSON object; the range ends behind its last offset."""
+        """The row as a JSON object; the range ends after its last offset."""
         part = self.part
         return {
             "topic": part.source.topic,

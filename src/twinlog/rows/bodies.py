@@ -68,7 +68,7 @@ class Bodies:
         return int(lengths[-1] - lengths[0]) if len(self) else 0
 
     def content(self) -> tuple[bytes, bytes, memoryview]:
-        """Timestamps, lengths of bodies and bodies, each of all records one behind the other."""
+        """Timestamps, lengths of bodies and bodies, each of all records one after the other."""
         bounds = self._bounds()
         data = self.cells.buffers()[2]
         block = memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
@@ -83,7 +83,7 @@ class Bodies:
 
 
 MOST_BYTES = 32 << 20
-"""Bytes of records, decompressed, behind which no further batch is decoded at once."""
+"""Bytes of records, decompressed, after which no further batch is decoded at once."""
 
 
 def decode_bodies(records: memoryview, batches: Sequence[Batch], start: int, end: int) -> tuple[Bodies, int]:
@@ -153,7 +153,7 @@ def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:
 
 
 def join(parts: Sequence[Bodies]) -> Bodies:
-    """Records one behind the other."""
+    """Records one after the other."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -218,7 +218,7 @@ def same_bytes(one: memoryview, other: memoryview) -> bool:
 
 
 def spans(offsets: Longs) -> list[tuple[int, int]]:
-    """Offsets, which grow, as ranges from the first to behind the last."""
+    """Offsets, which grow, as ranges from the first to after the last."""
     if not len(offsets):
         return []
     breaks = np.flatnonzero(np.diff(offsets) != 1) + 1

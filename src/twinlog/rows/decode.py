@@ -35,7 +35,7 @@ more, decompressed."""
 class RowRules:
     """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared.
 
-    `up_to_damage`: what comes before a damaged batch is returned, and the next call raises. `bounded`: batches behind
+    `up_to_damage`: what comes before a damaged batch is returned, and the next call raises. `bounded`: batches after
     the first `MOST_BYTES` are left for another call. `counts_only`: no records are returned, only what else is known.
     """
 
@@ -249,7 +249,7 @@ class _Decoding:
         )
         return CopyError(
             f"{self.partition}: the record at offset {at} has the timestamp {time}, which does not fit into Spark's "
-            "microseconds; a DataFrame can begin behind it (startingOffsets, endingOffsets), and a flow copies it "
+            "microseconds; a DataFrame can begin after it (startingOffsets, endingOffsets), and a flow copies it "
             "without a transform"
         )
 

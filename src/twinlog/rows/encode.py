@@ -140,7 +140,7 @@ def _batches(cells: _Cells, parts: list[slice], codec: int, level: int | None) -
 
 
 def _block(cells: _Cells, begins: Longs, firsts: Longs) -> tuple[memoryview, Longs]:
-    """The records one behind the other, behind room for a header, and where each begins.
+    """The records one after the other, after room for a header, and where each begins.
 
     `begins` are the numbers of the records that their batches begin with, `firsts` the timestamps of those.
     """
@@ -210,12 +210,12 @@ def _longs(column: Any) -> Longs:
 
 
 def _join(columns: list[Any]) -> Any:
-    """The cells of several columns behind each other, row by row; null ones have no bytes."""
+    """The cells of several columns after each other, row by row; null ones have no bytes."""
     return pc.binary_join_element_wise(*columns, _NOTHING, null_handling="replace", null_replacement=b"")
 
 
 def _joined(columns: list[Any]) -> tuple[memoryview, Longs]:
-    """All cells, row by row, and where each row begins, behind the room in front of the first."""
+    """All cells, row by row, and where each row begins, after the room in front of the first."""
     joined = _join(columns)
     _, bounds, data = joined.buffers()
     ends = np.frombuffer(bounds, dtype=np.int32)[joined.offset : joined.offset + len(joined) + 1]

@@ -21,7 +21,7 @@ class Cells:
 class Fields:
     """The fields of some records; deltas count from their batch's base.
 
-    `header_counts` are the numbers of their headers, which begin at `headers_at`; `ends` are the places behind records.
+    `header_counts` are the numbers of their headers, which begin at `headers_at`; `ends` are the places after records.
     """
 
     timestamp_deltas: Longs
@@ -88,7 +88,7 @@ def read_headers(array: Bytes, fields: Fields) -> Headers | None:
 
 
 def _cells(array: Bytes, at: Longs) -> tuple[Cells, Longs]:
-    """The cells whose lengths begin at `at`, and the places behind them."""
+    """The cells whose lengths begin at `at`, and the places after them."""
     length, first = read_varints(array, at)
     if len(length) and length.max() > len(array):
         raise UnusualError("a length that cannot be")

@@ -117,7 +117,7 @@ class RangeReader:
             late = waited_s > patience_s
             if late or gone:
                 sure = late or waited_s > GONE_S
-                behind = self._behind_loss(wanted, position, fail_on_data_loss, sure=sure, late=late)
+                behind = self._after_loss(wanted, position, fail_on_data_loss, sure=sure, late=late)
                 if behind > position:
                     position, got_on_at = behind, self._now()
                     continue
@@ -142,7 +142,7 @@ class RangeReader:
             self._loop.run(self._loop.sleep, backoff.failed() if trouble else EMPTY_PAUSE_S)
 
     def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:
-        """Ask for what comes behind an answer, so that the broker and the network work while it is decoded."""
+        """Ask for what comes after an answer, so that the broker and the network work while it is decoded."""
         if position < past < wanted.end:
             self._ahead = wanted, past, self._loop.spawn(self._fetch, wanted, past)
             self._loop.run(self._loop.sleep, 0)
@@ -179,8 +179,8 @@ class RangeReader:
         answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
         return answers[0].answer if answers else None
 
-    def _behind_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
-        """Where to go on without an answer: behind what is gone, at the end of the range when all of it is.
+    def _after_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
+        """Where to go on without an answer: after what is gone, at the end of the range when all of it is.
 
         The same position where nothing is, or nobody knows; a deleted topic has to be `sure`. `late` when the patience
         is over: a log that ends at `position` was cut there, for the range was planned when it had more.
@@ -215,7 +215,7 @@ class RangeReader:
 
 
 def _end_of(records: memoryview) -> int:
-    """The offset behind the last whole batch; -1 where there is none, or where a batch is not one."""
+    """The offset after the last whole batch; -1 where there is none, or where a batch is not one."""
     last, at = -1, 0
     while at + LOG_OVERHEAD <= len(records):
         (size,) = _SIZE.unpack_from(records, at + _SIZE_AT)

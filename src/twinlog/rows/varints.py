@@ -35,7 +35,7 @@ class Varints:
         return Varints(self.rests[fields], self.sizes[fields])
 
     def cells(self, room: int = 0) -> Any:
-        """A binary cell of each record with its numbers, one behind the other; the first with so many bytes of room
+        """A binary cell of each record with its numbers, one after the other; the first with so many bytes of room
         before them."""
         count = self.rests.shape[1]
         longest = self.sizes.max(axis=1, initial=1).tolist()
@@ -64,6 +64,6 @@ class Varints:
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(kept)])
 
     def cells_with(self, behind: Varints, room: int) -> Any:
-        """The same, with other fields of these records behind the own ones."""
+        """The same, with other fields of these records after the own ones."""
         rests, sizes = np.concatenate((self.rests, behind.rests)), np.concatenate((self.sizes, behind.sizes))
         return Varints(rests, sizes).cells(room)

@@ -18,7 +18,7 @@ class UnusualError(Exception):
 
 
 def read_varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
-    """The zigzag varints that begin at the places `at`, and the places behind them.
+    """The zigzag varints that begin at the places `at`, and the places after them.
 
     Raises UnusualError where one is longer than 64 bits, or runs past the end of `data`.
     """

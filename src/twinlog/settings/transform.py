@@ -14,7 +14,7 @@ Tolerance = Literal["none", "all"]
 @dataclass(frozen=True, slots=True)
 class TransformSettings:
     """`function` is `package.module:function`; only that name travels, and each task imports it. `smts` are Connect's
-    transforms, which come before it, and `sql` is a query of Spark SQL, which comes behind it.
+    transforms, which come before it, and `sql` is a query of Spark SQL, which comes after it.
 
     A record that it fails on stops the flow, or with the tolerance `all` is skipped; with a `dead_letter_topic` it is
     written there as it was, and with `dead_letter_headers` it says there where it came from and why.

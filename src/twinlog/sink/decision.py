@@ -131,7 +131,7 @@ class Decisions:
             raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
 
     async def note(self, decision: Decision, state: State, somewhere: TopicPartition) -> None:
-        """Note how far a decided micro-batch came: no micro-batch behind it begins before it is committed."""
+        """Note how far a decided micro-batch came: no micro-batch after it begins before it is committed."""
         noted = {self._committed: {somewhere: CommittedOffset(decision.number, state)}}
         refused = await self._groups.commit(noted, KEPT_MS)
         for code in refused.get(self._committed, {}).values():

@@ -86,7 +86,7 @@ class RecordAppender:
         return known
 
     def append(self, partition: TopicPartition, batch: bytearray, records: int) -> None:
-        """Append a batch behind those before it; waits while too many bytes do."""
+        """Append a batch after those before it; waits while too many bytes do."""
         number = self._put.get(partition, 0)
         self._put[partition] = number + records
         append = Append(

@@ -90,7 +90,7 @@ class BatchTransactions:
     def _by_hand(self) -> str:
         return (
             f"See whether the target has the rows of this micro-batch: if not, delete the groups {self._name} and "
-            f"{self._name}.committed, and the query writes them again; if it has, begin behind them with a new "
+            f"{self._name}.committed, and the query writes them again; if it has, begin after them with a new "
             "checkpointLocation"
         )
 
@@ -164,7 +164,7 @@ class BatchTransactions:
     async def _shut_out(
         self, coordinator: TransactionCoordinator, holder: ProducerEpoch, late: Sequence[TopicPartition]
     ) -> None:
-        """Keep what arrives behind an abort out: brokers before Kafka 3.6 begin a transaction with it, which nobody
+        """Keep what arrives after an abort out: brokers before Kafka 3.6 begin a transaction with it, which nobody
         would end (KIP-890). Another abort has partitions know a newer epoch, and ends what has arrived by then.
 
         A later run that has begun fails the first step; one that begins between both is aborted, and written again."""
@@ -240,7 +240,7 @@ class BatchTransactions:
             noted = await self._retry(self._decisions.noted) == Note(decision.number, "committed")
             if not isinstance(error, ForgottenError):
                 if noted:
-                    raise self._older_checkpoint(decision.number, "has it, and part of what came behind it") from None
+                    raise self._older_checkpoint(decision.number, "has it, and part of what came after it") from None
                 return False
             if noted:
                 return True

@@ -28,7 +28,7 @@ class WaitingRows:
         self._held_bytes = 0
 
     def put(self, partition: TopicPartition, some: Any) -> None:
-        """Rows that go behind those of the partition that are here."""
+        """Rows that go after those of the partition that are here."""
         self._rows.setdefault(partition, []).append(some)
         self._sizes[partition] = self._sizes.get(partition, 0) + some.nbytes
 

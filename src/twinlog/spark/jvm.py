@@ -144,7 +144,7 @@ class Jvm:
 
     def _connect(self, address: bytes) -> None:
         (port,) = struct.unpack_from(">i", address)
-        # Behind the port the secret's length, and the secret.
+        # After the port come the secret's length, and the secret.
         self._gateway = internals.open_gateway(port, address[8:].decode())
 
     def session(self, conf: SparkConf) -> SparkSession:

@@ -47,7 +47,7 @@ class Blame:
         return next(iter((*named, *by_value, *by_words)), None)
 
     def sentence(self, reason: str) -> str:
-        """`reason` behind its setting, with the value and where that was set."""
+        """`reason` after its setting, with the value and where that was set."""
         key = self.key(reason)
         if key is None:
             return reason

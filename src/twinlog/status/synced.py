@@ -17,7 +17,7 @@ MOST = 4_000
 
 
 class SyncedOffsets:
-    """The newest offset sync of each partition of a flow, and what the target got behind it; `read` may be called again
+    """The newest offset sync of each partition of a flow, and what the target got after it; `read` may be called again
     and again."""
 
     def __init__(self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:

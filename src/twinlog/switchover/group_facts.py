@@ -149,7 +149,7 @@ class GroupFacts:
             return None
         remote = TopicPartition(moved[where.topic], where.partition)
         if where in cut and offset == cut[where] and offset >= began.get(where, 0):
-            # Both ends: nothing lies behind them, whatever is known of the way.
+            # Both ends: nothing lies after them, whatever is known of the way.
             return remote, there.get(where), where in there
         if where not in began:
             return self._went(where, remote, offset)

@@ -152,7 +152,7 @@ class Machine:
         return run.state is SwitchoverState.RUNNING and self._journal.entries.done("open") is not None
 
     def _end_without_source(self, run: Run) -> Run:
-        """End one whose source was lost behind `open`: what is left to do would only look at it."""
+        """End one whose source was lost after `open`: what is left to do would only look at it."""
         run = replace(run, state=SwitchoverState.DONE, owner=self._owner, seen_ms=self._world.now_ms())
         cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
         copied = self._world.copied()
@@ -167,7 +167,7 @@ class Machine:
         if entries.done("release") is not None:
             return True
         if emergency:
-            # The way back is in the journal of the lost source. Behind the cut nothing was copied unless there was one,
+            # The way back is in the journal of the lost source. After the cut nothing was copied unless there was one,
             # but for what was seen to be late.
             copied, cut = self._world.copied(), from_json((entries.done("settle") or {}).get("cut", {}))
             ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))

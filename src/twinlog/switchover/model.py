@@ -92,7 +92,7 @@ class MovedTopic:
 
     @property
     def keeps_name(self) -> bool:
-        """Whether producers go on behind the copies, so that the way back must begin at the cut."""
+        """Whether producers go on after the copies, so that the way back must begin at the cut."""
         return self.producers == self.remote
 
 

@@ -15,7 +15,7 @@ from twinlog.switchover.steps import ORDER, STEPS
 
 _EMPTY = ("", "Empty", "Dead")
 _LAST = "open"
-"""Behind this step producers may go on."""
+"""After this step producers may go on."""
 
 
 def report(entries: Entries) -> Data:
@@ -115,8 +115,8 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     for topic, partitions in found["late"].items():
         twice = f"; a way back brings them to {source} a second time" if topic in kept else ""
         lines.append(
-            f"find who writes to {topic} on {source} past the fence: records behind the cut ({_spans(partitions)}) are "
-            f"copied as well, but stand behind what producers had written to {target} by then{twice}"
+            f"find who writes to {topic} on {source} past the fence: records after the cut ({_spans(partitions)}) are "
+            f"copied as well, but stand after what producers had written to {target} by then{twice}"
         )
     if (entries.done("watch") or {}).get("lost"):
         lines.append(
@@ -132,7 +132,7 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     if short:
         lines.append(
             f"{target} lost records that were copied, at the end of {listed(short)}: they are on {source} alone. "
-            "Groups that stood behind that end go on by auto.offset.reset unless they are reset by hand"
+            "Groups that stood after that end go on by auto.offset.reset unless they are reset by hand"
         )
     left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
     if left:
@@ -167,7 +167,7 @@ def _for_clients(entries: Entries, run: Run) -> list[str]:
     if any(topic.keeps_name for topic in topics):
         lines.append(
             f"stop flow {source}->{target} for good before {target}->{source} runs: both would copy the same records "
-            "round and round. The flow back begins behind the copies"
+            "round and round. The flow back begins after the copies"
         )
     return lines
 

@@ -151,12 +151,12 @@ def prove(context: Context) -> Data | Again:
         grown = [where for where, end in ends.items() if end.end != cut.get(where)]
         if grown:
             context.require_time("prove")
-            return Again("settle", f"producers wrote to {listed({where.topic for where in grown})} behind the cut")
+            return Again("settle", f"producers wrote to {listed({where.topic for where in grown})} after the cut")
         behind = lag(cut, world.source_starts(context.topics), copied)
         spans = {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
         if spans and spans.keys() - world.hollow(spans):
             context.require_time("prove")
-            return Again("drain", "positions went back behind the cut")
+            return Again("drain", "positions went back after the cut")
     rows, short, positions = [], [], {}
     for where, end in sorted(cut.items()):
         remote = there[where]
@@ -168,7 +168,7 @@ def prove(context: Context) -> Data | Again:
             short.append(str(remote))
         known_ends = [offset for offset in (expected, is_end) if offset is not None]
         if known_ends:
-            # Behind the end of the log the flow back would pass over what is written there next.
+            # After the end of the log the flow back would pass over what is written there next.
             positions[remote] = min(known_ends)
         rows.append(
             {
@@ -211,7 +211,7 @@ def begin_seed(context: Context) -> Data:
 
 
 def seed(context: Context) -> Data:
-    """Let the flow back begin behind the copies, where producers go on in the same topics."""
+    """Let the flow back begin after the copies, where producers go on in the same topics."""
     positions = (context.entries.begun("seed") or {})["positions"]
     if positions:
         context.world.seed(from_json(positions), "source")

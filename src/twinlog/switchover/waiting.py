@@ -154,7 +154,7 @@ def drain(context: Context) -> Data:
         if behind != before:
             before, since_ms = behind, now_ms
         elif behind and now_ms - since_ms >= HOLLOW_S * 1000:
-            # MirrorMaker 2 stores positions of records only, and markers of transactions come behind these.
+            # MirrorMaker 2 stores positions of records only, and markers of transactions come after these.
             for where in world.hollow({where: (cut[where] - left, cut[where]) for where, left in behind.items()}):
                 del behind[where]
         if not behind:

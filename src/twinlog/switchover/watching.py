@@ -32,7 +32,7 @@ def watch(context: Context) -> Data:
             return {"late": spans(cut, late)}
         if late:
             topics = listed({where.topic for where in late})
-            context.tell("watch", f"somebody wrote to {topics} on {name} behind the cut: stop that; it is copied, too")
+            context.tell("watch", f"somebody wrote to {topics} on {name} after the cut: stop that; it is copied, too")
             if now_ms - began_ms > context.options.at_most_s * 1000:
                 raise TwinlogError(
                     f"somebody writes to {topics} on {name} in spite of the fence, or it is not copied; stop that, let "
@@ -51,7 +51,7 @@ def _copied(context: Context, found: Mapping[TopicPartition, End], late: Offsets
 
 
 def spans(cut: Offsets, late: Offsets) -> dict[str, Data]:
-    """From where to where partitions were written behind the cut, as values of JSON."""
+    """From where to where partitions were written after the cut, as values of JSON."""
     found: dict[str, Data] = {}
     for where, end in sorted(late.items()):
         found.setdefault(where.topic, {})[str(where.partition)] = [cut.get(where, 0), end]

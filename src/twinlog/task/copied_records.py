@@ -19,8 +19,8 @@ from twinlog.write.appends import Append, Road
 class CopiedRecords:
     """The records of one partition that the target acknowledged; within transactions, what is committed of them, too.
 
-    `begin` is where this copier began. `acknowledged` is the position behind the last append that the target
-    acknowledged. Up to `committed` no crash takes anything back: it is behind `acknowledged` while a transaction is
+    `begin` is where this copier began. `acknowledged` is the position after the last append that the target
+    acknowledged. Up to `committed` no crash takes anything back: it is after `acknowledged` while a transaction is
     open, and counts for transactions only. `runs` are the acknowledged ones since the last `take`. `counts` and `bytes`
     are of what is there for good: since the last report, and since this copier took the partition. While `leeway`,
     markers and aborted records may lie before the next append.
@@ -139,7 +139,7 @@ class CopiedRecords:
         self.leeway = True
 
     def recommit(self, position: Position) -> None:
-        """What the target lost of committed transactions lies behind `position`."""
+        """What the target lost of committed transactions lies after `position`."""
         self.committed = position
 
     def left_out(self, aborted: int, control: int) -> None:

@@ -292,7 +292,7 @@ class Copier:
         return accepted
 
     async def begin(self, accepted: Sequence[Grant]) -> None:
-        """Begin to copy partitions, each from its position or, after a crash, from behind what already arrived.
+        """Begin to copy partitions, each from its position or, after a crash, from after what already arrived.
 
         Partitions whose clusters do not answer yet are tried again until they are released.
         """

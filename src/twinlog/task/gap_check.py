@@ -61,22 +61,22 @@ class GapCheck:
         return self.decide(gap, partition, position, None if topic.topic_id is None else str(topic.topic_id))
 
     def decide(self, gap: Gap, partition: TopicPartition, position: Position, topic_id: str | None) -> Position:
-        """Report a gap, then continue behind it or raise GapError; heartbeats stop no flow."""
+        """Report a gap, then continue after it or raise GapError; heartbeats stop no flow."""
         text = gap.describe(partition)
         if partition.topic == HEARTBEATS:
             # Whoever writes them makes the topic anew where somebody deletes it, and nobody loses a record of theirs.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
             )
-            return self._behind(gap, position, topic_id)
+            return self._after(gap, position, topic_id)
         if self._settings.gap_policy == "stop":
             self._event("gap", f"{text}; the flow stops on it")
             raise GapError(
                 f"{text}. To go on at offset {gap.resume_at}, set {self._settings.key('gap_policy')} = continue"
             )
         self._event("gap", f"{text}; the flow goes on at offset {gap.resume_at}")
-        return self._behind(gap, position, topic_id)
+        return self._after(gap, position, topic_id)
 
     @staticmethod
-    def _behind(gap: Gap, position: Position, topic_id: str | None) -> Position:
+    def _after(gap: Gap, position: Position, topic_id: str | None) -> Position:
         return replace(position, next_source=gap.resume_at, leader_epoch=-1, topic_id=topic_id)

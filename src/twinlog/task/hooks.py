@@ -25,7 +25,7 @@ class Hooks(Generic[P]):
     `leaderless()`: the target's leader is to be looked for. `pause(partition, refusals)`: the source refused a fetch
     for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
     does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
-    the remote log. `lost(partition)`: find the position behind what is left of committed transactions.
+    the remote log. `lost(partition)`: find the position after what is left of committed transactions.
     `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the flow stops on it.
     `foreign(remote, first, end)`: target offsets that are not ours. `event(kind, text)`: an operator should see it.
     `source_lacks` and `target_lacks` make the error for a missing permission: operation, what on, what for.

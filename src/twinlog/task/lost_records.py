@@ -184,7 +184,7 @@ class Comparison:
         newest = known.to_source(TargetOffset(end - 1))
         boundary = end
         if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
-            # Behind what is left there may be appends that came before the loss was seen.
+            # After what is left there may be appends that came before the loss was seen.
             low, high = start, TargetOffset(end - 1)
             while low < high:
                 middle = TargetOffset((low + high) // 2)

@@ -72,7 +72,7 @@ class MapWriter:
         self._writers.pop(partition, None)
 
     async def write(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        """Store the segments by which maps end at these positions, behind all runs noted until now.
+        """Store the segments by which maps end at these positions, after all runs noted until now.
 
         Returns the positions as they are to be stored then. Raises ClusterError when maps could not be stored now,
         RefusedError when they never will be.

@@ -13,7 +13,7 @@ from twinlog.write.appends import Append
 class Misplaced:
     """Appends at offsets before the acknowledged ones: the remote log had become shorter.
 
-    `end` is where the log ended before them, `next_source` the source offset behind them, `runs` where they are.
+    `end` is where the log ended before them, `next_source` the source offset after them, `runs` where they are.
     """
 
     end: TargetOffset

@@ -1,4 +1,4 @@
-"""Stores what a copier leaves behind records: their exact maps, the positions behind these, and offset syncs."""
+"""Stores what a copier keeps of the records that it copied: exact maps, then positions, and offset syncs."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class OffsetCommitter:
                 part.mark(stored[part.source].generation)
 
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
-        """Store positions, asked for when it is their turn, behind their maps; returns them as they were stored."""
+        """Store positions, asked for when it is their turn, after their maps; returns them as they were stored."""
         async with self._turn:
             sizes = {source: part.copied.bytes for source, part in self._partitions.items()}
             marked = await self.store_maps(positions())

@@ -77,12 +77,12 @@ class PartitionCopy:
 
     @property
     def acknowledged(self) -> Position:
-        """Behind the last append that the target acknowledged."""
+        """After the last append that the target acknowledged."""
         return self.copied.acknowledged
 
     @property
     def committed(self) -> Position:
-        """Behind the last transaction that was committed."""
+        """After the last transaction that was committed."""
         return self.copied.committed
 
     @property
@@ -126,7 +126,7 @@ class PartitionCopy:
         return self.limit.rules
 
     def grant_again(self) -> Grant:
-        """The grant to begin again behind what is known to have arrived; more may be on its way."""
+        """The grant to begin again after what is known to have arrived; more may be on its way."""
         return replace(self.grant, position=self.acknowledged, drained=False)
 
     # What its copier calls.
@@ -189,7 +189,7 @@ class PartitionCopy:
         self.copied.mark(generation)
 
     def become(self, writer: Writer, position: Position, runs: Sequence[Run] = ()) -> None:
-        """Prepare to append as `writer` from `position` on, behind `runs`; drops the queue.
+        """Prepare to append as `writer` from `position` on, after `runs`; drops the queue.
 
         Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
         """
@@ -356,6 +356,6 @@ class PartitionCopy:
         self._appends.truncated(end)
 
     def copy_again(self, position: Position) -> None:
-        """The target lost records of committed transactions behind `position`: copy from there."""
+        """The target lost records of committed transactions after `position`: copy from there."""
         self._appends.recommit(position)
         self.seek(position)

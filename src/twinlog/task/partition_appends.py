@@ -321,6 +321,6 @@ class PartitionAppends:
             self.misplaced.reach(end)
 
     def recommit(self, position: Position) -> None:
-        """What the target lost of committed transactions lies behind `position`."""
+        """What the target lost of committed transactions lies after `position`."""
         self.misplaced = None
         self.copied.recommit(position)

@@ -42,7 +42,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Read in the remote log what arrived, and go on behind it; a transaction is aborted."""
+    """Read in the remote log what arrived, and go on after it; a transaction is aborted."""
 
     reason: str
 

@@ -96,7 +96,7 @@ class Recovery:
             # Recovery on the target has moved it meanwhile.
 
     async def resolve_again(self, part: PartitionCopy) -> None:
-        """The target lost the state of this producer: read what arrived, and go on behind it.
+        """The target lost the state of this producer: read what arrived, and go on after it.
 
         If that explains the error, the producer goes on with the sequence numbers of the log; if not, under a new epoch
         (KIP-360). The new writer is stored first, for the next copier, and so is a position that went back because the
@@ -135,7 +135,7 @@ class Recovery:
             before = part.committed
             grant = replace(part.grant, position=before, drained=False)
             try:
-                found = await self._start_positions.behind_what_is_left(grant, part.misplaced.end, before.next_source)
+                found = await self._start_positions.after_what_is_left(grant, part.misplaced.end, before.next_source)
             except (ClusterError, EngineLostError) as error:
                 part.hinder(str(error))
                 await self._loop.sleep(backoff.failed())
@@ -145,7 +145,7 @@ class Recovery:
                 part.copy_again(replace(found, writer=None))
 
     async def _resolve(self, part: PartitionCopy) -> bool:
-        """Move a partition behind what arrived; False when that is not known yet. Raises the error that prevents it."""
+        """Move a partition past what arrived; False when that is not known yet. Raises the error that prevents it."""
         # The stored map names the source offsets of lost records.
         await self._store(part)
         grant = part.grant_again()
@@ -161,7 +161,7 @@ class Recovery:
         else:
             while part.queue.in_flight:
                 await self._moved.wait(0.05)
-            found = await self._start_positions.behind_what_is_left(
+            found = await self._start_positions.after_what_is_left(
                 grant, part.misplaced.end, part.misplaced.next_source
             )
             if found.remote_topic_id != part.acknowledged.remote_topic_id:

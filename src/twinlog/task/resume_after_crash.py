@@ -102,7 +102,7 @@ class _Expected:
 
 
 class _Follower:
-    """Walks through what a copier would append: `next_source` is behind the last record that was met.
+    """Walks through what a copier would append: `next_source` is after the last record that was met.
 
     `runs` are the records that were met, with their places on the target.
     """
@@ -301,7 +301,7 @@ def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, rout
     return None if routed else max(0, deleted)
 
 
-async def resume_behind_log_end(
+async def resume_after_log_end(
     source: ClusterClient,
     target: ClusterClient,
     grant: Grant,
@@ -311,11 +311,11 @@ async def resume_behind_log_end(
     event: Callable[[str, str], None],
     prepare: Prepare = unchanged,
 ) -> tuple[Position, list[Run]]:
-    """The position behind what is on the remote log, up to its end at least, with the writer as the log shows it, and
+    """The position after what is on the remote log, up to its end at least, with the writer as the log shows it, and
     which records were found there between the given position and that.
 
     Reads the remote log from `position.next_target` and the source from `position.next_source`, or from their starts
-    when these are behind it. Raises ClusterError.
+    when these are after it. Raises ClusterError.
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
@@ -350,7 +350,7 @@ async def resume_behind_log_end(
             reason = f"the source log now starts at {logs.source_start}, so that those before it cannot be compared"
         event(
             "foreign",
-            f"{grant.remote}: of {matched + strange} records behind the stored position {strange} are not copies of "
+            f"{grant.remote}: of {matched + strange} records after the stored position {strange} are not copies of "
             f"{grant.source} from offset {position.next_source} on: {reason}",
         )
     resumed = replace(

@@ -23,7 +23,7 @@ from twinlog.task.gap_check import GapCheck
 from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.lost_records import Comparison, Transformed
 from twinlog.task.producer_ids import fencing
-from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
+from twinlog.task.resume_after_crash import Logs, resume_after_log_end
 from twinlog.task.semaphore import KeyedSemaphore
 from twinlog.task.stored_maps import StoredMaps
 from twinlog.task.unverified_tail import find_unverified
@@ -39,7 +39,7 @@ answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
 class StartPosition:
     """By source partition: where it goes on, or what keeps it from that.
 
-    `runs` are the records that were found on the target behind the position that was granted.
+    `runs` are the records that were found on the target after the position that was granted.
     """
 
     positions: dict[TopicPartition, Position]
@@ -205,10 +205,10 @@ class StartPositions:
         except ClusterError as error:
             return {}, error
 
-    async def behind_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
+    async def after_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
         """Where a partition goes on whose remote log lost acknowledged records, down to `end`, and then took others.
 
-        In a remote topic that was created anew it goes on behind the last append, at source offset `next_source`: what
+        In a remote topic that was created anew it goes on after the last append, at source offset `next_source`: what
         the topic held before is not copied again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
@@ -265,7 +265,7 @@ class StartPositions:
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
     async def _again(self, one: Behind, logs: Logs | None, runs: list[Run]) -> Position:
-        """Where a partition goes on; adds to `runs` what was found behind its position. `logs` is what `look` found."""
+        """Where a partition goes on; adds to `runs` what was found after its position. `logs` is what `look` found."""
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
@@ -295,7 +295,7 @@ class StartPositions:
                 return replace(lost, next_target=end)
         if end == expected:
             return now
-        resumed, found = await resume_behind_log_end(
+        resumed, found = await resume_after_log_end(
             self._source,
             self._target,
             grant,

@@ -99,7 +99,7 @@ class SyncWriter:
         try:
             await self._topic.append([(sync.key, sync.value) for sync in syncs])
         except ClusterError as error:
-            # A partition released meanwhile has another writer, and an older sync behind a newer one does harm.
+            # A partition released meanwhile has another writer, and an older sync after a newer one does harm.
             left = [sync for sync in syncs[self._topic.appended :] if sync.source in self._held]
             if self._topic.in_doubt:
                 self._emitter.unanswered(left)

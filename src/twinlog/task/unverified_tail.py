@@ -32,7 +32,7 @@ MOST_BYTES = 64 << 20
 async def find_unverified(
     target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, TargetOffset]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether a remote log, which ends at or behind its position, may lack records before it; and for which partitions
+    """Whether a remote log, which ends at or after its position, may lack records before it; and for which partitions
     that is unknown, with the reason.
 
     One or two requests for each leader. Raises ClusterError, RefusedError without READ on the topic.

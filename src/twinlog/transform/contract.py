@@ -68,7 +68,7 @@ def _check_offsets(given: Any, rows: Any) -> None:
         return
     if (theirs[1:] < theirs[:-1]).any():
         at = int(np.flatnonzero(theirs[1:] < theirs[:-1])[0])
-        raise TransformError(f"it returns the offset {theirs[at + 1]} behind {theirs[at]}; offsets must not decrease")
+        raise TransformError(f"it returns the offset {theirs[at + 1]} after {theirs[at]}; offsets must not decrease")
     place = np.minimum(np.searchsorted(ours, theirs), max(0, len(ours) - 1))
     strange = np.flatnonzero(ours[place] != theirs) if len(ours) else np.arange(len(theirs))
     if len(strange):

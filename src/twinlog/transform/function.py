@@ -15,7 +15,7 @@ Transform = Callable[[Any], Any]
 `topic` is the remote topic; another name there routes the record. `partition` is the source's, and is where the record
 goes; null leaves it to the key (Kafka's default partitioner). `offset` is the source's, and names the record that a row
 comes from: a record is dropped by leaving its offset out, and an added row repeats the offset of the record that it
-belongs to, behind that record. The same records must give the same rows, whatever batches they come in.
+belongs to, after that record. The same records must give the same rows, whatever batches they come in.
 """
 
 

@@ -110,7 +110,7 @@ class TransformedRoad:
         except _StopError as stop:
             if stop.error is not None and stop.offset <= offsets_of(rows.batches[0])[0]:
                 raise stop.error from None
-            # What lies behind is read again, and counts then.
+            # What lies after is read again, and counts then.
             passed = decode(records, named, position, stop.offset, replace(read, counts_only=True), hidden)
         prepared.position, prepared.leader_epoch = SourceOffset(passed.position), passed.leader_epoch
         prepared.aborted, prepared.control = passed.aborted, passed.control
@@ -120,7 +120,7 @@ class TransformedRoad:
         return prepared
 
     def _change(self, batches: list[Any], work: _Preparation) -> None:
-        """Take all rows. Raises _StopError behind those that there is time for."""
+        """Take all rows. Raises _StopError after those that there is time for."""
         for batch in batches:
             stop: _StopError | None = None
             try:
@@ -132,7 +132,7 @@ class TransformedRoad:
                 raise stop
 
     def _call(self, batch: Any, work: _Preparation) -> None:
-        """Have the transform change rows. Raises _StopError behind those that there is time for."""
+        """Have the transform change rows. Raises _StopError after those that there is time for."""
         at = 0
         while at < batch.num_rows:
             before = self.now()
@@ -228,7 +228,7 @@ class _Preparation:
             for rows in made if len(made) < 2 else pa.Table.from_batches(made).combine_chunks().to_batches():
                 self._keep(rows)
         except _StopError as stop:
-            # What failed behind it fails again.
+            # What failed after it fails again.
             self.dead = [row for row in self.dead if offsets_of(row)[0] < stop.offset]
             self.prepared.failed = [one for one in self.prepared.failed if one.source_offset < stop.offset]
             raise

@@ -40,7 +40,7 @@ class Logs(Protocol):
 
 @dataclass(slots=True)
 class Aligned:
-    """Records of both sides that do not go together, and the offsets behind them, where both sides go on alike.
+    """Records of both sides that do not go together, and the offsets after them, where both sides go on alike.
 
     `to_end` when no record further on is the same, up to the end of at least one side.
     """
@@ -114,7 +114,7 @@ def find_begin(
     back = [(one, min(one[0] - source, one[1] - target)) for one in ((source, target), (0, 0), *known)]
     return (
         first_alike((upstream - steps, downstream - steps) for (upstream, downstream), steps in back)
-        # A sync may be far behind the begin, where a single record there is not as it should be.
+        # A sync may be far after the begin, where a single record there is not as it should be.
         or _by_timestamp(logs, section, alike)
         or first_alike(known)
     )
@@ -144,7 +144,7 @@ def before_changes(logs: Logs, begin: tuple[int, int], section: Section, *, by_k
 
 
 def copied_up_to(logs: Logs, section: Section, source: int, target: int) -> bool:
-    """Whether a section begins in the middle of what was copied, and both sides go on together behind its begin: the
+    """Whether a section begins in the middle of what was copied, and both sides go on together after its begin: the
     records right before that on the target are copies of what the source has before the section.
 
     Then no record of the source in between has a copy.
@@ -181,8 +181,8 @@ def find_far(logs: Logs, section: Section, source: int, target: int) -> tuple[in
     return None
 
 
-def begins_behind(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
-    """Whether the first record of the target is a copy of one behind an open section."""
+def begins_after(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
+    """Whether the first record of the target is a copy of one after an open section."""
     behind = replace(section, source=section.source_end, source_end=section.source_past)
     if not section.open_end or behind.source >= behind.source_end:
         return False

@@ -13,7 +13,7 @@ from twinlog.verify.alignment import (
     Aligned,
     Logs,
     before_changes,
-    begins_behind,
+    begins_after,
     copied_up_to,
     find_at_hand,
     find_begin,
@@ -154,7 +154,7 @@ class ByContent:
             # Nothing near need be on both sides.
             return False
         if "target" in section.retained and (
-            section.target == section.target_end or begins_behind(self._logs, section, part.syncs)
+            section.target == section.target_end or begins_after(self._logs, section, part.syncs)
         ):
             verdict.leave("source", section.source, section.source_end, RETAINED_TARGET)
         elif not ("source" in section.retained and section.source == section.source_end):
@@ -199,7 +199,7 @@ class ByContent:
             self._target.take(found.target_next)
             return False
         if section.open_end and found.to_end:
-            # Behind the end of the source the target has what nobody asked for.
+            # After the end of the source the target has what nobody asked for.
             found = without_tail(found)
         self._count_gap(found)
         self._source.take(found.source_next)

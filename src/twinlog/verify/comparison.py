@@ -17,7 +17,7 @@ from twinlog.verify.nearby import Nearby
 from twinlog.verify.sections import COMPACTED_SOURCE, COMPACTED_TARGET, DELETED_SOURCE, DELETED_TARGET, NOT_YET
 
 MOST_MARKERS = 1_000
-"""So many offsets behind a position are looked at for whether there is a record."""
+"""So many offsets after a position are looked at for whether there is a record."""
 
 
 _NOTHING = Section("foreign", 0, 0, 0, 0)
@@ -73,7 +73,7 @@ class Comparison:
         return verdict.without_sections()
 
     def _is_of_markers(self, left: Left) -> bool:
-        """Whether nothing was to be copied behind the position: MirrorMaker 2 stores that of the last record, and the
+        """Whether nothing was to be copied after the position: MirrorMaker 2 stores that of the last record, and the
         marker of a transaction follows."""
         if left.reason != NOT_YET or left.end - left.start > MOST_MARKERS:
             return False
@@ -219,8 +219,8 @@ class Comparison:
     def _damaged(self, section: Section, error: CorruptBatchError) -> None:
         at = self._source.position, self._target.position
         self._findings.differs(1, lambda: Difference("damaged", *at, str(error)))
-        self._findings.verdict.leave("source", at[0], section.source_end, "behind a damaged batch")
-        self._findings.verdict.leave("target", at[1], section.target_end, "behind a damaged batch")
+        self._findings.verdict.leave("source", at[0], section.source_end, "after a damaged batch")
+        self._findings.verdict.leave("target", at[1], section.target_end, "after a damaged batch")
 
 
 def _empty(rows: Bodies | None) -> Bodies | None:

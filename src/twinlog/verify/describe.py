@@ -67,7 +67,7 @@ def between(gap: Aligned) -> tuple[int, Callable[[], Difference]]:
 
 
 def without_tail(gap: Aligned) -> Aligned:
-    """A gap at the end of the source, without the copies of records behind it: either as many are changed, or some
+    """A gap at the end of the source, without the copies of records after it: either as many are changed, or some
     are missing."""
     count = min(len(gap.ours), len(gap.theirs))
     theirs = gap.theirs.part(0, count if count and _of_one_record(gap) else 0)

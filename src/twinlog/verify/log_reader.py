@@ -42,7 +42,7 @@ _GONE = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
 
 @dataclass(slots=True)
 class _Fetched:
-    """What is left of one fetch: the `batches` that a consumer sees, and the offset behind it."""
+    """What is left of one fetch: the `batches` that a consumer sees, and the offset after it."""
 
     records: memoryview
     batches: deque[Batch]
@@ -67,7 +67,7 @@ class ClusterLogs:
 class LogReader:
     """The records of `partition` with offsets from `start` to below `end`, in order.
 
-    `position` is behind the last one taken. `committed` leaves out aborted transactions. What retention has deleted
+    `position` is after the last one taken. `committed` leaves out aborted transactions. What retention has deleted
     meanwhile is passed over, and `lost(start, end)` is called for it. Raises ClusterError when nothing comes for
     `patience_s`. `ahead` asks for the next fetch while one is looked at, where the loop runs on the thread that reads.
     """
@@ -182,7 +182,7 @@ class LogReader:
     # Fetches.
 
     def raw(self) -> tuple[memoryview, Sequence[tuple[int, int]], int] | None:
-        """The next fetch as it came, writable, with its aborted transactions and the offset behind it; None at the end.
+        """The next fetch as it came, writable, with its aborted transactions and the offset after it; None at the end.
 
         Whoever calls this calls none of the others.
         """
@@ -283,7 +283,7 @@ class LogReader:
         return _Fetched(answer.records, batches, past, answer.aborted or ())
 
     async def _ahead(self, position: int) -> PartitionResponse | None:
-        """The fetch behind the one that is being compared; trouble is for the next try to report."""
+        """The fetch after the one that is being compared; trouble is for the next try to report."""
         try:
             answer = await self._fetch(position)
         except ClusterError:

@@ -22,7 +22,7 @@ class Section:
     """Source offsets from `source` to below `source_end`, whose copies lie from `target` to below `target_end`.
 
     With `open_end` the target may have copies of later records, too, which are on the source below `source_past`. The
-    logs of the `retained` sides begin here, behind what retention has deleted.
+    logs of the `retained` sides begin here, after what retention has deleted.
     """
 
     kind: Kind
@@ -171,7 +171,7 @@ class Verdict:
         self.left.append(Left(side, start, end, reason))
 
     def as_json(self) -> dict[str, Any]:
-        """The row as a JSON object; ranges end behind their last offset."""
+        """The row as a JSON object; ranges end after their last offset."""
         return {
             "flow": self.flow,
             "topic": self.topic,

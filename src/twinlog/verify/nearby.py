@@ -23,7 +23,7 @@ class Nearby:
         self._read = 0, 0
 
     def having(self, theirs: Bodies, source_offset: int) -> int:
-        """How many of these records of the target the source has shortly before, or behind, an offset."""
+        """How many of these records of the target the source has shortly before, or after, an offset."""
         first = max(self._start, source_offset - NEAR_OFFSETS)
         past = min(self._end, source_offset + NEAR_OFFSETS)
         if self._rows is None or first < self._read[0] or past > self._read[1]:

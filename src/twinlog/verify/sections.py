@@ -10,17 +10,17 @@ from twinlog.verify.model import Kind, Left, Section, Side
 
 RETAINED_SOURCE = "the source has deleted its records (retention)"
 RETAINED_TARGET = "the target has deleted its records (retention)"
-BEFORE_COPYING = "copying began behind them"
+BEFORE_COPYING = "copying began after them"
 IN_TRANSACTION = "an open transaction of somebody else hides their copies from readers of what is committed"
 OLDER = "older than everything that the source still has, or than what is known of offsets"
-NOT_YET = "behind the last position that is stored: not known to be copied yet"
+NOT_YET = "after the last position that is stored: not known to be copied yet"
 TRUNCATED = "the source ends before their originals: it has lost them, or they are in an open transaction"
 COMPACTED_SOURCE = "compaction has removed records of the source"
 COMPACTED_TARGET = "compaction has removed records of the target"
 DELETED_SOURCE = "the source deleted its records (retention) while it was compared"
 DELETED_TARGET = "the target deleted its records (retention) while it was compared"
 UNRELATED = "no record further on is the same on both sides"
-BEFORE_BEGIN = "behind them is the first record that is known to be on both sides"
+BEFORE_BEGIN = "after them is the first record that is known to be on both sides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Bounds:
 
     `copied_up_to` and `copies_end` are those of the stored position, None where it does not name them. Of what lies
     before `since` and from `until` on nothing was asked; both are source offsets. With `hidden` the target has more
-    behind its end than readers see yet.
+    after its end than readers see yet.
     """
 
     source_start: int

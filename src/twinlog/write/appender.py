@@ -178,7 +178,7 @@ class _BrokerAppender:
             entries.append((queue, queue.take()))
             del self._ready[queue]
             if queue.pending:
-                # Behind the others: every partition gets its turn.
+                # After the others: every partition gets its turn.
                 self._ready[queue] = None
         return entries, later
 

@@ -12,7 +12,7 @@ class LateAppends:
     """Which of our appends may meet a late one: the first ones, until as many `bytes` were sent as may be late.
 
     Of two appends with the same sequence numbers the target takes the first, and answers the second like a retry. Both
-    hold the same records if ours continue without a hole, because a source only loses records; behind a hole ours are
+    hold the same records if ours continue without a hole, because a source only loses records; after a hole ours are
     unverified.
     """
 
@@ -30,7 +30,7 @@ class LateAppends:
     def expect(self, next_source: SourceOffset, most_bytes: int) -> None:
         """Until `most_bytes` are appended late ones may arrive.
 
-        `next_source` is the source offset behind the last record that was found.
+        `next_source` is the source offset after the last record that was found.
         """
         self.bytes = most_bytes
         self._next_source = next_source

@@ -25,7 +25,7 @@ LARGEST_SECTION = 512 << 10
 SMALLEST_SECTION = 64 << 10
 
 PAUSE = 2 << 20
-"""Bytes behind a look in vain up to the next one: beside what the loops take for them it is cheap."""
+"""Bytes after a look in vain up to the next one: beside what the loops take for them it is cheap."""
 
 _AT_ONCE = "twinlog.write.merge_small"
 
@@ -55,7 +55,7 @@ class ManySmallBatches:
         return len(self._records) - batch.start >= many * batch.size
 
     def blocks(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> list[Block]:
-        """The records of the batch and of small ones behind it, in blocks: the first one follows what `builder` has, if
+        """The records of the batch and of small ones after it, in blocks: the first one follows what `builder` has, if
         there is one, and each other begins a batch.
 
         Up to the next call there may be no more of them. Empty where they are not many, or where a batch may become

@@ -28,7 +28,7 @@ from twinlog.record.records import corrupt
 from twinlog.record.varint import encode_varint, read_unsigned
 
 _HEADER = Struct(">qi4xbIhiqq14xiBI")
-"""What matters of a v2 header, and the first five bytes behind it."""
+"""What matters of a v2 header, and the first five bytes after it."""
 _SMALLEST = HEADER_SIZE + 7
 _WINDOW = 32_768
 _LONGEST = 8_000
@@ -68,7 +68,7 @@ def take_row(
         if checksum(window[start + CRC_START : end]) != crc:
             break
         elapsed = timestamp - base_timestamp
-        # Of one record, the length takes one or two bytes; behind it come its attributes and deltas, all 0 if plain.
+        # Of one record, the length takes one or two bytes; after it come its attributes and deltas, all 0 if plain.
         if (
             count == 1
             and not codec
@@ -94,7 +94,7 @@ def take_row(
                 break
         if offset - index != lag:
             if offset - index < lag:
-                # It is not behind the batch before it.
+                # It is not after the batch before it.
                 del parts[before + index - builder.count :]
                 break
             lag = offset - index

@@ -90,7 +90,7 @@ def _groups(small: SmallBatches, builder: BatchBuilder | None, limit: int) -> li
 
 
 def _fit(small: SmallBatches, first: int, most_bytes: int, most_records: int) -> int:
-    """The number of the batch behind those that fit, from number `first` on."""
+    """The number of the batch after those that fit, from number `first` on."""
     end = int(np.searchsorted(small.ends, int(small.starts[first]) + most_bytes, side="right"))
     records = np.cumsum(small.counts[first:end])
     return first + int(np.searchsorted(records, most_records, side="right"))

@@ -42,7 +42,7 @@ def prepare(
 
     Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record: when others come
     before the bad one, those are returned with the position of the rest, and the next call raises. Only a batch that is
-    not behind the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
+    not after the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
     nothing says which one is right.
     """
     work = _Preparation(records, position, rules)
@@ -80,7 +80,7 @@ class _Preparation:
         self.target = min(rules.merge_batch_bytes, rules.max_batch_bytes)
         self.position = position
         self.past = 0
-        """The offset behind the last v2 batch that was looked at."""
+        """The offset after the last v2 batch that was looked at."""
         self.prepared = Prepared(SourceOffset(position))
         self.many = ManySmallBatches(records, rules, self.target)
         self.builder: BatchBuilder | None = None
@@ -222,7 +222,7 @@ class _Preparation:
         )
 
     def _take_many(self, batch: Batch, *, transactional: bool) -> int:
-        """Take the batch and the small ones behind it, if they are many; return where the next one begins, or 0."""
+        """Take the batch and the small ones after it, if they are many; return where the next one begins, or 0."""
         if not self._joins(batch):
             self._flush()
         codec = self._codec_for(batch)

@@ -26,7 +26,7 @@ KNOWN_S = 600.0
 """A broker forgets a producer that was silent for `producer.id.expiration.ms`, one day by default.
 
 It takes any first sequence number of a producer that it does not know (Kafka class ProducerAppendInfo): were the first
-batch refused, those in flight behind it would overtake it. So it is sent alone.
+batch refused, those in flight after it would overtake it. So it is sent alone.
 """
 
 
@@ -126,7 +126,7 @@ class AppendQueue:
         return max(0, self.late.bytes)
 
     def put(self, appends: list[Append]) -> None:
-        """Queue appends behind those already here."""
+        """Queue appends after those already here."""
         if self.idle:
             self.waits_since = self._now()
         self.pending.extend(appends)
@@ -232,7 +232,7 @@ class AppendQueue:
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._in_flight and window and window[0].state is SendState.FAILED:
-            # What is left failed, or was appended behind one that failed; the first one decides what to do.
+            # What is left failed, or was appended after one that failed; the first one decides what to do.
             first = window[0]
             if first.behind and first.code in _OUT_OF_STEP:
                 # The one before it was missing then and has arrived since (Kafka's TransactionManager.canRetry).
@@ -263,7 +263,7 @@ class AppendQueue:
     def replace_first(self, parts: list[Append]) -> None:
         """Put `parts` in the place of the first append in the window, which the target refused as too large.
 
-        Everything behind it was refused too (out of order), so it is stamped again with new sequence numbers.
+        Everything after it was refused too (out of order), so it is stamped again with new sequence numbers.
         """
         first = self._window[0]
         again = [sent.append for sent in list(self._window)[1:]]
@@ -329,7 +329,7 @@ class AppendQueue:
                 sent.state = SendState.AGAIN
 
     def _next_again(self) -> Sent | None:
-        """The next append of the window to send again; none behind a failure, as the target would refuse it, too."""
+        """The next append of the window to send again; none after a failure, as the target would refuse it, too."""
         for sent in self._window:
             if sent.state is SendState.AGAIN:
                 return sent

@@ -121,7 +121,7 @@ def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional
     Places where a header may be are those with the magic and the leader epoch of `first`; that each batch ends where
     the next one begins proves the chain.
     """
-    # A word behind each place is read together.
+    # A word after each place is read together.
     limit = len(array) - HEADER_SIZE - _WORD
     if limit <= 0:
         return None
@@ -152,9 +152,9 @@ def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional
 def _right_checksums(array: Bytes, at: Longs, heads: Any) -> bool:
     """Whether all checksums are right, found out by a single one.
 
-    The register of a CRC is 0 behind a message and its own checksum. So the batches are copied, each with the checksum
-    behind it, in the place of what its checksum does not cover, which is set to zeros: a register that is 0 before a
-    batch is 0 behind it. What one damaged batch leaves in the register never vanishes by itself, and what several leave
+    The register of a CRC is 0 after a message and its own checksum. So the batches are copied, each with the checksum
+    after it, in the place of what its checksum does not cover, which is set to zeros: a register that is 0 before a
+    batch is 0 after it. What one damaged batch leaves in the register never vanishes by itself, and what several leave
     cancels out once in four thousand million times.
     """
     end = int(at[-1]) + int(heads["length"][-1]) + LOG_OVERHEAD

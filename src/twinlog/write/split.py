@@ -88,7 +88,7 @@ def _owner(spans: tuple[tuple[SourceOffset, int], ...], first_source: SourceOffs
 
 
 def _skip(block: bytes, records: int) -> int:
-    """Where the records behind the first ones begin."""
+    """Where the records after the first ones begin."""
     at = 0
     for _ in range(records):
         size, at = read_varint(block, at)

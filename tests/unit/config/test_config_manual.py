@@ -64,7 +64,7 @@ ACCEPTED = [
         {"name": "primary->secondary", "topics": ("foobar-topic", "quux-.*")},
         [],
     ),
-    # Comments behind values, and a dot for a dash.
+    # Comments after values, and a dot for a dash.
     (
         """\
         clusters = us-west, us-east # defines the aliases

@@ -119,5 +119,5 @@ def test_a_value_that_javas_rules_change_is_reported_without_its_text(
         ("a ", "a "),
     ],
 )
-def test_comments_behind_values(value: str, kept: str) -> None:
+def test_comments_after_values(value: str, kept: str) -> None:
     assert without_inline_comment(value) == kept

@@ -37,11 +37,11 @@ def test_sections_modules_comments_and_quotes() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("KafkaConnect", "'{' behind KafkaConnect"),
+        ("KafkaConnect", "'{' after KafkaConnect"),
         ("KafkaConnect {", "login module in section KafkaConnect"),
-        ("KafkaConnect { a.B required; }", "';' behind section KafkaConnect"),
+        ("KafkaConnect { a.B required; }", "';' after section KafkaConnect"),
         ("KafkaConnect { a.B file=x; };", "'required' does not follow a.B"),
-        ("KafkaConnect { a.B; };", "'required' behind a.B"),
+        ("KafkaConnect { a.B; };", "'required' after a.B"),
         ("KafkaConnect { a.B required password; };", "'='"),
         ('KafkaConnect { a.B required password="s3cret }; };', "never closed"),
         ("KafkaConnect { a.B required password=; };", "value of password"),

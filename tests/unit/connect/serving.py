@@ -120,7 +120,7 @@ def serving(
     client_tls: ssl.SSLContext | None = None,
     **more: Any,
 ) -> Iterator[Client]:
-    """A server on a free port of loopback, stopped behind the test."""
+    """A server on a free port of loopback, stopped after the test."""
     herder = herder or FakeHerder()
     api = Api(herder, settings or RestSettings(LOOPBACK), clock, users, **more)
     with RestServer(api, tls) as server:

@@ -138,7 +138,7 @@ def test_a_copier_that_does_not_read_delays_no_other(
     lease = leases.plan((PARTS,))
     line.send(Claim(lease))
     wait_for(lambda: not leases.unclaimed, 60, "it has claimed")
-    # To be answered behind all that.
+    # To be answered after all that.
     line.send(Beat(1.0))
     planner = threading.Thread(target=leases.plan, args=((frozenset(list(PARTS)[:1]),),), daemon=True)
     planner.start()

@@ -64,7 +64,7 @@ def test_one_expression_may_span_entries() -> None:
     assert not compiled.fullmatch("us)")
 
 
-def test_a_flag_reaches_the_entries_behind_it() -> None:
+def test_a_flag_reaches_the_entries_after_it() -> None:
     compiled = compile_list(("foo", "(?i)bar", "baz"))
     assert compiled is not None
     assert [name for name in ("foo", "FOO", "BAR", "BAZ") if compiled.fullmatch(name)] == ["foo", "BAR", "BAZ"]

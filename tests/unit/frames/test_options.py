@@ -75,7 +75,7 @@ def test_a_timestamp_counts_before_timestamps_by_partition_and_those_before_offs
     everything = batch(startingOffsets=offsets, startingOffsetsByTimestamp=by_partition, startingTimestamp="7")
     assert everything.starting == AtTimestamp(7, or_latest=False)
     assert batch(startingTimestamp="7", startingOffsetsByTimestampStrategy="latest").starting == AtTimestamp(7, True)
-    # Behind the last record is where an end is meant to be.
+    # After the last record is where an end is meant to be.
     assert batch(endingTimestamp="7").ending == AtTimestamp(7, or_latest=True)
 
 

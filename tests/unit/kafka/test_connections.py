@@ -327,7 +327,7 @@ def test_a_connection_may_take_longer_after_each_failure(loop: Loop, clients: Co
         assert control.cut_off
 
 
-def test_the_address_behind_a_silent_one_is_tried_next(
+def test_the_address_after_a_silent_one_is_tried_next(
     loop: Loop, clients: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeBroker() as broker:

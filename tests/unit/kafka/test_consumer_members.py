@@ -12,7 +12,7 @@ from twinlog.model.types import TopicName
 
 
 def subscription(*topics: str, version: int = 1) -> bytes:
-    """With user data and owned partitions behind the topics, as later versions have them."""
+    """With user data and owned partitions after the topics, as later versions have them."""
     names = b"".join(struct.pack(">h", len(name.encode())) + name.encode() for name in topics)
     return struct.pack(">hi", version, len(topics)) + names + struct.pack(">ii", -1, 0)
 

@@ -71,7 +71,7 @@ def test_what_was_joined_still_bounds_what_is_repeated() -> None:
 def test_the_end_of_the_log() -> None:
     known = ExactMap(0, 0)
     known.copied(0, 0, 10)
-    # Markers behind the last record: a group that read all has committed 12.
+    # Markers after the last record: a group that read all has committed 12.
     known.passed(12)
     assert answers(known, 10, 11, 12) == [10, 10, 10]
     assert known.to_target(13) == Translated(10, False)

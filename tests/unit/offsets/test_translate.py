@@ -52,7 +52,7 @@ def test_rows_try_every_way() -> None:
     assert any(row["syncs"][0][0] > 2**62 for row in ROWS)
 
 
-def test_offsets_between_syncs_translate_behind_the_one_before() -> None:
+def test_offsets_between_syncs_translate_after_the_one_before() -> None:
     made = translation((i * 100, 5000 + i * 101) for i in range(11))
     assert [kept.upstream for kept in made.kept(PART)] == [1000, 900, 800, 400, 0]
     asked = [0, 50, 100, 450, 500, 900, 999, 1000, 1234]

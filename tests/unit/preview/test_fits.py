@@ -12,7 +12,7 @@ from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, To
 from twinlog.offsets.positions import Position
 from twinlog.plan.changes import TopicPair
 from twinlog.preview.fits import (
-    behind_the_last_copy,
+    after_last_copy,
     colliding,
     shorter_retention,
     shown_bytes,
@@ -51,19 +51,19 @@ def test_records_of_others_in_a_remote_topic_are_a_clash() -> None:
     assert written_by_others([PAIR], {}, {}, [], WEST) == ([], [])
 
 
-def test_records_behind_the_last_copy_are_told_of() -> None:
+def test_records_after_the_last_copy_are_told_of() -> None:
     source = [TopicPartition(TOPIC, number) for number in range(2)]
     logs = {TopicPartition(REMOTE, 0): Log(0, 13), TopicPartition(REMOTE, 1): Log(0, 11)}
     positions = {part: Position(SourceOffset(90), TargetOffset(10)) for part in source}
-    (note,) = behind_the_last_copy([PAIR], logs, positions, flow("a", "b"))
-    assert note.startswith("a.t holds 4 records behind the last copy of which a position is stored")
-    # Behind the last record is the marker of its transaction.
-    (note,) = behind_the_last_copy([PAIR], logs, positions, replace(flow("a", "b"), exactly_once="enabled"))
+    (note,) = after_last_copy([PAIR], logs, positions, flow("a", "b"))
+    assert note.startswith("a.t holds 4 records after the last copy of which a position is stored")
+    # After the last record is the marker of its transaction.
+    (note,) = after_last_copy([PAIR], logs, positions, replace(flow("a", "b"), exactly_once="enabled"))
     assert note.startswith("a.t holds 3 records")
     at_the_end = {part: Position(SourceOffset(90), TargetOffset(13)) for part in source}
-    assert behind_the_last_copy([PAIR], logs, at_the_end, flow("a", "b")) == []
+    assert after_last_copy([PAIR], logs, at_the_end, flow("a", "b")) == []
     # MirrorMaker 2 stores no place on the target.
-    assert behind_the_last_copy([PAIR], logs, {source[0]: Position(SourceOffset(9))}, flow("a", "b")) == []
+    assert after_last_copy([PAIR], logs, {source[0]: Position(SourceOffset(9))}, flow("a", "b")) == []
 
 
 def test_more_partitions_than_the_source_are_a_clash_until_something_was_copied() -> None:

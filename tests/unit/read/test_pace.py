@@ -21,7 +21,7 @@ def answer(batches: int = 1, size: int = 100) -> memoryview:
 
 
 def paused(pace: Pace, *, every_s: float, batches: int = 1, answers: int = 200, begin: float = 100.0) -> set[float]:
-    """The pauses behind the last ones of many answers."""
+    """The pauses after the last ones of many answers."""
     records = answer(batches)
     return {pace.pause_s([records], begin + number * every_s) for number in range(answers)} - {0.0}
 
@@ -54,7 +54,7 @@ def test_large_answers_and_empty_ones_are_followed_by_a_fetch_at_once() -> None:
     assert pace.pause_s([], 202.0) == 0.0
 
 
-def test_a_record_behind_a_rest_is_not_followed_by_a_pause() -> None:
+def test_a_record_after_a_rest_is_not_followed_by_a_pause() -> None:
     pace = Pace(5)
     assert paused(pace, every_s=0.0005)
     assert pace.pause_s([answer()], 300.0) == 0.0

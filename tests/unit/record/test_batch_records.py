@@ -45,7 +45,7 @@ def test_decodes_what_java_wrote(name: str) -> None:
     ]
 
 
-def test_a_body_is_all_behind_the_offset_delta() -> None:
+def test_a_body_is_all_after_the_offset_delta() -> None:
     log = SourceLog(8)
     log.batch([New(1_000, b"value", b"key", (("h", None),)), New(1_001, None)])
     (batch,) = scan(log.fetch())

@@ -25,7 +25,7 @@ def test_exactly_the_range(clusters: Clusters, per_batch: int, codec: str, start
     assert copied(clusters) == expected(clusters, start, end)
     again = replay(clusters, start, end)
     assert (again.problem, again.found, again.appended) == (None, end - start, 0)
-    # A longer range goes on behind it.
+    # A longer range goes on after it.
     more = replay(clusters, start, min(end + 30, 400))
     assert (more.problem, more.appended) == (None, min(end + 30, 400) - end)
     assert copied(clusters) == expected(clusters, start, min(end + 30, 400))
@@ -46,7 +46,7 @@ def test_holes_and_aborted_records_are_no_part_of_it(clusters: Clusters) -> None
     assert (b"aborted" in str(copied(clusters)).encode()) is False
 
 
-def test_goes_on_behind_what_arrived_wherever_it_was_ended(clusters: Clusters, chance: random.Random) -> None:
+def test_goes_on_after_what_arrived_wherever_it_was_ended(clusters: Clusters, chance: random.Random) -> None:
     put(clusters[0], "t", 300, 12)
     assert replay(clusters, 20, 290).problem is None
     log = clusters[1].log("s.t.replay")

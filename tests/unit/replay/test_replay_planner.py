@@ -50,7 +50,7 @@ def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
         (Bound("offset", 5), Bound("earliest"), "from offset 5 to earliest: --from has"),
     ],
 )
-def test_a_range_that_begins_behind_its_end_is_refused(
+def test_a_range_that_begins_after_its_end_is_refused(
     clusters: Clusters, start: Bound, end: Bound, words: str
 ) -> None:
     put(clusters[0], "t", 10, 1)
@@ -61,7 +61,7 @@ def test_a_range_that_begins_behind_its_end_is_refused(
         planner.plan()
 
 
-def test_a_range_that_begins_behind_its_end_in_one_partition_has_the_others(clusters: Clusters) -> None:
+def test_a_range_that_begins_after_its_end_in_one_partition_has_the_others(clusters: Clusters) -> None:
     """Offsets and times cannot be compared before a cluster was asked."""
     clusters[0].create("u", 2)
     put(clusters[0], "u", 10, 1)
@@ -179,7 +179,7 @@ def test_a_topic_that_would_delete_the_copies_at_once_is_refused(clusters: Clust
         assert [(one.start, one.end) for one in planner.plan().parts] == [(0, 60)]
 
 
-def test_a_range_that_begins_in_a_hole_behind_old_records_is_no_old_one(clusters: Clusters) -> None:
+def test_a_range_that_begins_in_a_hole_after_old_records_is_no_old_one(clusters: Clusters) -> None:
     source, target = clusters
     put(source, "t", 50, 10)
     put(source, "t", 10, 10, first=100_000)

@@ -70,7 +70,7 @@ def test_timestamps_as_far_apart_as_can_be_take_the_fast_way(delta: int, sign: i
 def test_a_timestamp_that_spark_cannot_hold_is_refused_by_its_place() -> None:
     log = SourceLog()
     log.batch([New(2**62, b"v")])
-    with pytest.raises(CopyError, match=r"t-3: the record at offset 0 .* can begin behind it"):
+    with pytest.raises(CopyError, match=r"t-3: the record at offset 0 .* can begin after it"):
         decode(log.fetch(), WHERE, 0, 9, RowRules())
 
 

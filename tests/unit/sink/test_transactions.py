@@ -55,7 +55,7 @@ class Query:
         return replace(told, records=1, holder=holder, somewhere=where)
 
     def decide(self, *parts: Part) -> None:
-        """As far as a driver comes that ends right behind its decision."""
+        """As far as a driver comes that ends right after its decision."""
         transactions = self.transactions
         holder = self._run(transactions._become_root, {part.root for part in parts})
         decision = Decision(7, tuple(part.holder for part in parts))
@@ -163,7 +163,7 @@ def test_a_micro_batch_is_not_written_again_though_a_later_one_has_begun(query: 
     """Its transactional ids have another epoch by then, as they have after a timeout."""
     query.commit(query.write(0, 0), query.write(1, 1))
     query.write(tasks - 1, 0, number=8)
-    with pytest.raises(CopyError, match=r"micro-batch 7 of query query.*has it, and part of what came behind it"):
+    with pytest.raises(CopyError, match=r"micro-batch 7 of query query.*has it, and part of what came after it"):
         query.commit(*(query.write(part, part) for part in range(tasks)))
 
 
@@ -171,7 +171,7 @@ def test_it_is_noted_as_well_by_the_run_that_commits_what_is_left(query: Query) 
     query.decide(query.write(0, 0), query.write(1, 1))
     query.commit(query.write(0, 0))
     query.write(1, 1, number=8)
-    with pytest.raises(CopyError, match="part of what came behind it"):
+    with pytest.raises(CopyError, match="part of what came after it"):
         query.write(1, 1)
 
 
@@ -254,7 +254,7 @@ def test_a_decision_that_is_forgotten_in_part_is_none(query: Query) -> None:
     assert query.last is None
 
 
-def test_what_arrives_behind_an_abort_begins_no_transaction(query: Query) -> None:
+def test_what_arrives_after_an_abort_begins_no_transaction(query: Query) -> None:
     """Before Kafka 3.6 brokers asked no coordinator whether there is one; nobody would end it."""
     part = query.write(0, 0)
     assert part.somewhere is not None
@@ -275,7 +275,7 @@ def test_what_arrives_behind_an_abort_begins_no_transaction(query: Query) -> Non
     assert query.write(0, 0).committed
 
 
-def test_a_later_attempt_that_began_behind_an_abort_is_left_alone(
+def test_a_later_attempt_that_began_after_an_abort_is_left_alone(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What may arrive late is shut out by another abort, which brokers grant to an old epoch while a transaction is

@@ -53,7 +53,7 @@ def assert_even(partitions: list[int]) -> None:
 def test_small_micro_batches_of_one_task_go_to_all_partitions(begun: Begun, exactly_once: str) -> None:
     sink = topic_sink.TopicStreamWriter(read_write_options({**BROKERS, "exactlyOnce": exactly_once}, "stream"))
     assert_even([begun.partition_of(sink, 0, number) for number in range(ROUNDS)])
-    # A query with a watermark has an empty micro-batch behind each one with rows.
+    # A query with a watermark has an empty micro-batch after each one with rows.
     assert_even([begun.partition_of(sink, 0, 2 * number) for number in range(ROUNDS)])
 
 

@@ -85,7 +85,7 @@ def test_a_right_for_everyone_on_a_prefix_opens_no_topic_that_has_its_own() -> N
     assert opened_too(add, OTHERS, [own]) == []
 
 
-def test_a_quota_that_somebody_set_behind_the_fence_stays() -> None:
+def test_a_quota_that_somebody_set_after_the_fence_stays() -> None:
     ann, copier = QuotaEntity("ann"), QuotaEntity("", "copier")
     wanted, restore = throttles([Quota(ann, 5e6), Quota(EVERY_USER, 8e6)], set(), {"copier"})
     assert still_ours(wanted, wanted, restore) == restore

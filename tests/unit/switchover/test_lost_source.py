@@ -134,7 +134,7 @@ def test_a_target_that_lost_copies_is_the_only_one_there_is_where_the_source_is_
     ends = world.target_ends
     world.target_ends = lambda parts: {where: end - 5 for where, end in ends(parts).items()}  # type: ignore[method-assign]
     entries = Machine(world, journal, "host 1").run(Options(Kind.EMERGENCY))
-    # The flow back passes over nothing that is written behind the end.
+    # The flow back passes over nothing that is written after the end.
     assert (entries.done("prove") or {})["positions"] == {"orders": {"0": 1005, "1": 1015}}
     (line,) = [line for line in report(entries)["next"] if "lost records that were copied" in line]
     assert "at the end of orders-0, orders-1: they are on a alone" in line
@@ -150,7 +150,7 @@ def test_a_source_that_is_lost_when_producers_may_write_to_the_target_is_waited_
     ends = world.target_ends
 
     def written(parts: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        # Names stay, so producers write behind the copies: these never stand still.
+        # Names stay, so producers write after the copies: these never stand still.
         brokers.shift += 1
         assert brokers.shift < 1100
         return ends(parts)

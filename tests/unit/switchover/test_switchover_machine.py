@@ -126,7 +126,7 @@ def test_producers_that_stay_fenced_for_too_long_are_let_go() -> None:
     assert run.state is SwitchoverState.ABORTED
 
 
-def test_what_writes_behind_the_cut_takes_it_back() -> None:
+def test_what_writes_after_the_cut_takes_it_back() -> None:
     told: list[str] = []
     # Some of them arrive while groups are moved.
     found = []
@@ -141,11 +141,11 @@ def test_what_writes_behind_the_cut_takes_it_back() -> None:
         last = entries
         if not found[-1]:
             require_moved(brokers)
-    assert "prove: producers wrote to orders behind the cut: goes back to settle" in told
+    assert "prove: producers wrote to orders after the cut: goes back to settle" in told
     # Others when producers had been let go on.
     assert {} in found
     assert {"orders": {"1": [20, 21]}} in found
-    assert any(line.startswith("watch: somebody wrote to orders on a behind the cut: stop that") for line in told)
+    assert any(line.startswith("watch: somebody wrote to orders on a after the cut: stop that") for line in told)
     next_steps = report(last)["next"]
     assert any(
         "find who writes to orders on a past the fence" in line and "partition 1: 20 to 20" in line

@@ -21,7 +21,7 @@ from twinlog.offsets.positions import Position
 from twinlog.record.own_records import own_batch, record_body
 from twinlog.task import chunks
 from twinlog.task.lost_records import _record
-from twinlog.task.resume_after_crash import Logs, resume_behind_log_end
+from twinlog.task.resume_after_crash import Logs, resume_after_log_end
 from twinlog.write.appends import CopyRules
 
 SOURCE, REMOTE = (TopicPartition(TopicName(name), 0) for name in ("t", "north.t"))
@@ -69,7 +69,7 @@ def test_after_a_crash_nothing_is_taken_for_not_arrived(
     grant, at = Grant(SOURCE, REMOTE, None, 1 << 20, Position(0, 0)), Position(0, 0)
 
     async def resumed() -> Position:
-        position, _ = await resume_behind_log_end(
+        position, _ = await resume_after_log_end(
             cluster, cluster, grant, at, logs, rules, lambda kind, text: events.append((kind, text))
         )
         return position

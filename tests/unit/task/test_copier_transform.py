@@ -66,7 +66,7 @@ def test_a_lost_jvm_is_waited_for_and_skips_no_record(mode: str, monkeypatch: py
 
 
 def test_a_crash_while_the_jvm_is_lost_is_gone_on_from_once_there_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What arrived behind the position is found by what the query makes of the source."""
+    """What arrived after the position is found by what the query makes of the source."""
     sql = Lost()
     monkeypatch.setattr("twinlog.transform.copying.sql_transform", lambda _: sql)
     with world(transform=TransformSettings(sql="SELECT value FROM records")) as here:

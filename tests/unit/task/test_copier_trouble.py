@@ -147,7 +147,7 @@ def test_without_a_proof_from_its_driver_nothing_is_appended() -> None:
         here.until(lambda: here.copied() == VALUES)
 
 
-def test_what_is_released_has_its_position_stored_behind_its_last_append() -> None:
+def test_what_is_released_has_its_position_stored_after_its_last_append() -> None:
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(delay_s=1.0), topic=REMOTE)
@@ -333,7 +333,7 @@ def test_a_target_that_throttles_is_waited_for_and_named() -> None:
 
 
 def test_what_waits_for_a_target_that_throttles_is_not_in_flight() -> None:
-    """The next copier begins behind what was appended, at once."""
+    """The next copier begins after what was appended, at once."""
     with world() as here:
         copier = here.begin()
         here.target.fault(PRODUCE, Fault(throttle_s=60.0), topic=REMOTE)

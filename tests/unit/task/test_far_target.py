@@ -57,5 +57,5 @@ def test_a_large_answer_is_a_backlog(far: bool, waiting: list[int]) -> None:
 def test_what_comes_alone_goes_on_as_it_is() -> None:
     part, log = copy(far=True), SourceLog()
     assert answered(part, log, 2) == [1, 1]
-    # Now some wait, and what comes behind them waits as well.
+    # Now some wait, and what comes after them waits as well.
     assert answered(part, log, 5) == [1, 1, 5]

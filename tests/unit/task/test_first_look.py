@@ -1,4 +1,4 @@
-"""After a crash many partitions are compared with few requests, as far as little arrived behind their positions."""
+"""After a crash many partitions are compared with few requests, as far as little arrived after their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found behind a stored position after a crash, and what of it goes into the exact map."""
+"""What is found after a stored position after a crash, and what of it goes into the exact map."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ def test_what_another_producer_wrote_is_no_copy_though_it_is_the_same(loop: Loop
     assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8), stored) == []
     # MirrorMaker 2 writes without a producer id.
     assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=producer_id), stored) == [Run(100, 100, 1)]
-    # Of a position of MirrorMaker 2 nobody knows who writes behind it.
+    # Of a position of MirrorMaker 2 nobody knows who writes after it.
     assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8)) == [Run(100, 100, 1)]

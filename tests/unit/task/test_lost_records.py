@@ -78,8 +78,8 @@ def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeyp
     assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False, 40)
 
 
-def test_behind_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two transactions of ten records, each with its marker behind it."""
+def test_after_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two transactions of ten records, each with its marker after it."""
     known = ExactMap(0, 0, complete=True)
     known.copied_runs([Run(0, 0, 10), Run(10, 11, 10)])
     monkeypatch.setattr("tests.unit.task.test_lost_records.with_a_hole", lambda: known)
@@ -108,7 +108,7 @@ def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch
 def test_older_records_in_front_of_the_map_hide_no_loss(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, begin: int
 ) -> None:
-    """The target lost all that was copied behind them, and then got a marker."""
+    """The target lost all that was copied after them, and then got a marker."""
 
     async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
         return None if client == "target" and offset >= begin else Stored(False, 0, b"%d" % offset)
@@ -122,7 +122,7 @@ def test_older_records_in_front_of_the_map_hide_no_loss(
     assert loop.run(Comparison(source, target, grant, known, 0, begin + 1).find_place) == Place(0, True, begin)
 
 
-def test_behind_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     known = ExactMap(0, 0, complete=True)
     known.copied_runs([Run(0, 0, 100), Run(100, 200, 100)])
     monkeypatch.setattr("tests.unit.task.test_lost_records.with_a_hole", lambda: known)

@@ -221,7 +221,7 @@ def test_what_is_too_large_is_cut_then_skipped_or_an_error(code: int) -> None:
 
 
 def explained(refusal: Appended | None, spans: tuple[tuple[int, int], ...] = ((7, 3),)) -> str:
-    """The message about a batch that holds a record which the target does not take, behind the code's own sentence."""
+    """The message about a batch that holds a record which the target does not take, after the code's own sentence."""
     sent = refused(87, refusal=refusal)
     sent.append.spans = spans
     decision = decided(sent)

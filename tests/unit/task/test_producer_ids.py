@@ -43,7 +43,7 @@ def test_what_has_left_with_the_last_epoch_comes_back_as_another_producer(
     assert producer_ids.first(ONE) == producer_ids.first(OTHER) == ProducerIdentity(101, 0)
 
 
-def test_what_goes_on_behind_the_last_epoch_does_not_come_back_with_an_old_one(
+def test_what_goes_on_after_the_last_epoch_does_not_come_back_with_an_old_one(
     loop: Loop, producer_ids: ProducerIds
 ) -> None:
     now = loop.run(producer_ids.after, ProducerIdentity(100, LAST_EPOCH))

@@ -145,7 +145,7 @@ def resolve_again(
         (LAST_EPOCH, ProducerIdentity(2, 0), [(2, 0)]),
     ],
 )
-def test_behind_the_last_epoch_comes_another_producer(
+def test_after_the_last_epoch_comes_another_producer(
     loop: Loop, epoch: int, identity: ProducerIdentity, made: list[tuple[int, int]]
 ) -> None:
     part = checked_part()
@@ -159,7 +159,7 @@ def test_behind_the_last_epoch_comes_another_producer(
 
 
 def sent_behind_a_hole(part: PartitionCopy) -> Sent:
-    """What a partition sends that goes on as another copier's writer did, behind a record that the source lost."""
+    """What a partition sends that goes on as another copier's writer did, after a record that the source lost."""
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(9), SourceOffset(10), 0, ((SourceOffset(9), 1),))])
     return part.queue.take()
@@ -230,7 +230,7 @@ class Shortened:
         self._anew = anew
         self.asked: list[tuple[int, int]] = []
 
-    async def behind_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
+    async def after_what_is_left(self, grant: Grant, end: int, next_source: int) -> Position:
         self.asked.append((end, next_source))
         assert grant.position is not None
         if self._anew:

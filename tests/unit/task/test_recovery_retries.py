@@ -115,7 +115,7 @@ def test_what_was_lost_of_transactions_is_looked_for_until_the_target_answers(re
     part = misplaced_part(transactional=True)
     part.abort(ProducerIdentity(1, 1, transactional=True))
     behind = Failing(at(2, 3), refuses=refuses)
-    copies = recovery(loop, start_positions=SimpleNamespace(behind_what_is_left=behind))
+    copies = recovery(loop, start_positions=SimpleNamespace(after_what_is_left=behind))
     loop.run(copies.copy_again, part)
     assert part.failed == refuses
     if not refuses:

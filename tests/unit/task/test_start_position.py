@@ -74,7 +74,7 @@ class Slow(Cluster):
 
 
 def grants() -> list[Grant]:
-    """Partitions with ten records behind their positions."""
+    """Partitions with ten records after their positions."""
     source, remote = TopicName("t"), TopicName("north.t")
     return [
         Grant(TopicPartition(source, one), TopicPartition(remote, one), None, 1000, Position(10, 10), drained=True)
@@ -142,7 +142,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
         return {}, None
 
     monkeypatch.setattr(start_position, "look", look)
-    monkeypatch.setattr(start_position, "resume_behind_log_end", resume)
+    monkeypatch.setattr(start_position, "resume_after_log_end", resume)
     both = start_positions(loop)
 
     async def begin() -> list[StartPosition]:

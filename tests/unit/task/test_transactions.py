@@ -49,7 +49,7 @@ def done(here: World, partitions: int = 2) -> bool:
 
 
 def assert_copied_once(here: World, partitions: int = 2) -> None:
-    """All of it is there, now and later, and the committed positions are behind it."""
+    """All of it is there, now and later, and the committed positions are after it."""
     here.until(lambda: done(here, partitions), 600)
     here.pass_by(5)
     assert done(here, partitions)

@@ -73,7 +73,7 @@ def test_nothing_is_read_again_where_all_is_dropped() -> None:
 
 @pytest.mark.parametrize("function", ["odd", "twice", "shouting", "identity"])
 def test_after_a_crash_what_arrived_is_found_though_offsets_are_others(function: str, chance: random.Random) -> None:
-    """The position that is granted is one of before: everything since is behind it on the target."""
+    """The position that is granted is one of before: everything since is after it on the target."""
     with world(transform=by(function)) as plain:
         plain.feed(VALUES)
         plain.begin()

@@ -81,7 +81,7 @@ def test_records_may_be_dropped_and_added() -> None:
         (lambda batch: put(batch, "value", pa.array([1.5] * 3)), "it returns double in the column 'value', .* binary"),
         (lambda batch: put(batch, "topic", pa.nulls(3, pa.string())), "it returns a null in the column 'topic'"),
         (lambda batch: put(batch, "partition", pa.array([0, -1, 0])), "it returns the partition -1; null leaves it"),
-        (lambda batch: batch.take(pa.array([1, 0])), "it returns the offset 10 behind 12; offsets must not decrease"),
+        (lambda batch: batch.take(pa.array([1, 0])), "it returns the offset 10 after 12; offsets must not decrease"),
         (lambda batch: put(batch, "offset", pa.array([9, 12, 14])), "it returns the offset 9, which it was not given"),
         (lambda batch: put(batch, "offset", pa.array([10, 12, 15])), "it returns the offset 15, which it was not giv"),
         (
@@ -151,7 +151,7 @@ def test_a_script_that_ends_the_process_cannot_be_imported(tmp_path: Path, monke
         load("ends_at_once:f")
 
 
-def test_a_chain_applies_one_behind_the_other() -> None:
+def test_a_chain_applies_one_after_the_other() -> None:
     def more(batch: Any) -> Any:
         return put(batch, "value", pc.binary_join_element_wise(batch.column("value"), b"!", b""))
 

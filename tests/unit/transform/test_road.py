@@ -112,7 +112,7 @@ def test_many_records_become_several_batches_and_one_that_is_larger_has_its_own(
     assert values(found) == [record.value for record in log.visible()]
 
 
-def test_a_record_that_is_too_large_stops_the_partition_behind_those_before_it_or_is_left_out() -> None:
+def test_a_record_that_is_too_large_stops_the_partition_after_those_before_it_or_is_left_out() -> None:
     log = numbered(4)
     log.batch([New(NOW, b"x" * 5_000), New(NOW, b"5")])
     rules = CopyRules(max_batch_bytes=3_000)
@@ -127,7 +127,7 @@ def test_a_record_that_is_too_large_stops_the_partition_behind_those_before_it_o
     assert values(skipping)[-1] == b"5"
 
 
-def test_a_failure_stops_the_partition_behind_what_comes_before_it() -> None:
+def test_a_failure_stops_the_partition_after_what_comes_before_it() -> None:
     log = numbered(12, first=1)
     found = prepared(transforms.no_sevens, log)
     assert (values(found), found.position, found.failed) == ([b"%d" % n for n in range(1, 7)], 6, [])
@@ -174,7 +174,7 @@ def test_failures_are_skipped_and_told_and_go_to_the_dead_letter_topic() -> None
     }
 
 
-def test_a_damaged_batch_stops_the_partition_behind_those_before_it() -> None:
+def test_a_damaged_batch_stops_the_partition_after_those_before_it() -> None:
     log = numbered(20)
     fetched = bytearray(log.fetch())
     fetched[log.starts[2] + 70] ^= 1
@@ -235,7 +235,7 @@ def test_the_last_record_of_a_header_is_counted() -> None:
     assert (header[6], header[12]) == (2, 3)
 
 
-def test_what_failed_behind_a_record_that_is_too_large_is_not_said_yet() -> None:
+def test_what_failed_after_a_record_that_is_too_large_is_not_said_yet() -> None:
     def growing(batch: Any) -> Any:
         grown = [value * 1_500 if value == b"30" else value for value in batch["value"].to_pylist()]
         return transforms.put(transforms.no_sevens(batch), "value", pa.array(grown, pa.binary()))
@@ -270,7 +270,7 @@ def test_a_timestamp_that_has_no_place_in_a_row_names_its_record_and_the_ways_ou
         prepared(transforms.identity, log)
     assert str(raised.value) == (
         "north.shop-1: the record at offset 3 has the timestamp 1700000000000000000, which does not fit into Spark's "
-        "microseconds; a DataFrame can begin behind it (startingOffsets, endingOffsets), and a flow copies it without "
+        "microseconds; a DataFrame can begin after it (startingOffsets, endingOffsets), and a flow copies it without "
         "a transform"
     )
 
@@ -285,7 +285,7 @@ def test_records_without_a_partition_go_by_the_last_known_number_of_partitions()
     assert sources(where.prepare(numbered(30).fetch(), 0, RULES)) == sources(prepared(transforms.rekeyed, numbered(30)))
 
 
-def test_of_records_behind_one_that_is_too_large_nothing_counts_yet() -> None:
+def test_of_records_after_one_that_is_too_large_nothing_counts_yet() -> None:
     def odd_and_large(batch: Any) -> Any:
         grown = [value * 1_500 if value == b"31" else value for value in batch["value"].to_pylist()]
         return transforms.odd(transforms.put(batch, "value", pa.array(grown, pa.binary())))

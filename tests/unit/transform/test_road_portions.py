@@ -118,7 +118,7 @@ def test_where_each_record_fails_the_rest_of_the_fetch_is_read_again_after_a_whi
 
 
 def test_what_was_left_out_of_a_fetch_that_is_cut_short_counts_once() -> None:
-    """As markers and aborted records are that lie behind what there was time for."""
+    """As markers and aborted records are that lie after what there was time for."""
     log = SourceLog()
     for number in range(0, 60, 3):
         log.batch([New(NOW, b"%d" % (number + at)) for at in range(3)], producer_id=number, transactional=True)

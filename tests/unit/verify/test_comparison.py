@@ -92,7 +92,7 @@ def test_finds_what_is_planted(
     )
     assert abs(found.first.target_offset - offset) <= 1
     assert found.source_digest != found.target_digest
-    # It goes on behind it, to the end.
+    # It goes on after it, to the end.
     assert found.records >= 398
     assert found.source_end == 400
 

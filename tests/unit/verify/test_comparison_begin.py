@@ -90,7 +90,7 @@ def test_the_begin_is_found_without_a_map(clusters: tuple[VirtualCluster, Virtua
 
 @pytest.mark.parametrize("limit", [{"until": 100}, {"copied_up_to": 100}])
 @pytest.mark.parametrize("stamped", [False, True])
-def test_a_target_that_begins_behind_what_is_asked_for_is_no_difference(
+def test_a_target_that_begins_after_what_is_asked_for_is_no_difference(
     clusters: tuple[VirtualCluster, VirtualCluster], limit: dict[str, int], stamped: bool
 ) -> None:
     """Its first records are copies of later ones, and not wrong copies of these."""
@@ -126,7 +126,7 @@ def test_wrong_copies_are_no_retention(clusters: tuple[VirtualCluster, VirtualCl
 
 
 @pytest.mark.parametrize("per_batch", [1, 20])
-def test_records_missing_right_behind_the_begin_are_reported(
+def test_records_missing_right_after_the_begin_are_reported(
     clusters: tuple[VirtualCluster, VirtualCluster], per_batch: int
 ) -> None:
     records = some(400)
@@ -138,7 +138,7 @@ def test_records_missing_right_behind_the_begin_are_reported(
     assert (found.records, [one for one in found.left if one.side == "source"]) == (195, [])
 
 
-def test_where_copying_began_behind_the_begin_nothing_is_missing(
+def test_where_copying_began_after_the_begin_nothing_is_missing(
     clusters: tuple[VirtualCluster, VirtualCluster],
 ) -> None:
     records = some(400)

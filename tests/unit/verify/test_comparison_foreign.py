@@ -39,7 +39,7 @@ def test_foreign_records_count_or_do_not(clusters: tuple[VirtualCluster, Virtual
 def test_somebody_else_who_writes_all_the_time_hides_nothing(
     clusters: tuple[VirtualCluster, VirtualCluster], mapped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More places without a copy than are searched for, and behind all of them a record that is there twice."""
+    """More places without a copy than are searched for, and after all of them a record that is there twice."""
     monkeypatch.setattr(by_content, "MOST_PLACES", 50)
     source, target = clusters
     records = some(500)

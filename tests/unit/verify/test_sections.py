@@ -55,7 +55,7 @@ def test_a_position_without_a_map_bounds_the_source_alone(clusters: tuple[Virtua
     assert (lacking.first.what, lacking.first.source_offset, lacking.differences) == ("missing", 90, 5)
 
 
-def test_copies_behind_an_open_transaction_are_not_missing() -> None:
+def test_copies_after_an_open_transaction_are_not_missing() -> None:
     known = in_step(100)
     bounds = Bounds(0, 100, 0, 60, copied_up_to=100, copies_end=100)
     assert sections_of(known, bounds)[0][1] == Section("not copied", 60, 100, 60, 60)
@@ -79,7 +79,7 @@ def test_sections_of_a_map_with_what_nobody_knows() -> None:
     assert left == [Left("source", 55, 60, NOT_YET)]
 
 
-def test_the_marker_behind_a_position_is_no_record_that_was_not_copied(
+def test_the_marker_after_a_position_is_no_record_that_was_not_copied(
     clusters: tuple[VirtualCluster, VirtualCluster],
 ) -> None:
     source, target = clusters
@@ -95,7 +95,7 @@ def test_the_marker_behind_a_position_is_no_record_that_was_not_copied(
     assert found.left == [Left("source", 10, 12, NOT_YET)]
 
 
-def test_what_lies_behind_the_position_is_named() -> None:
+def test_what_lies_after_the_position_is_named() -> None:
     for known in (in_step(60), None):
         _, left = sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60))
         assert left == [Left("source", 60, 100, NOT_YET)]

@@ -193,7 +193,7 @@ def test_an_ended_queue_calls_no_hook_and_sends_nothing_again(known: Owner) -> N
     assert known.take_all() == []
 
 
-def test_what_was_refused_behind_an_append_waits_for_it(known: Owner) -> None:
+def test_what_was_refused_after_an_append_waits_for_it(known: Owner) -> None:
     first, second, third, *others = known.take_all()
     for one in (second, third, *others):
         known.queue.answered(one, 45, -1)
@@ -235,7 +235,7 @@ def test_after_a_failure_the_first_goes_alone_and_then_the_others(known: Owner) 
 
 
 def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
-    """A queue that goes on behind source offset 9 with sequence number 5, and what it sends of these source offsets."""
+    """A queue that goes on after source offset 9 with sequence number 5, and what it sends of these source offsets."""
     owner = Owner(0)
     owner.queue.clear(ProducerIdentity(7, 0), 5)
     owner.queue.late.expect(10, 1000)
@@ -258,7 +258,7 @@ def test_a_predecessors_append_in_the_place_of_ours_is_ours_if_nothing_is_missin
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_behind_a_hole_a_predecessors_append_may_hold_other_records(there: bool) -> None:
+def test_after_a_hole_a_predecessors_append_may_hold_other_records(there: bool) -> None:
     owner, _ = expecting_late_appends((10, 2))
     owner.queue.put([replace(batch_of(2), spans=((13, 2),))])
     (one,) = owner.take_all()
@@ -277,7 +277,7 @@ def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
 
 
 def test_what_was_refused_as_too_large_counts_once() -> None:
-    """Its parts and what was refused behind it are sent again, and are no more than a predecessor can have sent."""
+    """Its parts and what was refused after it are sent again, and are no more than a predecessor can have sent."""
     owner, _ = expecting_late_appends((10, 2))
     left = owner.queue.late.bytes
     owner.queue.put([replace(batch_of(2), spans=((first, 2),)) for first in (12, 14, 16)])

@@ -65,7 +65,7 @@ def one_record() -> Append:
     return append
 
 
-def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(loop: Loop) -> None:
+def test_what_is_refused_after_an_append_on_its_way_is_not_sent_again_at_once(loop: Loop) -> None:
     client: Any = Target(loop, stuck=1)
     appender = TargetAppender(
         loop,
@@ -93,7 +93,7 @@ def test_what_is_refused_behind_an_append_on_its_way_is_not_sent_again_at_once(l
         while client.refused < 4:
             await loop.sleep(0.001)
         await let_others_go_on(loop)
-        # The first, the one that is stuck, and each of the four behind it once.
+        # The first, the one that is stuck, and each of the four after it once.
         assert client.requests == [0, 1, 2, 3, 4, 5]
         client.free.set()
         while len(acknowledged) < 8:

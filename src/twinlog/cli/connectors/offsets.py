@@ -72,7 +72,7 @@ def alter(
 ) -> None:
     """Replace stored offsets of a stopped connector; those that are not named stay.
 
-    A source connector goes on with the record behind OFFSET, and at the beginning of a partition without one. Offsets
+    A source connector goes on with the record after OFFSET, and at the beginning of a partition without one. Offsets
     of checkpoints and heartbeats are 0 or `none`; a heartbeat connector has one, without TOPIC and PARTITION.
 
     Example: twinlog connectors offsets alter 'east->west.Source' orders:0=1199 orders:1=none

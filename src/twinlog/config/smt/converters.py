@@ -83,7 +83,7 @@ def _refuse_strangers(connector: Reading, name: str, known: tuple[str, ...]) -> 
 
 
 def flag(connector: Reading, name: str, *, default: bool) -> bool:
-    """A setting that no table of keys has, as its name has an alias in it or goes on behind the name of a class."""
+    """A setting that no table of keys has, as its name has an alias in it or goes on after the name of a class."""
     entry = connector.written(name)
     if entry is None:
         return default

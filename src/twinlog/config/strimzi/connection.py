@@ -45,7 +45,7 @@ class Connection:
     is_target: bool
 
     def entries(self) -> dict[str, Entry]:
-        """Settings by their names without prefix, those of the cluster's `config` behind the others."""
+        """Settings by their names without prefix, those of the cluster's `config` after the others."""
         made = {entry.key: entry for entry in self._connection()}
         return made | {entry.key: entry for entry in self.config()}
 

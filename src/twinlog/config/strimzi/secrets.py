@@ -35,7 +35,7 @@ class Secrets:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def read(self, name: str, key: str) -> str:
-        """The value of `key` of a Secret or ConfigMap, without line ends behind it. Raises MissingError."""
+        """The value of `key` of a Secret or ConfigMap, without line ends after it. Raises MissingError."""
         if (name, key) in self.documents:
             return self.documents[name, key].rstrip("\r\n")
         _check_name(name)
@@ -53,7 +53,7 @@ class Secrets:
         raise MissingError(f"there is no key {key!r} of {name}: {self._looked(name, key)}")
 
     def read_all(self, name: str, pattern: str) -> str:
-        """The values of all keys that match a pattern such as `*.crt`, one behind the other. Raises MissingError."""
+        """The values of all keys that match a pattern such as `*.crt`, one after the other. Raises MissingError."""
         keys = sorted(key for key in self.keys(name) if fnmatch.fnmatchcase(key, pattern))
         if not keys:
             raise MissingError(f"no key of {name} matches {pattern}: {self._looked(name, pattern)}")

@@ -179,7 +179,7 @@ class GroupState:
     def await_fencing(self, name: ConnectorName, producers: int) -> None:
         """Have Kafka's leader fence so many producers before tasks of its own begin, whatever these are.
 
-        It does so for tasks that were configured behind such a note, so theirs are written again (Kafka class
+        It does so for tasks that were configured after such a note, so theirs are written again (Kafka class
         DistributedHerder).
         """
         connector = self.look(lambda cluster, _: cluster.connectors.get(name))

@@ -1,4 +1,4 @@
-"""One line for each request, in NCSA's extended form with the duration in milliseconds behind it, as Connect's."""
+"""One line for each request, in NCSA's extended form with the duration in milliseconds after it, as Connect's."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _bind(listener: Listener) -> Bound:
     try:
         found = _socket(listener)
     except OSError as error:
-        # Python names the address once more behind the system's words; a name that is not known has words of its own.
+        # Python names the address once more after the system's words; a name that is not known has words of its own.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"cannot listen at {listener}: {reason}") from None
     return Bound(replace(listener, port=found.getsockname()[1]), found)

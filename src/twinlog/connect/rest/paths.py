@@ -17,7 +17,7 @@ class _Encoded(Convertor[str]):
     regex = "[^/;][^/]*"
 
     def convert(self, value: str) -> str:
-        """Without the parameters that a segment may have behind a semicolon, as JAX-RS has it."""
+        """Without the parameters that a segment may have after a semicolon, as JAX-RS has it."""
         return unquote(value.partition(";")[0], encoding="utf-8", errors="replace")
 
     def to_string(self, value: str) -> str:

@@ -27,7 +27,7 @@ class RecordLog(Protocol[R]):
         """Append records in their order; returns once they are stored."""
 
     def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
-        """Append records, and read up to the end behind them."""
+        """Append records, and read up to the end after them."""
 
 
 class ClaimedLog(RecordLog[R], Protocol[R]):

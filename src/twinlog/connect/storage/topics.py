@@ -158,7 +158,7 @@ class StateTopic(Generic[R]):
             self._append(records)
 
     def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
-        """Append records, and read up to the end behind them."""
+        """Append records, and read up to the end after them."""
         with self._lock:
             self._append(records)
             return self._read()

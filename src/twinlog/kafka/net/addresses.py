@@ -39,7 +39,7 @@ def _server(host: str, port: int) -> str:
 
 
 def beginning_with(items: Sequence[T], index: int) -> list[T]:
-    """The items in turn, the one at `index` first; what is behind the end begins anew.
+    """The items in turn, the one at `index` first; what is after the end begins anew.
 
     >>> beginning_with(["a", "b", "c"], 4)
     ['b', 'c', 'a']

@@ -44,7 +44,7 @@ _INT = struct.Struct(">i")
 class Undecoded:
     """A response to a repeated request, which is decoded only when it differs from the one before.
 
-    `content` is all of it behind the time that the broker throttled it for.
+    `content` is all of it after the time that the broker throttled it for.
     """
 
     __slots__ = ("_body", "_response_type", "_version", "throttle_time_ms")

@@ -17,7 +17,7 @@ from twinlog.kafka.auth.refusal import PROTOCOL, NoTokenError
 from twinlog.kafka.protocol.error_codes import in_words
 
 _TLS_RECORD = (0x14, 0x15, 0x16)
-"""How a record of TLS begins: change of cipher, alert, handshake. Behind it stands the major version, 3."""
+"""How a record of TLS begins: change of cipher, alert, handshake. After it stands the major version, 3."""
 
 
 def unreachable(

@@ -36,7 +36,7 @@ class SocketWire:
         """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector.
 
         Each address of the host is tried, but one that is silent takes all the time there is; the next call begins with
-        the address behind it (Kafka class ClusterConnectionStates).
+        the address after it (Kafka class ClusterConnectionStates).
         """
         sockets = KafkaNetSocket()
         error = KafkaConnectionError("DNS Resolution failure")

@@ -35,7 +35,7 @@ def _topics(subscription: bytes) -> set[TopicName]:
         (length,) = _LENGTH.unpack_from(subscription, at)
         at += _LENGTH.size
         if at + length > len(subscription):
-            raise struct.error("a name ends behind the end")
+            raise struct.error("a name ends past the end")
         found.add(TopicName(subscription[at : at + length].decode()))
         at += length
     return found

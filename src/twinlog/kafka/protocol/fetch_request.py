@@ -72,7 +72,7 @@ class RawFetch(RawRequest):
         for topic, partitions in self.topics.items():
             body += (self._key(topic), uvarint(len(partitions) + 1))
             for number, at in partitions:
-                # Behind it the end of its tags.
+                # After it the end of its tags.
                 body.append(_PARTITION.pack(number, at.leader_epoch, at.offset, at.last_epoch, -1, at.max_bytes, 0))
             body.append(b"\0")
         body.append(uvarint(len(self.forgotten) + 1))

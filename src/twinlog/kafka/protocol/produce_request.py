@@ -138,7 +138,7 @@ def _text(frame: memoryview, at: int) -> tuple[str | None, int]:
 
 
 def _past_messages(frame: memoryview, at: int) -> int:
-    """Behind the errors of single records (KIP-467) and the partition's own message."""
+    """After the errors of single records (KIP-467) and the partition's own message."""
     errors, at = read_unsigned(frame, at)
     for _ in range(errors - 1):
         size, at = read_unsigned(frame, at + _INT.size)

@@ -30,7 +30,7 @@ class RawRequest:
         return True
 
     def body(self) -> list[Part]:
-        """Everything behind the header, in pieces that are joined once."""
+        """Everything after the header, in pieces that are joined once."""
         raise NotImplementedError
 
     def read(self, frame: memoryview, at: int) -> Any:

@@ -16,7 +16,7 @@ from twinlog.transform.smt.topics import RowsTransform
 
 
 def insert_header(settings: Settings) -> RowsTransform:
-    """InsertHeader: one more header, behind those that a record has, even where one has its name."""
+    """InsertHeader: one more header, after those that a record has, even where one has its name."""
     header, value = text(settings, "header"), literal_bytes(text(settings, "value.literal") or "")
 
     def apply(rows: SmtRows, chosen: Rows) -> None:

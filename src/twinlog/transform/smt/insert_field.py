@@ -45,5 +45,5 @@ def insert_field(settings: Settings) -> FieldTransform:
 
 
 def _parsed(name: str) -> tuple[str, bool]:
-    """The name of a field, and whether it is optional: `!` behind it asks for a required one."""
+    """The name of a field, and whether it is optional: `!` after it asks for a required one."""
     return (name[:-1], name[-1] == "?") if name[-1:] in {"?", "!"} else (name, True)

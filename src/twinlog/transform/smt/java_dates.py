@@ -43,7 +43,7 @@ class DateFormat:
         """For how long a time is written alike, counted from the epoch."""
 
     def format(self, ms: int) -> str:
-        """The time `ms` after the epoch. Raises DateFormatError before 1582 and behind 9999."""
+        """The time `ms` after the epoch. Raises DateFormatError before 1582 and after 9999."""
         if not _EARLIEST_MS <= ms <= _LATEST_MS:
             raise DateFormatError(f"the time {ms} ms is not between the years 1582 and 9999")
         time = _EPOCH + timedelta(milliseconds=ms)

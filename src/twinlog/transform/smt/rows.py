@@ -94,7 +94,7 @@ class SmtRows:
         return empty
 
     def add_headers(self, rows: Any, names: Any, values: Any) -> None:
-        """One more header for each of `rows`, behind those that it has; a row may be named again for another one."""
+        """One more header for each of `rows`, after those that it has; a row may be named again for another one."""
         entries, parents = entries_of(self.batch.column("headers"))
         added = pa.StructArray.from_arrays([names, values], fields=list(entries.type))
         both = pa.concat_arrays([entries, added])
@@ -127,7 +127,7 @@ def replaced(column: Any, rows: Any, cells: Any) -> Any:
 
 
 def entries_of(headers: Any) -> tuple[Any, Any]:
-    """All headers of a column one behind the other, and the row of each."""
+    """All headers of a column one after the other, and the row of each."""
     parents = pc.list_parent_indices(headers).to_numpy(zero_copy_only=False).astype(np.int64)
     return pc.list_flatten(headers), parents
 

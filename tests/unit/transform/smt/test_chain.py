@@ -45,7 +45,7 @@ def test_a_filter_with_a_predicate_drops_these_records_and_no_other() -> None:
     assert run(batch, stage("Filter")) == []
 
 
-def test_a_header_is_added_behind_others_and_only_where_the_predicate_is_true() -> None:
+def test_a_header_is_added_after_others_and_only_where_the_predicate_is_true() -> None:
     trace = {"key": "trace", "value": b"1"}
     batch = rows({}, {"headers": [trace]}, {"headers": [{"key": "x", "value": None}, trace]})
     insert = stage("InsertHeader", predicate=TRACED, header="trace", value_literal="two")

@@ -66,7 +66,7 @@ def test_a_record_that_ends_a_jvm_of_its_own_is_at_fault(
             break
     assert [(failure.offset, failure.reason) for failure in failures] == ([] if fault is None else [(13, fault)])
     if fault is not None and rows.num_rows > 1:
-        # Those behind it wait for another JVM.
+        # Those after it wait for another JVM.
         assert begun.acquire(timeout=60)
     sql.close()
 
