@@ -29,7 +29,7 @@ _PERHAPS_NEWER = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
-"""What a client reports of a partition that came, or was made anew, after it asked for metadata."""
+"""What a client reports of a partition that came, or was recreated, after it asked for metadata."""
 
 
 class Clients:

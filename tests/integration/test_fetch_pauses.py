@@ -95,7 +95,7 @@ def test_a_partition_that_leaves_its_broker_is_forgotten_there(
     assert seen(consume(flow.target, flow.remote(topic_name))) == seen(consume(flow.source, topic_name))
 
 
-def test_a_topic_made_anew_replaces_the_one_that_is_gone(
+def test_a_recreated_topic_replaces_the_one_that_is_gone(
     flow: CopyFlow, topic_name: str, fetches: Counter[int]
 ) -> None:
     other = f"{topic_name}-other"

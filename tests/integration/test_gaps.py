@@ -130,7 +130,7 @@ def test_a_gap_after_records_from_before_a_crash_is_reported_exactly(copy_flow: 
 
 
 @pytest.mark.parametrize("new", [3, 50, 80])
-def test_a_topic_was_made_anew_while_the_flow_was_stopped(copy_flow: CopyFlow, topic_name: str, new: int) -> None:
+def test_a_topic_was_recreated_while_the_flow_was_stopped(copy_flow: CopyFlow, topic_name: str, new: int) -> None:
     """However much the new topic holds: its offsets mean something else."""
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(50))
@@ -151,7 +151,7 @@ def test_a_topic_was_made_anew_while_the_flow_was_stopped(copy_flow: CopyFlow, t
 
 
 @pytest.mark.parametrize("new", [3, 80])
-def test_a_topic_is_made_anew_while_the_flow_runs(copy_flow: CopyFlow, topic_name: str, new: int) -> None:
+def test_a_topic_is_recreated_while_the_flow_runs(copy_flow: CopyFlow, topic_name: str, new: int) -> None:
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(50))
     running = copy_flow.start(topic_name, gap_policy="continue")
@@ -167,7 +167,7 @@ def test_a_topic_is_made_anew_while_the_flow_runs(copy_flow: CopyFlow, topic_nam
     assert copy_flow.copy(topic_name).heard.events == []
 
 
-def test_a_flow_stops_on_a_topic_that_is_made_anew_while_it_runs(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_flow_stops_on_a_topic_that_is_recreated_while_it_runs(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name)
     other = copy_flow.create(f"{topic_name}-other").removeprefix("north.")
     produce(copy_flow.source, topic_name, numbered(50))

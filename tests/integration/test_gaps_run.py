@@ -78,6 +78,6 @@ def test_gaps_stop_their_flow_or_are_recorded(
     (leapt,) = gaps(target_cluster, "leaps")
     assert "50 to 69 (20 offsets)" in leapt
     assert "goes on at offset 70" in leapt
-    (made_anew,) = gaps(target_cluster, "anew")
-    assert "deleted and created again" in made_anew
+    (recreated,) = gaps(target_cluster, "anew")
+    assert "deleted and created again" in recreated
     assert gaps(target_cluster, "whole") == []

@@ -257,7 +257,7 @@ def test_a_partition_that_comes_back_to_a_copier(copy_flow: CopyFlow, topic_name
     assert running.heard.events == []
 
 
-def test_a_remote_topic_that_is_made_anew_while_copying(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_remote_topic_that_is_recreated_while_copying(copy_flow: CopyFlow, topic_name: str) -> None:
     remote = copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     running = copy_flow.start(topic_name)
@@ -267,7 +267,7 @@ def test_a_remote_topic_that_is_made_anew_while_copying(copy_flow: CopyFlow, top
     create_topic(copy_flow.target, remote)
     copy_flow.wait_until_caught_up(running, topic_name)
 
-    assert f"{remote} was created anew" in running.wait_for_event("target")
+    assert f"{remote} was recreated" in running.wait_for_event("target")
     assert [one.value for one in consume(copy_flow.target, remote)] == [b"%d" % number for number in range(10, 20)]
     assert running.heard.failures == []
     running.release()

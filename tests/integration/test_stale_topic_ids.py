@@ -1,4 +1,4 @@
-"""A broker that has not heard yet that a topic was made anew names its old id: nothing is copied again for that."""
+"""A broker that has not heard yet that a topic was recreated names its old id: nothing is copied again for that."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def copied(flow: CopyFlow, topic: str) -> list[int]:
     return [int(record.value or b"") for record in consume(flow.target, flow.remote(topic))]
 
 
-def test_a_remote_topic_made_anew_is_no_loss(
+def test_a_remote_recreated_topic_is_no_loss(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = copy_flow.create(topic_name)
@@ -61,7 +61,7 @@ def test_a_remote_topic_made_anew_is_no_loss(
     assert behind.left == 0
     assert copied(copy_flow, topic_name) == list(range(OLD, OLD + NEW))
     (event,) = running.events("target")
-    assert "was created anew" in event
+    assert "was recreated" in event
 
 
 @pytest.mark.parametrize("cluster", [SOURCE, TARGET])
@@ -79,7 +79,7 @@ def test_an_id_from_before_is_not_that_of_a_newer_topic(
     assert running.heard.events == []
 
 
-def test_a_source_topic_is_not_taken_for_made_anew_while_it_is_copied(
+def test_a_source_topic_is_not_taken_for_recreated_while_it_is_copied(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_flow.create(topic_name)

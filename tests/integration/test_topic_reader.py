@@ -223,7 +223,7 @@ def test_a_log_that_loses_its_begin_is_read_on_after_that(
     assert rest == sorted(set(rest))
 
 
-def test_a_topic_made_anew_is_read_from_its_beginning(
+def test_a_recreated_topic_is_read_from_its_beginning(
     target_cluster: KafkaCluster, topic_name: str, reading: Iterator[tuple[TopicPartition, Record]]
 ) -> None:
     delete_topic(target_cluster, topic_name)

@@ -98,7 +98,7 @@ class Flow:
         self.truth.source_end += count
 
     def went_back(self, source: int, target: int) -> None:
-        """A truncated source (or one made anew), a truncated remote topic, or both; the copier notices and notes it."""
+        """A truncated source (or one recreated), a truncated remote topic, or both; the copier notices and notes it."""
         truth = self.truth
         truth.back_to(max(0, truth.source_end - source), max(0, truth.target_end - target))
         self.noted.jumped(truth.source_end, truth.target_end)

@@ -147,7 +147,7 @@ def test_states_come_back_when_their_topic_was_deleted(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize("first_to_notice", ["the leader", "a worker that starts"])
-def test_a_deleted_config_topic_is_made_anew_with_what_the_leader_knows(
+def test_a_deleted_config_topic_is_recreated_with_what_the_leader_knows(
     first_to_notice: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with virtual_workers(WORKER, 1) as world:

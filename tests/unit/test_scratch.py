@@ -93,7 +93,7 @@ def test_links_in_what_is_removed_are_not_followed(tmp_path: Path) -> None:
     assert (kept / "file").exists()
 
 
-def test_a_directory_that_is_swept_before_it_is_locked_is_made_anew(
+def test_a_directory_that_is_swept_before_it_is_locked_is_recreated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Path] = []

@@ -10,7 +10,7 @@ def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
 
     As in MirrorMaker 2 checkpoints go forward on the target, and back only with the group. Beyond that one is written
     when only the group's metadata changed, and when an `exact` translation lies before the last checkpoint: the remote
-    topic was made anew, and a group that went on by the old checkpoint would skip records.
+    topic was recreated, and a group that went on by the old checkpoint would skip records.
     """
     if last is None or new.upstream < last.upstream or new.downstream > last.downstream:
         return True

@@ -197,10 +197,10 @@ def _behind(facts: Facts, committed: SourceOffset) -> Reason | None:
     """The flow has not copied everything before the commit."""
     if facts.source_end is not None and committed > facts.source_end:
         text = f"the group has committed {committed}, and the source ends at {facts.source_end}: its log lost records, "
-        return Reason(Obstacle.BEYOND_END, text + "or the topic was made anew")
+        return Reason(Obstacle.BEYOND_END, text + "or the topic was recreated")
     if facts.source_end is not None and facts.copied is not None and facts.copied > facts.source_end:
         text = f"the flow has copied up to {facts.copied}, and the source ends at {facts.source_end}: its log lost "
-        return Reason(Obstacle.BEYOND_END, text + "records, or the topic was made anew")
+        return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
     if facts.from_target:
         return None
     if facts.copied is None:
@@ -280,7 +280,7 @@ def _outside_the_log(facts: Facts, resumes: TargetOffset) -> Reason | None:
         return Reason(Obstacle.BEFORE_START, text + "before is deleted there, and auto.offset.reset may skip the rest")
     if facts.target_end is not None and resumes > facts.target_end:
         text = f"on the target the group goes on at {resumes}, and the log ends at {facts.target_end}: it lost "
-        return Reason(Obstacle.BEYOND_END, text + "records, or the topic was made anew")
+        return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
     return None
 
 

@@ -28,7 +28,7 @@ from twinlog.settings.flow import FlowSettings
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 30.0
-"""How often everything is translated anew: a remote topic may have been made anew, or the checkpoints deleted."""
+"""How often everything is translated anew: a remote topic may have been recreated, or the checkpoints deleted."""
 
 FORGET_S = 3600.0
 """How long a group may be away until its checkpoints are forgotten here; in the topic they stay."""

@@ -55,7 +55,7 @@ class LeaderDuties:
         self._leaders.fence(assignment)
 
     def read_state(self) -> None:
-        """Read what others wrote. A config topic that was deleted is made anew by the leader, who knows all of it."""
+        """Read what others wrote. A config topic that was deleted is recreated by the leader, who knows all of it."""
         gone: TopicGoneError | None = None
         try:
             self._state.read()
@@ -74,7 +74,7 @@ class LeaderDuties:
             restored = self._state.restore() if self._group.leads_for_s(term) > 0 else ()
         if restored:
             log.error(
-                "the topic config.storage.topic names was deleted, or made anew without its connectors: it has them "
+                "the topic config.storage.topic names was deleted, or recreated without its connectors: it has them "
                 "again, as this worker knows them: %s",
                 ", ".join(sorted(restored)),
             )

@@ -380,6 +380,6 @@ def _told(error: ClusterError) -> str:
     if not isinstance(error, TopicGoneError):
         return str(error)
     return (
-        f"{error} any more (config.storage.topic). What runs goes on; the leader of the group makes it anew, with all "
+        f"{error} any more (config.storage.topic). What runs goes on; the leader of the group recreates it, with all "
         "connectors that it knows"
     )

@@ -41,7 +41,7 @@ class OldestRecords:
                 self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
             return
         if 0 <= part.end < mark.end and at_ms > mark.at_ms:
-            # The source topic was made anew, or lost records: the old end may never be reached again.
+            # The source topic was recreated, or lost records: the old end may never be reached again.
             self._marks[key] = _Mark(part.end, at_ms, at_ms if part.lag == 0 else -1)
         elif part.source_offset >= mark.end:
             mark.clear_ms = max(mark.clear_ms, mark.at_ms)

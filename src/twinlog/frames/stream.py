@@ -25,7 +25,7 @@ _LESS_AVAILABLE = (
     "with Trigger.AvailableNow. The error could be transient - restart your query, and report if you still see the "
     "same issue. latest offset: {}, end offset: {}"
 )
-_ANEW = "Topic {} has been deleted and made anew"
+_ANEW = "Topic {} has been deleted and recreated"
 _ANEW_FAILS = (
     ". When this query is started again it goes by offsets alone, and leaves out what the new topic has below those of "
     "the checkpoint: begin with a new checkpointLocation to read all of it"
@@ -134,7 +134,7 @@ class TopicStream:
         if starts and not self._planner.topic_ids:
             # Of a query that goes on with a micro-batch of its log, nothing was asked yet.
             self._planner.latest()
-        anew = self._made_anew({part.topic for part in starts}, {part.topic for part in begin})
+        anew = self._recreated({part.topic for part in starts}, {part.topic for part in begin})
         starts |= self._planner.earliest(part for part in starts if part.topic in anew)
         for part, offset in sorted(starts.items()):
             if until[part] < offset:
@@ -172,7 +172,7 @@ class TopicStream:
         if any(latest[part] < offset for part, offset in until.items()):
             raise GapError(_LESS_AVAILABLE.format(to_json(latest), to_json(until)))
 
-    def _made_anew(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> set[TopicName]:
+    def _recreated(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> set[TopicName]:
         """Offsets of a topic with which the query is `going_on` say nothing of another one that got its name."""
         found = set()
         for name in sorted(topics):

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 15.0
 NOT_COPIED = "nothing of them was copied yet"
-MADE_ANEW = "the source topic was made anew since its last position was stored: nothing of it is known to be copied"
+RECREATED = "the source topic was recreated since its last position was stored: nothing of it is known to be copied"
 TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
 
 Told = Callable[[str, str, int, int], None]
@@ -149,13 +149,13 @@ class VerifyPlanner:
                     yield self._part(topic.name, remote, number, problem=problem)
                     continue
                 known, position = store.maps.map(part), store.position(part)
-                if position is not None and topic.made_anew(position.topic_id):
-                    nothing = Left("source", logs[part].start, logs[part].end, MADE_ANEW)
+                if position is not None and topic.recreated(position.topic_id):
+                    nothing = Left("source", logs[part].start, logs[part].end, RECREATED)
                     left = (nothing,) if nothing.end > nothing.start else ()
                     yield replace(self._part(topic.name, remote, number), left=left)
                     continue
                 if position is not None and not _is_of(position, copy):
-                    # What was copied before the remote topic was made anew is not in this one.
+                    # What was copied before the remote topic was recreated is not in this one.
                     known = position = None
                 bounds = Bounds(
                     logs[part].start,
@@ -267,4 +267,4 @@ def _compared(
 
 def _is_of(position: Position, copy: Topic) -> bool:
     """Whether a position counts records of this remote topic, and not of an earlier one of its name."""
-    return position.remote_topic in {None, copy.name} and not copy.made_anew(position.remote_topic_id)
+    return position.remote_topic in {None, copy.name} and not copy.recreated(position.remote_topic_id)

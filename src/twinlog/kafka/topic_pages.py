@@ -55,7 +55,7 @@ class TopicPages:
     """Where one reader stands in each partition of a topic. With `optional` a topic that does not exist is empty.
 
     What was read once is not read again, whatever goes wrong in between: each reading goes on where the last one
-    stopped, and so gets further. Only a topic made anew is read from its beginning. Where the log lost its begin
+    stopped, and so gets further. Only a recreated topic is read from its beginning. Where the log lost its begin
     (DeleteRecords) reading goes on after that, where it lost its end (an unclean election) at the place from which it
     is another one.
 
@@ -92,7 +92,7 @@ class TopicPages:
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic that was read: another one once it was made anew (KIP-516)."""
+        """The topic that was read: another one once it was recreated (KIP-516)."""
         return self._topic_id
 
     def place(self, partition: TopicPartition) -> int:

@@ -36,7 +36,7 @@ class TopicReader:
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic that was read: another one once it was made anew."""
+        """The topic that was read: another one once it was recreated."""
         return self._pages.topic_id
 
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:

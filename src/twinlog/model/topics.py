@@ -23,7 +23,7 @@ class Topic:
     topic_id: uuid.UUID | None = None
     internal: bool = False
 
-    def made_anew(self, known_id: str | None) -> bool:
+    def recreated(self, known_id: str | None) -> bool:
         """Whether it is another topic than the one of its name whose id is known; False where an id is missing."""
         return None not in (known_id, self.topic_id) and known_id != str(self.topic_id)
 

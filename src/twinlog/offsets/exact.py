@@ -91,7 +91,7 @@ class ExactMap:
     def copied(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
         """`count` records from source offset `source` on are at `target` and after it, none missing on either side.
 
-        Where a side goes back, the points from there on are dropped: the source was truncated or created anew, or the
+        Where a side goes back, the points from there on are dropped: the source was truncated or recreated, or the
         remote topic was.
         """
         if self.goes_back(source, target):

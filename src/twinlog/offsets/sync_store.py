@@ -63,6 +63,6 @@ class SyncStore:
     def _add(self, sync: OffsetSync) -> None:
         newest = self._kept.newest(sync.source)
         if newest is not None and sync.downstream < newest.downstream:
-            # The remote topic was created anew. MirrorMaker 2 would go on translating to offsets of the deleted one.
+            # The remote topic was recreated. MirrorMaker 2 would go on translating to offsets of the deleted one.
             self._kept.forget(sync.source)
         self._kept.add(sync)

@@ -89,7 +89,7 @@ def written_by_others(
                 problems.append(
                     Problem(
                         "clash",
-                        f"{text}: producers that move would send the same key to another partition; create it anew, "
+                        f"{text}: producers that move would send the same key to another partition; recreate it, "
                         f"or add partitions to {pair.source.name}",
                     )
                 )

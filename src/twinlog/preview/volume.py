@@ -59,7 +59,7 @@ def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, Log]) -
 def gaps(
     topics: Iterable[Topic], logs: Mapping[TopicPartition, Log], positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, Gap]:
-    """Partitions of which records are gone before they were copied, or whose topic was made anew."""
+    """Partitions of which records are gone before they were copied, or whose topic was recreated."""
     found: dict[TopicPartition, Gap] = {}
     for topic in topics:
         for number in range(topic.partitions):
@@ -67,7 +67,7 @@ def gaps(
             position, log = positions.get(part), logs.get(part)
             if position is None or log is None:
                 continue
-            recreated = topic.made_anew(position.topic_id)
+            recreated = topic.recreated(position.topic_id)
             gap = find_gap(position.next_source, SourceOffset(log.start), SourceOffset(log.end), recreated=recreated)
             if gap is not None:
                 found[part] = gap

@@ -238,11 +238,11 @@ class FlowReader:
                 if self._topology.mirrors(name) and not self._topology.policy.is_heartbeats(name)
                 for number in range(topic.partitions)
             ]
-            # Of a topic that was made anew since, nothing is copied.
+            # Of a topic that was recreated since, nothing is copied.
             positions = {
                 part: position
                 for part in wanted
-                if (position := stored.get(part)) is not None and not there[part.topic].made_anew(position.topic_id)
+                if (position := stored.get(part)) is not None and not there[part.topic].recreated(position.topic_id)
             }
             committed = self.settings.consumer.isolation_level == "read_committed"
             ends = self._source.offsets(wanted, latest=True, read_committed=committed)

@@ -208,7 +208,7 @@ class StartPositions:
     async def after_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
         """Where a partition goes on whose remote log lost acknowledged records, down to `end`, and then took others.
 
-        In a remote topic that was created anew it goes on after the last append, at source offset `next_source`: what
+        In a remote topic that was recreated it goes on after the last append, at source offset `next_source`: what
         the topic held before is not copied again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
@@ -218,7 +218,7 @@ class StartPositions:
             raise ClusterError(f"{grant.remote} does not report its offsets")
         assert position is not None
         assert position.next_target is not None
-        if await self._made_anew(grant, position, remote_id):
+        if await self._recreated(grant, position, remote_id):
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
             maps = await self._maps.read({grant.source: position})
@@ -228,14 +228,14 @@ class StartPositions:
                 found = await self._lost(one, position, logs) or position
         return replace(found, next_target=TargetOffset(ends[grant.remote]))
 
-    async def _made_anew(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
-        """Whether the remote topic was created anew since the position; reports that. Raises ClusterError."""
+    async def _recreated(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
+        """Whether the remote topic was recreated since the position; reports that. Raises ClusterError."""
         known = position.remote_topic_id
         if known is None or remote_id is None or known == remote_id:
             return False
         await require_current_id(self._target, grant.remote)
         self._event(
-            "target", f"remote topic {grant.remote.topic} was created anew: what it held before is not copied again"
+            "target", f"remote topic {grant.remote.topic} was recreated: what it held before is not copied again"
         )
         return True
 
@@ -284,7 +284,7 @@ class StartPositions:
         if expected is None:
             # MirrorMaker 2 wrote this position: where it stood on the target is not known.
             return replace(now, next_target=end, writer=None)
-        if await self._made_anew(grant, position, remote_id):
+        if await self._recreated(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
         if end == expected and not one.in_doubt:
             return now

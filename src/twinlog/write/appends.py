@@ -19,7 +19,7 @@ Road = Literal[
 ]
 """How a batch for the target was made. All but the first cost time for each record or byte of it.
 
-Small batches are `merged`; others are made anew for another codec (`recompressed`), because they are too large for the
+Small batches are `merged`; others are built anew for another codec (`recompressed`), because they are too large for the
 remote topic (`split`), have holes in their offsets as compaction leaves them, have records before the `position`, have
 the source's `log append time`, or the format of before Kafka 0.11. All that a transform made are `transformed`.
 """

@@ -249,7 +249,7 @@ class AppendQueue:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
         self.not_before = not_before
         self.stopped = self._ended
-        # A topic that was created anew, or a leader that lost its log, may not know the producer.
+        # A topic that was recreated, or a leader that lost its log, may not know the producer.
         self._known = False
         self._again()
 

@@ -69,7 +69,7 @@ def test_it_is_asked_again_before_its_cluster_is_called_dead(
     assert (ended, target.faults_left) == (code, 0)
 
 
-def test_of_a_topic_that_was_made_anew_everything_waits(clusters: Clusters, tmp_path: Path) -> None:
+def test_of_a_topic_that_was_recreated_everything_waits(clusters: Clusters, tmp_path: Path) -> None:
     """Its log is shorter than what was copied of the one before."""
     source, target = clusters
     source.create("t")

@@ -75,7 +75,7 @@ def test_the_last_state_counts() -> None:
     statuses.take([TaskStatusRecord(TaskId(C, 9), None)])
     assert list(statuses.tasks(C)) == [10]
     statuses.take([ConnectorStatusRecord(C, None)])
-    # Its tasks have records of their own, and of one that was created anew those may be read before.
+    # Its tasks have records of their own, and of one that was recreated those may be read before.
     assert (statuses.connector(C), list(statuses.tasks(C)), statuses.known()) == (None, [10], {C})
     statuses.take([TaskStatusRecord(TaskId(C, 10), None)])
     assert (statuses.tasks(C), statuses.known()) == ({}, set())

@@ -122,7 +122,7 @@ def test_what_was_not_read_yet_is_no_older_than_the_last_end_that_was_reached() 
     assert oldest.of(ORDERS) is None
 
 
-def test_the_end_of_a_topic_that_was_made_anew_is_not_waited_for() -> None:
+def test_the_end_of_a_topic_that_was_recreated_is_not_waited_for() -> None:
     oldest = OldestRecords()
     oldest.take(ORDERS, progress(ORDERS, 900, 900), 1000)
     oldest.take(ORDERS, progress(ORDERS, 0, 10), 900)

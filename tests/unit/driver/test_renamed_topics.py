@@ -62,7 +62,7 @@ def test_a_position_without_a_name_is_known_by_the_id_of_its_topic() -> None:
     with pytest.raises(RefusedError, match=r"to a.t until now"):
         looked(STOP, earlier, NEW, Topic(OLD, 1, OLD_ID))
     assert looked(STOP, earlier, NEW).position(PART, NEW, earlier) == earlier
-    # A topic that was made anew under the same name is another matter.
+    # A topic that was recreated under the same name is another matter.
     assert looked(STOP, STORED, OLD, Topic(OLD, 1, ANOTHER_ID)).position(PART, OLD, STORED) == STORED
 
 

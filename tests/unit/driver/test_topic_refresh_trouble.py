@@ -1,4 +1,4 @@
-"""Remote topics where topics come, grow and are made anew, and where a cluster refuses or does not answer.
+"""Remote topics where topics come, grow and are recreated, and where a cluster refuses or does not answer.
 
 The real refresh between clusters of this process, in virtual time.
 """
@@ -53,7 +53,7 @@ def test_a_topic_that_grows_is_followed(here: World) -> None:
     assert here.target.topics.count("east.orders") == 5
 
 
-def test_a_topic_that_was_made_anew_has_another_id_and_the_same_remote_topic(
+def test_a_topic_that_was_recreated_has_another_id_and_the_same_remote_topic(
     here: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     here.source.create("orders", 3)

@@ -128,7 +128,7 @@ def test_available_now_ends_where_it_ended_at_the_beginning(cluster: VirtualClus
 
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("records", [30, 4])
-def test_a_topic_that_is_made_anew_between_two_micro_batches_has_lost_records(
+def test_a_topic_that_is_recreated_between_two_micro_batches_has_lost_records(
     cluster: VirtualCluster, fail: str, records: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whether it has more records by then than the old one had, or fewer: offsets say nothing of the new one."""
@@ -141,11 +141,11 @@ def test_a_topic_that_is_made_anew_between_two_micro_batches_has_lost_records(
     cluster.write("t", *[b"v"] * records)
     end = stream.latest(at, everything=ALL)
     if fail == "true":
-        with pytest.raises(GapError, match=r"Topic t has been deleted and made anew.* a new checkpointLocation"):
+        with pytest.raises(GapError, match=r"Topic t has been deleted and recreated.* a new checkpointLocation"):
             stream.ranges(at, end)
     else:
         assert ranges(stream, at, end) == [(0, 0, records)]
-        assert "Topic t has been deleted and made anew" in caplog.text
+        assert "Topic t has been deleted and recreated" in caplog.text
         assert stream.latest(end, everything=ALL) == end
     stream.close()
 

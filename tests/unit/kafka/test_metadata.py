@@ -56,7 +56,7 @@ def test_the_same_epoch_may_have_other_replicas() -> None:
     assert known.leaders == {0: Leader(4, 6)}
 
 
-def test_a_topic_made_anew_begins_with_its_own_epochs() -> None:
+def test_a_recreated_topic_begins_with_its_own_epochs() -> None:
     assert newest(response((1, 5)), response((2, 0), topic_id=ANEW)).leaders == {0: Leader(2, 0)}
 
 

@@ -30,7 +30,7 @@ def producer_of(**options: str) -> ProducerSettings:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_link_that_ended_by_an_error_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_ended_by_an_error_is_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connected(_: ClusterClient, timeout_s: float = 0) -> None:
         """Nobody is there."""
 

@@ -32,7 +32,7 @@ def test_a_gap_stops_the_flow_or_is_passed_as_its_policy_says() -> None:
     assert [kind for kind, _ in events] == ["gap", "gap"]
 
 
-def test_heartbeats_that_were_made_anew_stop_no_flow_and_count_as_no_gap() -> None:
+def test_heartbeats_that_were_recreated_stop_no_flow_and_count_as_no_gap() -> None:
     """Whoever deletes that topic loses nothing, and MirrorMaker 2 goes on, too."""
     events: list[tuple[str, str]] = []
     check = GapCheck(NO_SOURCE, SETTINGS, lambda kind, text: events.append((kind, text)))

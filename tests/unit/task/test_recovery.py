@@ -264,7 +264,7 @@ def test_what_the_target_lost_is_copied_again_also_when_it_is_released(loop: Loo
     assert target.asked == [(2, 6)]
     assert (part.acknowledged.next_source, part.arrived) == (6 if anew else 2, True)
     assert part.paused == leaves
-    # Of a topic that was made anew it is known where the append is.
+    # Of a topic that was recreated it is known where the append is.
     jump = Run(part.acknowledged.next_source, 3, 0)
     assert part.take_runs() == ([Run(5, 2, 1), jump] if anew else [jump])
 

@@ -96,7 +96,7 @@ def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
     assert part.sections == (Section("copied from", 0, 30, 0, 1),)
 
 
-def test_of_a_source_topic_that_was_made_anew_nothing_is_a_difference(clusters: Clusters) -> None:
+def test_of_a_source_topic_that_was_recreated_nothing_is_a_difference(clusters: Clusters) -> None:
     """What the remote topic has are copies of the one before."""
     source = clusters[0]
     store(clusters, Position(SourceOffset(22), TargetOffset(12), topic_id=str(source.topics.ids["t"]), generation=256))
@@ -106,7 +106,7 @@ def test_of_a_source_topic_that_was_made_anew_nothing_is_a_difference(clusters: 
     (part,) = plan(clusters)
     assert part.sections == ()
     assert [(one.side, one.start, one.end) for one in part.left] == [("source", 0, 1)]
-    assert "made anew" in part.left[0].reason
+    assert "recreated" in part.left[0].reason
 
 
 def test_a_remote_partition_that_loses_its_leader_meanwhile_has_no_missing_copies(clusters: Clusters) -> None:

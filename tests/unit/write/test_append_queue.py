@@ -220,7 +220,7 @@ def test_what_is_refused_again_without_one_before_it_is_trouble(known: Owner) ->
 
 
 def test_after_a_failure_the_first_goes_alone_and_then_the_others(known: Owner) -> None:
-    """A topic that was made anew takes any first sequence number: the others would overtake the first."""
+    """A topic that was recreated takes any first sequence number: the others would overtake the first."""
     sent = known.take_all()
     for one in sent:
         known.queue.answered(one, 3, -1)

@@ -90,7 +90,7 @@ class GroupState:
         self._configs_of: object = None
         """The topic that was read last."""
         self._anew: ClusterState | None = None
-        """What is in a topic that was made anew, as long as it lacks connectors."""
+        """What is in a topic that was recreated, as long as it lacks connectors."""
         self._known = Statuses()
         self._statuses_of: object = None
         """The topic that these were read from."""
@@ -129,12 +129,12 @@ class GroupState:
                 raise
 
     def read_statuses(self) -> None:
-        """Read the states that others wrote since. A topic that was deleted is made anew: whoever runs something writes
+        """Read the states that others wrote since. A topic that was deleted is recreated: whoever runs something writes
         its state again."""
         try:
             self._take_statuses(self._statuses.read())
         except TopicGoneError as error:
-            log.warning("%s any more (status.storage.topic): it is made anew, and states are written again", error)
+            log.warning("%s any more (status.storage.topic): it is recreated, and states are written again", error)
             self._statuses.ensure()
 
     def look(self, question: Callable[[ClusterState, Statuses], T]) -> T:
@@ -192,7 +192,7 @@ class GroupState:
 
     @property
     def lacking(self) -> Sequence[ConnectorName]:
-        """The connectors that this worker knows and that a config topic lacks which was made anew."""
+        """The connectors that this worker knows and that a config topic lacks which was recreated."""
         with self._order:
             return self._missing()
 
@@ -249,7 +249,7 @@ class GroupState:
             self._take(self._configs.append_and_read([config_records.encode(record) for record in records]))
 
     def _missing(self) -> list[ConnectorName]:
-        """The connectors that a topic which was made anew does not have."""
+        """The connectors that a topic which was recreated does not have."""
         if self._anew is None:
             return []
         there = self._anew.connectors.keys()

@@ -15,7 +15,7 @@ class RecordLog(Protocol[R]):
 
     @property
     def topic_id(self) -> object:
-        """Another one once the log was deleted and made anew, so that what was read of it counts no more."""
+        """Another one once the log was deleted and recreated, so that what was read of it counts no more."""
 
     def ensure(self) -> None:
         """Create what is missing."""

@@ -87,7 +87,7 @@ class StateTopic(Generic[R]):
         if self._topic.partitions == 1 and found.partitions > 1:
             raise RefusedError(
                 f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has {found.partitions} partitions "
-                "and must have one, so that its records keep their order; name another topic, or create it anew"
+                "and must have one, so that its records keep their order; name another topic, or recreate it"
             )
         self._check_compaction()
 
@@ -124,7 +124,7 @@ class StateTopic(Generic[R]):
 
     @property
     def topic_id(self) -> object:
-        """The topic that was read: another one once it was made anew."""
+        """The topic that was read: another one once it was recreated."""
         return self._reader.topic_id
 
     def read(self) -> list[R]:
