@@ -448,9 +448,9 @@ def test_an_inventory_holds_what_the_cluster_holds(guarded: Clusters, new_name: 
     produce(cluster, topic, numbered(30), partition=1)
     commit_offsets(cluster, {group: {(topic, 1): 12}})
     create_acls(cluster, [BrokerAcl(topic, "User:ann", "READ"), BrokerAcl(group, "User:ann", "READ", resource="GROUP")])
-    told: list[tuple[str, int, int]] = []
+    steps: list[tuple[str, int, int]] = []
     with connected(cluster) as admin:
-        found = read_inventory(admin, wanted=lambda name: name == topic, told=lambda *step: told.append(step))
+        found = read_inventory(admin, wanted=lambda name: name == topic, progress=lambda *step: steps.append(step))
     described = found.topics[topic]
     assert (described.topic.partitions, described.replicas, described.leaderless) == (3, 1, 0)
     assert found.may(Operation.WRITE, topic)
@@ -470,7 +470,7 @@ def test_an_inventory_holds_what_the_cluster_holds(guarded: Clusters, new_name: 
     assert found.acls is not None
     assert Acl(Resource.GROUP, group, "User:ann", "*", Operation.READ, Permission.ALLOW) in found.acls
     assert found.unread == ()
-    assert {what for what, *_ in told} == {"topics", "settings", "log ends", "groups"}
+    assert {what for what, *_ in steps} == {"topics", "settings", "log ends", "groups"}
 
 
 def test_an_inventory_says_what_the_login_may_not_read(guarded: Clusters, new_name: Callable[[str], str]) -> None:

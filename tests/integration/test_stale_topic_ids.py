@@ -45,7 +45,7 @@ def copied(flow: CopyFlow, topic: str) -> list[int]:
     return [int(record.value or b"") for record in consume(flow.target, flow.remote(topic))]
 
 
-def test_a_remote_recreated_topic_is_no_loss(
+def test_a_recreated_remote_topic_is_no_loss(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = copy_flow.create(topic_name)

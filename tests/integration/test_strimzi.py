@@ -228,7 +228,7 @@ secondary.status.storage.replication.factor = 1
 
 
 def converted(file: Path, to: str) -> list[Path]:
-    """What `twinlog convert` makes of a file, without anything left unsaid."""
+    """What `twinlog convert` makes of a file, where everything is converted."""
     output = file.parent / to
     result = CliRunner().invoke(app, ["convert", str(file), "--to", to, "-o", str(output)])
     assert result.exit_code == 0, result.stderr

@@ -140,10 +140,10 @@ def test_properties_come_back_from_connectors(text: str) -> None:
         except ConfigError:
             return
         mirrors = mirrors_of_properties(read_properties(first), str(first))
-        assert not mirrors.unsaid
+        assert not mirrors.not_converted
         (one,) = [each for each in workers(mirrors) if each.workers[0].target == "B"]
         output = to_connectors(one, Vault(str(folder / "secrets")))
-        assert not output.unsaid
+        assert not output.not_converted
         written(output, folder / "connectors")
         written(Output({}, output.secrets, (), ()), folder)
         connectors = sorted((folder / "connectors").glob("*.json"))
@@ -162,7 +162,7 @@ def test_properties_come_back_from_connectors(text: str) -> None:
             mirrors_of_connectors(folder / "connectors" / "worker.properties", connectors),
             Vault(str(folder / "secrets")),
         )
-        assert not [str(one) for one in back.unsaid]
+        assert not [str(one) for one in back.not_converted]
         written(back, folder / "back")
         assert copying(folder / "back" / "mm2.properties") == before
 
@@ -183,10 +183,10 @@ def test_properties_come_back_from_a_resource(text: str, version: Version) -> No
         written(output, folder)
         (resource,) = folder.glob("*.yaml")
         load_resource(resource, folder / "secrets")
-        if not output.unsaid:
+        if not output.not_converted:
             assert copying(resource, folder / "secrets") == before
         back = to_properties(mirrors_of_resource(resource), Vault(str(folder / "secrets")))
         written(back, folder / "back")
-        said = {one for one in back.unsaid if "replicas" not in one.key}
-        if not output.unsaid and not said:
+        left = {one for one in back.not_converted if "replicas" not in one.key}
+        if not output.not_converted and not left:
             assert copying(folder / "back" / "mm2.properties") == before

@@ -300,7 +300,7 @@ def _late(facts: Facts, resumes: TargetOffset, records: int) -> Reason:
 
 
 def _without_source(facts: Facts) -> MoveVerdict:
-    """The source does not say where the group stands: what the target knows of it."""
+    """The source does not report the group's offset: what the target has of it."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
         text = "the source does not report what the group has committed, and the target has nothing of it"

@@ -1,4 +1,4 @@
-"""`twinlog convert`: the same mirror in another form, and what that form cannot say."""
+"""`twinlog convert`: the same mirror in another form, and what has no place in that form."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def convert(
 ) -> None:
     """Write a mirror in another form: MirrorMaker 2's properties, connectors of Kafka Connect, Strimzi's resource.
 
-    What the form cannot say is listed with its line. No secret is printed, or written but into files of its own that
-    nobody else may read. Contacts no cluster.
+    What has no place in the form is listed with its line. No secret is printed, or written but into files of its own
+    that nobody else may read. Contacts no cluster.
 
-    Ends with code 0, 2 when INPUT is wrong, and nothing is written then, and 3 when something could not be said.
+    Ends with code 0, 2 when INPUT is wrong, and nothing is written then, and 3 when something has no place in the form.
 
     Example: twinlog convert mm2.properties --to strimzi -o mirror
 
@@ -91,7 +91,7 @@ def convert(
     with ends_if_wrong(EXIT_CONFIG):
         made = _made(inputs, to, _version(version), Vault(str(folder)))
     if output is None and len(made.files) > 1:
-        raise typer.BadParameter(f"{len(made.files)} files come of this: say where", param_hint="-o")
+        raise typer.BadParameter(f"{len(made.files)} files come of this: name a folder", param_hint="-o")
     if output is None:
         typer.echo("".join(made.files.values()), nl=False)
     else:
@@ -103,9 +103,9 @@ def convert(
             typer.echo(
                 f"note: {key} of the Secret {name} stands in INPUT and is to be kept by you; -o DIR does", err=True
             )
-    for one in made.unsaid:
+    for one in made.not_converted:
         typer.echo(f"not converted: {one}", err=True)
-    if made.unsaid:
+    if made.not_converted:
         raise typer.Exit(EXIT_UNSAID)
 
 

@@ -159,7 +159,7 @@ def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
 
     parts = Content.CONFIGS | Content.LOGS | Content.ACLS | Content.GROUPS | Content.QUOTAS | Content.USERS
     found = []
-    with ReadingProgress() as told:
+    with ReadingProgress() as progress:
         for (alias, settings), wanted in (
             (sides.left, lambda name: names.right(name) is not None),
             (sides.right, lambda name: names.left(name) is not None),
@@ -167,7 +167,7 @@ def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
             admin = ClusterAdmin(alias, settings)
             try:
                 admin.connect(CONNECT_S)
-                found.append(read_inventory(admin, parts, wanted=wanted, told=partial(told, alias)))
+                found.append(read_inventory(admin, parts, wanted=wanted, progress=partial(progress, alias)))
             finally:
                 admin.close()
     return found[0], found[1]

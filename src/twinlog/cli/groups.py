@@ -15,7 +15,7 @@ from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.table import table
-from twinlog.cli.waiting import told_while_waiting
+from twinlog.cli.waiting import waits_reported
 from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -80,7 +80,7 @@ def groups(
     with ExitStack() as stack:
         try:
             readers = [stack.enter_context(GroupsReader(one.settings, one.copied_by, one.reverse)) for one in wanted]
-            with told_while_waiting(readers):
+            with waits_reported(readers):
                 seen = _look(readers, group or [], repeats, timeout if wait else None)
         except TwinlogError as error:
             typer.echo(f"twinlog: {error}", err=True)
@@ -114,7 +114,7 @@ def wait_until_done(
 
     Raises ClusterError when the last look was not possible, RefusedError at once.
     """
-    begun, told = now(), ""
+    begun, printed = now(), ""
     while True:
         trouble: ClusterError | None = None
         seen: list[GroupsSeen] = []
@@ -128,9 +128,9 @@ def wait_until_done(
         except ClusterError as error:
             trouble, text = error, str(error)
         passed = now() - begun
-        if text != told:
+        if text != printed:
             typer.echo(f"{passed:.0f} s of {timeout_s:.0f} s: {text}", err=True)
-            told = text
+            printed = text
         if passed >= timeout_s:
             if trouble is not None:
                 raise trouble
@@ -161,8 +161,8 @@ def lines(seen: GroupsSeen) -> list[str]:
     for group in seen.groups:
         rows += [_row(group, part) for part in group.partitions] or [(group.group, *"???????", f"no: {NOTHING}")]
     head = [seen.flow] if len(rows) > 1 else []
-    told = table(rows, _NUMBERS) if len(rows) > 1 else []
-    return [*head, *told, *_notes(seen), summary(seen)]
+    shown = table(rows, _NUMBERS) if len(rows) > 1 else []
+    return [*head, *shown, *_notes(seen), summary(seen)]
 
 
 def _notes(seen: GroupsSeen) -> list[str]:

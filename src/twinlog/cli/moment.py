@@ -24,7 +24,8 @@ def shown(moment: int) -> str:
 def moment_ms(text: str | None, option: str, forms: str = HELP) -> int | None:
     """Milliseconds since 1970; None of nothing. Raises typer.BadParameter.
 
-    An @ may stand before them, as `twinlog replay` needs it to tell them from offsets. `forms` is what may be written.
+    An @ may stand before them, as `twinlog replay` needs it: a number without one is an offset. `forms` is what may be
+    written.
     """
     if text is None:
         return None

@@ -69,8 +69,8 @@ def plan(
         for settings in flows:
             copied_by = [] if settings.copies else between(copying, settings.source, settings.target)
             with (
-                ReadingProgress() as told,
-                FlowPlanner(settings, copying, copied_by=copied_by, told=told) as planner,
+                ReadingProgress() as progress,
+                FlowPlanner(settings, copying, copied_by=copied_by, progress=progress) as planner,
             ):
                 plans.append(planner.plan(speed))
     except ConfigError as error:

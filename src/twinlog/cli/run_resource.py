@@ -79,7 +79,7 @@ def driver_memory(config: ResourceConfig) -> dict[str, str]:
 
 
 def memory_warning(config: ResourceConfig) -> str | None:
-    """What is to be said of a `jvmOptions.-Xmx` that is left out; None where there is nothing."""
+    """The warning about a `jvmOptions.-Xmx` that is left out; None where there is none."""
     text = config.resource.driver_memory
     if text is None or driver_memory(config):
         return None

@@ -17,7 +17,7 @@ from twinlog.cli.command_log import log_warnings
 from twinlog.cli.flow_choice import chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
 from twinlog.cli.secrets_option import Secrets
-from twinlog.cli.waiting import told_while_waiting
+from twinlog.cli.waiting import waits_reported
 from twinlog.cli.wrong_file import ends_if_wrong
 from twinlog.clock import SYSTEM
 from twinlog.errors import TwinlogError
@@ -98,7 +98,7 @@ def status(
             readers = [stack.enter_context(FlowReader(one, known.worker)) for one in wanted]
             if watch:
                 _watch(readers, as_json=as_json)
-            with told_while_waiting(readers):
+            with waits_reported(readers):
                 seen = read_all(readers)
     except TwinlogError as error:
         typer.echo(f"twinlog: {error}", err=True)

@@ -26,20 +26,20 @@ def lines(seen: FlowSeen) -> list[str]:
     detail = f": {seen.state.detail}" if seen.state.detail else ""
     found = [f"{seen.settings.name}: {seen.state.word}{detail}"]
 
-    def say(name: str, text: str | None) -> None:
+    def add(name: str, text: str | None) -> None:
         if text:
             found.append(f"  {name:<11} {text}")
 
-    say("run by", _run_by(facts))
-    say("standing by", _standing_by(facts))
+    add("run by", _run_by(facts))
+    add("standing by", _standing_by(facts))
     if seen.settings.copies:
-        say("lag", _lag(seen))
+        add("lag", _lag(seen))
     if report is not None and seen.settings.copies:
-        say("rate", _rate(report))
-    say("groups", _groups(facts))
-    say("clock", _clock(facts))
-    say("last error", _last_error(facts))
-    say("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
+        add("rate", _rate(report))
+    add("groups", _groups(facts))
+    add("clock", _clock(facts))
+    add("last error", _last_error(facts))
+    add("heartbeat", None if facts.heartbeat_ms is None else f"{_ago(facts, facts.heartbeat_ms)}")
     shown = seen.topics[:MOST_TOPICS]
     if shown:
         rows: list[Sequence[str]] = [_HEAD, *(_topic(topic, facts, report is not None) for topic in shown)]
@@ -194,12 +194,12 @@ def _lag_by(seen: FlowSeen) -> str | None:
 
 
 def _connector_json(seen: ConnectorSeen) -> dict[str, Any]:
-    said = seen.said
+    reported = seen.reported
     return {
         "group": seen.group,
         "workers": seen.members,
-        "state": None if said is None else said.state,
-        "worker": None if said is None else said.worker,
+        "state": None if reported is None else reported.state,
+        "worker": None if reported is None else reported.worker,
         "tasks": [one.state for one in seen.tasks],
         "trouble": seen.failure,
     }

@@ -28,7 +28,7 @@ CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the options of the command line say. `mode` is run, rehearse, abort, release or status."""
+    """What the command line asks for. `mode` is run, rehearse, abort, release or status."""
 
     mode: str
     kind: str
@@ -105,7 +105,7 @@ def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
 
 
 def _where(clusters: Clusters, source: str) -> str:
-    """What the journal says after a failure, as far as it can be read."""
+    """How far the journal got before a failure, as far as it can be read."""
     try:
         return stands(clusters.journal.read())
     except TwinlogError:

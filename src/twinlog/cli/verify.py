@@ -159,7 +159,7 @@ def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[
     last: TwinlogError | None = None
     for settings in flows:
         try:
-            with ReadingProgress() as told, VerifyPlanner(settings, options, told=told) as planner:
+            with ReadingProgress() as progress, VerifyPlanner(settings, options, progress=progress) as planner:
                 plans.append(planner.plan())
         except ClusterError as error:
             last = error

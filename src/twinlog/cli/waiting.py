@@ -23,20 +23,20 @@ class Waiting(Protocol):
 
 
 @contextmanager
-def told_while_waiting(
+def waits_reported(
     readers: Sequence[Waiting], *, long_s: float = LONG_S, again_s: float = AGAIN_S
 ) -> Iterator[None]:
     """Print what the readers wait for after `long_s` seconds, and then every `again_s`."""
     over = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         wait_s = long_s
         while not SYSTEM.wait(over, wait_s):
             for text in dict.fromkeys(text for reader in readers for text in reader.waits()):
                 typer.echo(f"twinlog: waiting: {text}", err=True)
             wait_s = again_s
 
-    thread = threading.Thread(target=tell, name="waiting", daemon=True)
+    thread = threading.Thread(target=report, name="waiting", daemon=True)
     thread.start()
     try:
         yield

@@ -31,7 +31,7 @@ class ConnectorFile:
 
 
 def read_connector_file(path: str | Path, name: str | None = None) -> ConnectorFile:
-    """The connector that the file at `path` describes, called `name` where the file does not say how. Raises
+    """The connector that the file at `path` describes, called `name` where the file names none. Raises
     ConfigError."""
     file = str(path)
     try:

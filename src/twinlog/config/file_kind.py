@@ -1,4 +1,4 @@
-"""Whose file a file is, by what stands in it, and what is said where a command is given another one."""
+"""Which program a file is for, by its content, and the problem where a command is given the file of another one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_resource(path: str | Path) -> bool:
 
 
 def known_kind(path: str | Path) -> FileKind | None:
-    """Whose file it certainly is; None where nothing in it says so, or it cannot be read."""
+    """The kind that the content shows for certain; None without such a sign, or for a file that cannot be read."""
     path = Path(path)
     if is_resource(path):
         return FileKind.RESOURCE
@@ -67,7 +67,7 @@ def known_kind(path: str | Path) -> FileKind | None:
 
 
 def kind_of(path: str | Path) -> FileKind:
-    """Whose file it looks like; one that says nothing, or cannot be read, counts as MirrorMaker 2's."""
+    """The kind that the file looks like; one without a sign, or that cannot be read, counts as MirrorMaker 2's."""
     return known_kind(path) or FileKind.MIRROR
 
 

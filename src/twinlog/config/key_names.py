@@ -1,4 +1,4 @@
-"""What the keys of one flow are called where its settings stand, for messages that tell how to mend them."""
+"""What the keys of one flow are called where its settings stand, for messages that name what to change."""
 
 from __future__ import annotations
 

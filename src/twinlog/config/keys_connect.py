@@ -100,7 +100,7 @@ CONNECT_KEYS = (
         "errors.deadletterqueue.context.headers.enable",
         BOOL,
         "false",
-        "Whether records there have headers that say where they came from, and why the transform failed.",
+        "Whether records there have headers with their origin and the reason why the transform failed.",
     ),
     _flow(
         "key.converter",

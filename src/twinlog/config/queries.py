@@ -23,7 +23,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     """Have Spark analyse the queries of flows that the file at `path`, or one of `more`, asks for.
 
     Takes some seconds where there is one, for a JVM that ends with it, and no time otherwise. Returns warnings where
-    that JVM does not start here. Raises ConfigError with what Spark says of queries that cannot be used.
+    that JVM does not start here. Raises ConfigError with Spark's reasons for queries that cannot be used.
     """
     written = [(flow, text) for flow in flows if (text := _query(flow))]
     if not written:

@@ -66,9 +66,9 @@ def resolve_connector(
 ) -> FlowLayers:
     """All settings of a connector of a Connect worker, `worker` being what stands in the worker's file.
 
-    Where the connector says nothing of its target, that is the worker's own cluster. Otherwise its records, too, are
+    Where the connector names no target, that is the worker's own cluster. Otherwise its records, too, are
     written to the target that it names; in Connect they would be sent to the worker's cluster as long as no
-    `producer.override.` says otherwise.
+    `producer.override.` names another.
     """
     own = {name: entry for name, entry in worker.items() if name in SECURITY.exact}
     connector = {name: entry for name, entry in worker.items() if name.startswith("twinlog.")} | dict(written)

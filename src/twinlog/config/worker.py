@@ -44,9 +44,9 @@ class WorkerConfig:
 def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerConfig:
     """The settings of the file at `path`, such as connect-distributed.properties.
 
-    Without `distributed` the file says which kind of worker it is for: a standalone one has a file for its offsets, and
-    no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found. Reads only
-    this file, what its `${...}` references name, and its key stores; no cluster is contacted.
+    Without `distributed` the file's keys decide which kind of worker it is for: a standalone one has a file for its
+    offsets, and no `group.id`. Unknown keys are warnings, as in Connect. Raises ConfigError with every problem found.
+    Reads only this file, what its `${...}` references name, and its key stores; no cluster is contacted.
     """
     require_kind(path, FileKind.WORKER)
     entries = list(read_properties(Path(path)))

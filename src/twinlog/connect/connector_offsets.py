@@ -1,10 +1,10 @@
 """The stored offsets of a worker's connectors: in its own topic, or where the copiers of a source connector keep them.
 
 Copiers store positions on the cluster that they write to, beside the records. That is another cluster than the worker's
-where the worker is beside the source, say, and another topic where a connector names its own. Whoever asks for offsets,
-or changes them, means those. Kafka's worker keeps all in its own topic, and in exactly-once mode what it copies since
-beside the records: so what is in its own counts for each partition of which the target knows nothing (Kafka class
-ConnectorOffsetBackingStore).
+where the worker is beside the source, for example, and another topic where a connector names its own. Whoever asks for
+offsets, or changes them, means those. Kafka's worker keeps all in its own topic, and in exactly-once mode what it
+copies since beside the records: so what is in its own counts for each partition of which the target knows nothing
+(Kafka class ConnectorOffsetBackingStore).
 """
 
 from __future__ import annotations

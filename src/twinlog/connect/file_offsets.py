@@ -232,7 +232,7 @@ class FileOffsets:
             return False
         if self._file.written is Written.ELSEWHERE:
             return True
-        # Both say what was copied: whatever is further on does.
+        # Both are positions of what was copied: the further one counts.
         return self._file.written is Written.UNKNOWN and _reached(value) > _reached(there.get(key))
 
     def _take(self, stored: _Stored) -> None:

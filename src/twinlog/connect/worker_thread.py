@@ -204,7 +204,7 @@ class WorkerThread:
             self.end()
 
     def end(self) -> None:
-        """End what runs here, say so, and leave the group: another worker goes on at once."""
+        """End what runs here, report that, and leave the group: another worker goes on at once."""
         self._running.stop()
         try:
             self._report_tasks(self.group.assignment)
@@ -270,7 +270,7 @@ class WorkerThread:
         self._note_ended()
         if troubles:
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
-                log.warning("the worker's topics do not answer, trying again: %s", _told(troubles[0]))
+                log.warning("the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
         # A turn that reads nothing has no answer of theirs.
         elif reads and self._logged.over(_OUTAGE):
             log.info("the worker's topics answer again")
@@ -375,7 +375,7 @@ class WorkerThread:
         self._wake.set()
 
 
-def _told(error: ClusterError) -> str:
+def _shown(error: ClusterError) -> str:
     """An error with what becomes of it."""
     if not isinstance(error, TopicGoneError):
         return str(error)

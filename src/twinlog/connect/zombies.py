@@ -16,8 +16,8 @@ from twinlog.settings.flow import FlowSettings
 
 
 class Zombies:
-    """Producers of tasks that have ended, of the connectors of a group; `asked` makes a request's answer of what a
-    cluster says."""
+    """Producers of tasks that have ended, of the connectors of a group; `asked` turns what a cluster answers into the
+    answer to a request."""
 
     def __init__(
         self, state: GroupState, flows: ConnectorFlows, asked: Callable[[Callable[[], Any]], Any], connect: Connect

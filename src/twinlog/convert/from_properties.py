@@ -13,7 +13,7 @@ from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import connector_layer, worker_layer
-from twinlog.convert.model import CONVERTER, Connector, Mirrors, Unsaid, Worker, default_name, owner, unsaid
+from twinlog.convert.model import CONVERTER, Connector, Mirrors, NotConverted, Worker, default_name, owner, not_converted
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import ConnectorKind
 
@@ -130,7 +130,7 @@ def _is_of_worker(name: str) -> bool:
     return WORKER_FILE.find(name) is not None
 
 
-def _left(entries: Iterable[Entry], found: ParsedFile, workers: Iterable[Worker]) -> Iterator[Unsaid]:
+def _left(entries: Iterable[Entry], found: ParsedFile, workers: Iterable[Worker]) -> Iterator[NotConverted]:
     """Entries that went nowhere, each with the reason."""
     layers = [layer for one in workers for layer in (one.entries, *(each.entries for each in one.connectors))]
     used = {(entry.line, entry.key) for layer in layers for entry in layer.values()}
@@ -141,13 +141,13 @@ def _left(entries: Iterable[Entry], found: ParsedFile, workers: Iterable[Worker]
             continue
         key = placed.key
         if key is None:
-            yield unsaid(entry, "an unknown key")
+            yield not_converted(entry, "an unknown key")
         elif placed.no_effect is None and key.effect is Effect.WORKS and not _is_moot(placed.flow, placed.name, found):
-            yield unsaid(entry, "it counts for a process of MirrorMaker 2 as a whole")
+            yield not_converted(entry, "it counts for a process of MirrorMaker 2 as a whole")
 
 
 def _is_moot(flow: SourceAndTarget | None, name: str, found: ParsedFile) -> bool:
-    """Whether it says something about a flow that does not run, or turns off what then is not there."""
+    """Whether it is of a flow that does not run, or turns off what then is not there."""
     if owner(name) == "heartbeat":
         # There is no connector for heartbeats that are turned off.
         return True

@@ -55,8 +55,8 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaid:
-    """Something that the form asked for cannot say; `place` is file and line."""
+class NotConverted:
+    """Something that has no place in the form that was asked for; `place` is file and line."""
 
     place: str
     key: str
@@ -66,17 +66,17 @@ class Unsaid:
         return f"{self.place}: {self.key}: {self.why}"
 
 
-def unsaid(entry: Entry, why: str) -> Unsaid:
+def not_converted(entry: Entry, why: str) -> NotConverted:
     """The same of an entry."""
-    return Unsaid(entry.place, entry.key, why)
+    return NotConverted(entry.place, entry.key, why)
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """A configuration that was read. `unsaid` is what no other form has got, such as logging in a resource."""
+    """A configuration that was read. `not_converted` is what no other form has got, such as logging in a resource."""
 
     workers: tuple[Worker, ...]
-    unsaid: tuple[Unsaid, ...] = ()
+    not_converted: tuple[NotConverted, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -92,9 +92,9 @@ class Mirrors:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Files by their names, secrets that they refer to by name and key, and what could not be said."""
+    """Files by their names, secrets that they refer to by name and key, and what was not converted."""
 
     files: Mapping[str, str] = field(repr=False)
     secrets: Mapping[tuple[str, str], str] = field(repr=False)
-    unsaid: tuple[Unsaid, ...]
+    not_converted: tuple[NotConverted, ...]
     remarks: tuple[str, ...]

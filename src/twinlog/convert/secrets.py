@@ -31,8 +31,8 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key must not be shown, whatever client it stands before; of an unknown one, such as that
-    of a filter of somebody's own, its last word tells."""
+    """Whether the value of a key must not be shown, for any client; an unknown one, such as that of a filter of
+    the user's own, is judged by its last word."""
     names = key.split(".")
     for begin in range(len(names)):
         name = ".".join(names[begin:])

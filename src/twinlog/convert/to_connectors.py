@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import javaproperties
 
-from twinlog.convert.model import CONVERTER, Mirrors, Output, Unsaid, Worker, raw
+from twinlog.convert.model import CONVERTER, Mirrors, Output, NotConverted, Worker, raw
 from twinlog.convert.secrets import Vault
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
@@ -17,7 +17,7 @@ def to_connectors(mirrors: Mirrors, vault: Vault) -> Output:
     """One folder for each worker where there are several."""
     vault.know(mirrors.providers)
     files: dict[str, str] = {}
-    unsaid: list[Unsaid] = list(mirrors.unsaid)
+    not_converted: list[NotConverted] = list(mirrors.not_converted)
     for worker in mirrors.workers:
         source = worker.connectors[0].source if worker.connectors else worker.target
         folder = f"{source}--{worker.target}/" if len(mirrors.workers) > 1 else ""
@@ -34,7 +34,7 @@ def to_connectors(mirrors: Mirrors, vault: Vault) -> Output:
         }
         files[f"{folder}worker.properties"] = "".join(_lines(worker, vault))
         files |= {name: json.dumps(body, indent=2, ensure_ascii=False) + "\n" for name, body in bodies.items()}
-    return Output(files, vault.kept, tuple(unsaid), mirrors.remarks)
+    return Output(files, vault.kept, tuple(not_converted), mirrors.remarks)
 
 
 def _alias(key: str, source: str, target: str) -> str:

@@ -12,12 +12,12 @@ from twinlog.convert.model import (
     Connector,
     Mirrors,
     Output,
-    Unsaid,
+    NotConverted,
     Worker,
     default_name,
     owner,
     raw,
-    unsaid,
+    not_converted,
 )
 from twinlog.convert.secrets import Vault
 from twinlog.convert.to_connectors import property_line
@@ -42,7 +42,7 @@ class _Writer:
         self._mirrors = mirrors
         self._vault = vault
         vault.know(mirrors.providers)
-        self._unsaid: list[Unsaid] = list(mirrors.unsaid)
+        self._not_converted: list[NotConverted] = list(mirrors.not_converted)
         self._remarks: list[str] = list(mirrors.remarks)
         self._top: dict[str, str] = {}
         self._clusters: dict[str, dict[str, str]] = {}
@@ -61,11 +61,11 @@ class _Writer:
             for ends, connectors in flows.items():
                 self._flow(ends, connectors)
                 self._note_positions(worker, ends, connectors)
-        # Heartbeats between all other clusters, which a dedicated MirrorMaker 2 writes unless it is told not to.
+        # Heartbeats between all other clusters, which a dedicated MirrorMaker 2 writes unless they are switched off.
         self._top["emit.heartbeats.enabled"] = "false"
         self._top |= self._vault.providers(self._top.get("config.providers", ""))
         text = "".join(self._lines())
-        return Output({"mm2.properties": text}, self._vault.kept, tuple(self._unsaid), tuple(self._remarks))
+        return Output({"mm2.properties": text}, self._vault.kept, tuple(self._not_converted), tuple(self._remarks))
 
     def _lines(self) -> Iterator[str]:
         yield property_line("clusters", ", ".join(self._clusters))
@@ -92,13 +92,13 @@ class _Writer:
                 self._top.setdefault(key, value)
             elif key in {"key.converter", "value.converter"}:
                 if raw(entry).strip() != CONVERTER:
-                    self._unsaid.append(unsaid(entry, "a dedicated MirrorMaker 2 always copies bytes"))
+                    self._not_converted.append(not_converted(entry, "a dedicated MirrorMaker 2 always copies bytes"))
             elif key == "listeners" and entry.line is None:
                 pass
             elif WORKER.find(key) is not None or SECURITY.find(key) is not None or key.startswith("producer."):
                 cluster.setdefault(key, value)
             elif WORKER_FILE.find(key) is not None or entry.line is not None:
-                self._unsaid.append(unsaid(entry, "a dedicated MirrorMaker 2 has no such setting"))
+                self._not_converted.append(not_converted(entry, "a dedicated MirrorMaker 2 has no such setting"))
 
     # -- a flow
 
@@ -107,7 +107,7 @@ class _Writer:
         flow["enabled"] = "true" if "source" in connectors or "checkpoint" in connectors else "false"
         if "source" not in connectors and "checkpoint" in connectors:
             one = connectors["checkpoint"]
-            self._unsaid.append(Unsaid(_file(one), one.name, "groups cannot be followed here without copying records"))
+            self._not_converted.append(NotConverted(_file(one), one.name, "groups cannot be followed here without copying records"))
         for kind in ("source", "checkpoint", "heartbeat"):
             one_or_none = connectors.get(kind)
             if one_or_none is not None:
@@ -128,7 +128,7 @@ class _Writer:
     ) -> None:
         if connector.state != "RUNNING":
             what = f"to begin {connector.state.lower()}"
-            self._unsaid.append(Unsaid(_file(connector), connector.name, f"{what} has no form in a properties file"))
+            self._not_converted.append(NotConverted(_file(connector), connector.name, f"{what} has no form in a properties file"))
         switched_off = connector.entries.get("enabled")
         if switched_off is not None and raw(switched_off).strip().lower() == "false" and connector.kind == "source":
             flow["enabled"] = "false"
@@ -140,7 +140,7 @@ class _Writer:
             if owned is not None and owned != connector.kind:
                 # It means nothing there.
                 if owned not in connectors:
-                    self._unsaid.append(unsaid(entry, f"it means nothing to a {connector.kind} connector"))
+                    self._not_converted.append(not_converted(entry, f"it means nothing to a {connector.kind} connector"))
                 continue
             value = self._vault.without_secrets(key, entry, ends[0] if key.startswith("source.") else ends[1])
             if connector is not first and owned is None:
@@ -150,8 +150,8 @@ class _Writer:
         if connector is not first:
             for key, entry in first.entries.items():
                 if self._is_shared(key, connector.kind) and key not in connector.entries and key not in _CONNECTORS_OWN:
-                    self._unsaid.append(
-                        unsaid(entry, f"it counts for the whole flow here, and {connector.name} has no such setting")
+                    self._not_converted.append(
+                        not_converted(entry, f"it counts for the whole flow here, and {connector.name} has no such setting")
                     )
 
     def _compare(
@@ -169,10 +169,10 @@ class _Writer:
         if other is None and not self._is_shared(key, connector.kind):
             self._put(flow, ends, key, value)
         elif (other is None or raw(other) != raw(entry)) and self._is_shared(key, connector.kind):
-            said = "nothing" if other is None else "another value"
-            self._unsaid.append(unsaid(entry, f"it counts for the whole flow here, and {first.name} has {said}"))
+            other_has = "nothing" if other is None else "another value"
+            self._not_converted.append(not_converted(entry, f"it counts for the whole flow here, and {first.name} has {other_has}"))
         elif other is not None and raw(other) != raw(entry) and key == "tasks.max":
-            self._unsaid.append(unsaid(entry, f"one flow has one tasks.max, that of {first.name}"))
+            self._not_converted.append(not_converted(entry, f"one flow has one tasks.max, that of {first.name}"))
 
     def _is_shared(self, key: str, kind: ConnectorKind) -> bool:
         """Whether several connectors of a flow go by it."""

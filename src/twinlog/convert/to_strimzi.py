@@ -20,7 +20,7 @@ from twinlog.config.strimzi.fields import (
     Version,
     forbidden,
 )
-from twinlog.convert.model import CONVERTER, Connector, Mirrors, Output, Unsaid, Worker, owner, raw, unsaid
+from twinlog.convert.model import CONVERTER, Connector, Mirrors, Output, NotConverted, Worker, owner, raw, not_converted
 from twinlog.convert.secrets import NAMESPACE, Vault, secret_name, secret_of
 from twinlog.settings.flow import ConnectorKind
 
@@ -50,7 +50,7 @@ def to_strimzi(mirrors: Mirrors, vault: Vault, version: Version, name: str = "mi
             files[f"{resource['metadata']['name']}.yaml"] = dumped(resource)
     if NAMESPACE in vault.used:
         writer.remarks.append(f"{NAMESPACE} in references is to be the namespace of the Secrets, for Strimzi")
-    return Output(files, vault.kept, tuple(writer.unsaid), tuple(writer.remarks))
+    return Output(files, vault.kept, tuple(writer.not_converted), tuple(writer.remarks))
 
 
 def dumped(resource: Any) -> str:
@@ -68,7 +68,7 @@ class _Writer:
         self._vault = vault
         vault.strimzi = True
         self._version = version
-        self.unsaid: list[Unsaid] = list(mirrors.unsaid)
+        self.not_converted: list[NotConverted] = list(mirrors.not_converted)
         self.remarks: list[str] = list(mirrors.remarks)
 
     def resource(self, target: str, workers: list[Worker], name: str) -> Yaml | None:
@@ -77,7 +77,7 @@ class _Writer:
             for one in connectors:
                 if one.kind == "heartbeat":
                     key = f"{one.source}->{one.target}: {one.name}"
-                    self.unsaid.append(Unsaid(_place(one), key, "v1 has no heartbeatConnector"))
+                    self.not_converted.append(NotConverted(_place(one), key, "v1 has no heartbeatConnector"))
             connectors = [one for one in connectors if one.kind != "heartbeat"]
             if not connectors:
                 return None
@@ -123,14 +123,14 @@ class _Writer:
                 if key in storage and len(workers) > 1:
                     # Each flow had its own.
                     if entry.line is not None:
-                        self.unsaid.append(unsaid(entry, "the flows to one target share one worker there"))
+                        self.not_converted.append(not_converted(entry, "the flows to one target share one worker there"))
                     continue
                 if key == "listeners" and entry.line is None:
                     continue
                 if forbidden(key, "v1beta2", storage=True) or key.startswith("admin."):
-                    self.unsaid.append(unsaid(entry, "the operator sets it by itself"))
+                    self.not_converted.append(not_converted(entry, "the operator sets it by itself"))
                 elif found.setdefault(key, value) != value:
-                    self.unsaid.append(unsaid(entry, "the flows to one target share one worker there"))
+                    self.not_converted.append(not_converted(entry, "the flows to one target share one worker there"))
         return found
 
     def _note_positions(self, workers: list[Worker]) -> None:
@@ -162,7 +162,7 @@ class _Writer:
         for key, entry in left.items():
             if forbidden(key, "v1", storage=False):
                 if protocol != "PLAINTEXT":
-                    self.unsaid.append(unsaid(entry, "a resource has no field for it"))
+                    self.not_converted.append(not_converted(entry, "a resource has no field for it"))
             else:
                 config[key] = self._value(key, entry, alias)
         storage = {key for key, _ in STORAGE.values()}
@@ -184,7 +184,7 @@ class _Writer:
                 return {"trustedCertificates": [_trusted(one) for one in references if one is not None]}
             if "${" not in raw(certificates):
                 return {"trustedCertificates": [_trusted(self._vault.keep(name, "ca.crt", raw(certificates)))]}
-            self.unsaid.append(unsaid(certificates, "a resource takes certificates out of Secrets alone"))
+            self.not_converted.append(not_converted(certificates, "a resource takes certificates out of Secrets alone"))
         elif location is not None:
             self._keep_file(secret_name(name), "ca.crt", location, kind)
         return {"trustedCertificates": [{"secretName": secret_name(name), "certificate": "ca.crt"}]}
@@ -195,7 +195,7 @@ class _Writer:
         for password in ("ssl.keystore.password", "ssl.key.password"):
             entry = left.pop(password, None)
             if entry is not None and password == "ssl.key.password" and location is None:
-                self.unsaid.append(unsaid(entry, "the key in a Secret has no password"))
+                self.not_converted.append(not_converted(entry, "the key in a Secret has no password"))
         name = secret_name(f"{alias}-user")
         names = {"certificate": "user.crt", "key": "user.key"}
         if chain is not None and key is not None:
@@ -203,7 +203,7 @@ class _Writer:
             for field, entry in (("certificate", chain), ("key", key)):
                 reference = secret_of(raw(entry))
                 if reference is None and "${" in raw(entry):
-                    self.unsaid.append(unsaid(entry, "a resource takes it out of a Secret alone"))
+                    self.not_converted.append(not_converted(entry, "a resource takes it out of a Secret alone"))
                 found[field] = reference or self._vault.keep(name, names[field], raw(entry))
             if found["certificate"][0] == found["key"][0]:
                 name = found["key"][0]
@@ -256,14 +256,14 @@ class _Writer:
             {"source": cluster} if self._version == "v1" else {"sourceCluster": source, "targetCluster": target}
         )
         shared = dict(self._patterns(mine))
-        said = {
+        clusters = {
             "source": _cluster_entries(list(mine.values()), "source"),
             "target": _cluster_entries(connectors, "target"),
         }
         for kind in _KINDS:
             one = mine.get(kind)
             if one is not None:
-                mirror[f"{kind}Connector"] = self._connector(one, shared, said)
+                mirror[f"{kind}Connector"] = self._connector(one, shared, clusters)
         return mirror | {_PATTERNS[key]: value for key, value in shared.items()}
 
     def _patterns(self, connectors: Mapping[ConnectorKind, Connector]) -> Iterator[tuple[str, str]]:
@@ -275,7 +275,7 @@ class _Writer:
                 yield key, str(values.pop())
 
     def _connector(
-        self, connector: Connector, shared: Mapping[str, str], said: Mapping[str, Mapping[str, Entry]]
+        self, connector: Connector, shared: Mapping[str, str], clusters: Mapping[str, Mapping[str, Entry]]
     ) -> Yaml:
         spec: Yaml = {}
         tasks = connector.entries.get("tasks.max")
@@ -284,7 +284,7 @@ class _Writer:
             if text.isdigit():
                 spec["tasksMax"] = int(text)
             else:
-                self.unsaid.append(unsaid(tasks, "a resource has numbers alone here"))
+                self.not_converted.append(not_converted(tasks, "a resource has numbers alone here"))
         if connector.state in _STATES:
             spec["state"] = _STATES[connector.state]
         config: dict[str, str] = {}
@@ -293,10 +293,10 @@ class _Writer:
             if key in _OWN or key in shared:
                 continue
             if key in CONNECTOR_FORBIDDEN:
-                self.unsaid.append(unsaid(entry, "the operator sets it by itself"))
-            elif side in said and SECURITY.find(rest) is not None and rest in said[side]:
-                if raw(said[side][rest]) != raw(entry):
-                    self._say_at_connector(config, key, entry, connector)
+                self.not_converted.append(not_converted(entry, "the operator sets it by itself"))
+            elif side in clusters and SECURITY.find(rest) is not None and rest in clusters[side]:
+                if raw(clusters[side][rest]) != raw(entry):
+                    self._set_at_connector(config, key, entry, connector)
             else:
                 config[key] = self._value(
                     key, entry, connector.source if key.startswith("source.") else connector.target
@@ -305,11 +305,11 @@ class _Writer:
             spec["config"] = config
         return spec
 
-    def _say_at_connector(self, config: dict[str, str], key: str, entry: Entry, connector: Connector) -> None:
+    def _set_at_connector(self, config: dict[str, str], key: str, entry: Entry, connector: Connector) -> None:
         if self._version == "v1":
             config[key] = self._value(key, entry, connector.source)
         else:
-            self.unsaid.append(unsaid(entry, "in v1beta2 the settings of a cluster win over those of a connector"))
+            self.not_converted.append(not_converted(entry, "in v1beta2 the settings of a cluster win over those of a connector"))
 
 
 def _cluster_entries(connectors: list[Connector], side: str) -> dict[str, Entry]:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from twinlog.config.strimzi.document import KIND, read_documents
 from twinlog.config.strimzi.fields import GROUP, STORAGE, Version
 from twinlog.config.strimzi.resource import resource_of
-from twinlog.convert.model import Output, Unsaid
+from twinlog.convert.model import Output, NotConverted
 from twinlog.convert.to_strimzi import dumped
 
 _CONNECTORS = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
@@ -24,17 +24,17 @@ def to_version(path: Path, version: Version) -> Output:
     documents = read_documents(path)
     read = resource_of(documents)
     rest = tuple(
-        Unsaid(f"{documents.file}:{one.line}", one.text_of("kind") or "(document)", "only the resource is converted")
+        NotConverted(f"{documents.file}:{one.line}", one.text_of("kind") or "(document)", "only the resource is converted")
         for one in documents.others
     )
     resource = next(one for one in _plain(path) if one.get("kind") == KIND)
-    unsaid = [*rest]
+    not_converted = [*rest]
     if resource["apiVersion"] != f"{GROUP}/{version}":
         resource["apiVersion"] = f"{GROUP}/{version}"
         spec = resource["spec"]
         lines = _Lines(documents.file)
-        unsaid += list(_to_v1(spec, lines) if version == "v1" else _to_v1beta2(spec))
-    return Output({f"{read.name}.yaml": dumped(resource)}, {}, tuple(unsaid), ())
+        not_converted += list(_to_v1(spec, lines) if version == "v1" else _to_v1beta2(spec))
+    return Output({f"{read.name}.yaml": dumped(resource)}, {}, tuple(not_converted), ())
 
 
 def _plain(path: Path) -> Iterator[Any]:
@@ -48,11 +48,11 @@ class _Lines:
     def __init__(self, file: str) -> None:
         self._file = file
 
-    def unsaid(self, holder: Any, key: str, path: str, why: str) -> Unsaid:
-        return Unsaid(f"{self._file}:{holder.lc.key(key)[0] + 1}", path, why)
+    def not_converted(self, holder: Any, key: str, path: str, why: str) -> NotConverted:
+        return NotConverted(f"{self._file}:{holder.lc.key(key)[0] + 1}", path, why)
 
 
-def _to_v1(spec: Any, lines: _Lines) -> Iterator[Unsaid]:
+def _to_v1(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
     if "target" not in spec:
         yield from _unused(spec, lines)
         clusters = {one["alias"]: one for one in spec.pop("clusters")}
@@ -72,7 +72,7 @@ def _to_v1(spec: Any, lines: _Lines) -> Iterator[Unsaid]:
     for number, mirror in enumerate(spec["mirrors"]):
         path = f"spec.mirrors[{number}]"
         if "heartbeatConnector" in mirror:
-            yield lines.unsaid(mirror, "heartbeatConnector", f"{path}.heartbeatConnector", "v1 has no such connector")
+            yield lines.not_converted(mirror, "heartbeatConnector", f"{path}.heartbeatConnector", "v1 has no such connector")
             del mirror["heartbeatConnector"]
         for old, new in _RENAMED.items():
             if old in mirror:
@@ -84,28 +84,28 @@ def _to_v1(spec: Any, lines: _Lines) -> Iterator[Unsaid]:
                 connector.setdefault("state", "paused")
     spec.setdefault("replicas", _DEFAULT_REPLICAS)
     if "externalConfiguration" in spec:
-        yield lines.unsaid(spec, "externalConfiguration", "spec.externalConfiguration", "v1 has volumes in template")
+        yield lines.not_converted(spec, "externalConfiguration", "spec.externalConfiguration", "v1 has volumes in template")
         del spec["externalConfiguration"]
     if spec.get("tracing", {}).get("type") == "jaeger":
-        yield lines.unsaid(spec, "tracing", "spec.tracing", "v1 has no jaeger")
+        yield lines.not_converted(spec, "tracing", "spec.tracing", "v1 has no jaeger")
         del spec["tracing"]
     for path, cluster in _clusters(spec):
         if cluster.get("authentication", {}).get("type") == "oauth":
             why = "v1 has type: custom instead, with sasl.jaas.config in its config; write it by hand"
-            yield lines.unsaid(cluster, "authentication", f"{path}.authentication", why)
+            yield lines.not_converted(cluster, "authentication", f"{path}.authentication", why)
             del cluster["authentication"]
 
 
-def _unused(spec: Any, lines: _Lines) -> Iterator[Unsaid]:
+def _unused(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
     """Clusters that no mirror names: v1 has clusters within mirrors alone."""
     used = {mirror.get(field) for mirror in spec["mirrors"] for field in ("sourceCluster", "targetCluster")}
     for number, one in enumerate(spec["clusters"]):
         if one["alias"] not in used | {spec["connectCluster"]}:
             path = f"spec.clusters[{number}]"
-            yield lines.unsaid(one, "alias", f"{path}.alias", f"no mirror is of {one['alias']}, and v1 has no others")
+            yield lines.not_converted(one, "alias", f"{path}.alias", f"no mirror is of {one['alias']}, and v1 has no others")
 
 
-def _to_v1beta2(spec: Any) -> Iterator[Unsaid]:
+def _to_v1beta2(spec: Any) -> Iterator[NotConverted]:
     target = spec.pop("target")
     config = {key: target.pop(field) for field, (key, _) in STORAGE.items() if field in target}
     target["config"] = {**target.get("config", {}), **config}
@@ -119,7 +119,7 @@ def _to_v1beta2(spec: Any) -> Iterator[Unsaid]:
     spec.insert(0, "connectCluster", target["alias"])
     rack = spec.get("rack")
     if rack is not None and "envVarName" in rack:
-        yield Unsaid("spec.rack", "envVarName", "v1beta2 knows topologyKey alone")
+        yield NotConverted("spec.rack", "envVarName", "v1beta2 knows topologyKey alone")
         del spec["rack"]
     elif rack is not None:
         rack.pop("type", None)

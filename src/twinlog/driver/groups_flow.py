@@ -35,7 +35,7 @@ class GroupsFlow:
     """Needs no Spark. It writes as long as `allowed()` is true, translates by the exact maps of twinlog, and by offset
     syncs where MirrorMaker 2 copies.
 
-    `copied_by` are the flows that copy what is translated, if twinlog does: their stored positions tell how far maps
+    `copied_by` are the flows that copy what is translated, if twinlog does: their stored positions show how far maps
     reach. `reverse` is the flow back, if there is one.
     """
 

@@ -1,4 +1,5 @@
-"""When the oldest record of each partition that is not copied was written, as well as the reports of copiers tell."""
+"""When the oldest record of each partition that is not copied was written, as well as the reports of copiers show
+it."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class SupervisedQuery:
         self.name = name
         self.flows: list[FlowRunner] = []
         self._known = known
-        self._told: Sequence[FlowSettings] = ()
+        self._given: Sequence[FlowSettings] = ()
         """The settings that the tasks of the running query have."""
         self._bundle = Bundle(name, clock=clock)
         self._engine: Engine | None = None
@@ -85,7 +85,7 @@ class SupervisedQuery:
         self._patience_s = FIRST_LEASE_S
         self._idle_since = self._shared_since = self._batch_since = self._clock.monotonic()
         self._counted = 0
-        """Records of the flows that Spark has been told of."""
+        """Records of the flows that were reported to Spark."""
 
     def add(self, flow: FlowRunner) -> None:
         """Copy this flow, too; where others are copied already, a new lease lets it into their task."""
@@ -109,7 +109,7 @@ class SupervisedQuery:
             return
         if engine is not self._engine:
             self._move_to(engine)
-        if self._query is not None and any(flow.settings not in self._told for flow in flows):
+        if self._query is not None and any(flow.settings not in self._given for flow in flows):
             self.end()
         if self._query is None:
             if now >= self._not_before:
@@ -173,8 +173,8 @@ class SupervisedQuery:
         self._lease_server = lease_server
         lease_server.bundles[self.name] = self._bundle
         try:
-            self._told = self._known()
-            self._query = engine.query(self.name, self._told, lease_server.address)
+            self._given = self._known()
+            self._query = engine.query(self.name, self._given, lease_server.address)
         except EngineLostError:
             raise
         except EngineError as error:

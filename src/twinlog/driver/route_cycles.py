@@ -1,4 +1,4 @@
-"""Finds topics that flows would route into each other for ever, as far as Connect's RegexRouter alone tells where to.
+"""Finds topics that flows would route into each other for ever, as far as Connect's RegexRouter alone decides where to.
 
 A replication policy knows copies by their names, and a route goes by none: what one flow routes into a topic, another
 one may read there and route back. Where a function, SQL, a time or a condition decides, nobody knows before.
@@ -21,7 +21,7 @@ from twinlog.transform.smt.replacement import Replacement
 MOST_STEPS = 1_000
 
 _DECIDES = frozenset({"Filter", "TimestampRouter"})
-"""A filter may be what ends the circle, and a time makes ever new names."""
+"""A filter may be what ends the cycle, and a time makes ever new names."""
 
 
 class RoutedFlow(NamedTuple):
@@ -37,7 +37,7 @@ class RoutedFlow(NamedTuple):
 
 
 def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None:
-    """None for a flow whose routes only its records tell."""
+    """None for a flow whose routes depend on its records."""
     transform = settings.transform
     if transform is None:
         return RoutedFlow(settings.name, topology, lambda remote: remote)

@@ -164,7 +164,7 @@ class SparkFlows:
         return ready
 
     def _listen(self, engine: Engine | None) -> LeaseServer:
-        """Where tasks on other machines reach this process as they reach Spark's driver, unless the file says more."""
+        """Where tasks on other machines reach this process as they reach Spark's driver, unless the file names more."""
         if engine is None:
             return LeaseServer("127.0.0.1", clock=self._clock)
         at = self._options.listener
@@ -339,7 +339,7 @@ class SparkFlows:
         given = dict.fromkeys(self._options.conf, "--conf")
         if self._options.master is not None:
             given[MASTER] = "--master"
-        # Others may share out a whole cluster by their file; whether executors come and go is not for them to say.
+        # Others may share out a whole cluster by their file; whether executors come and go is not for them to decide.
         set_already = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
         sized = derived(master, need, {**set_already, **self._options.conf})
         settings = {**sized, **self._options.conf}

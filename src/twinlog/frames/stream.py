@@ -173,7 +173,7 @@ class TopicStream:
             raise GapError(_LESS_AVAILABLE.format(to_json(latest), to_json(until)))
 
     def _recreated(self, topics: Iterable[TopicName], going_on: Collection[TopicName]) -> set[TopicName]:
-        """Offsets of a topic with which the query is `going_on` say nothing of another one that got its name."""
+        """Offsets of a topic with which the query is `going_on` mean nothing for another one that got its name."""
         found = set()
         for name in sorted(topics):
             before, now = self._read.get(name), self._planner.topic_ids.get(name)

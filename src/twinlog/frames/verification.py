@@ -33,7 +33,7 @@ NOT_COPIED = "nothing of them was copied yet"
 RECREATED = "the source topic was recreated since its last position was stored: nothing of it is known to be copied"
 TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
 
-Told = Callable[[str, str, int, int], None]
+Progress = Callable[[str, str, int, int], None]
 """Called with a cluster, what is read of it, how much was and how much there is."""
 
 
@@ -70,11 +70,11 @@ class VerifyPlanner:
         settings: FlowSettings,
         options: VerifyOptions,
         connect: Connect = ClusterAdmin,
-        told: Told = lambda alias, what, done, total: None,
+        progress: Progress = lambda alias, what, done, total: None,
     ) -> None:
         self._settings = settings
         self._options = options
-        self._told = told
+        self._progress = progress
         self._source = connect(settings.source, settings.source_admin.client)
         self._target = connect(settings.target, settings.target_admin.client)
 
@@ -114,7 +114,7 @@ class VerifyPlanner:
         topics = {name: topic for name, topic in self._source.topics().items() if topology.mirrors(name)}
         chosen = self._chosen(topics)
         copies = self._target.topics()
-        self._told(settings.source, "topics", len(chosen), len(chosen))
+        self._progress(settings.source, "topics", len(chosen), len(chosen))
         pairs = [(topic, topology.remote_name(topic.name)) for topic in chosen]
         if settings.transform is not None:
             sentence = TRANSFORMED.format(settings.name)

@@ -27,8 +27,8 @@ T = TypeVar("T")
 CHUNK = 500
 """Topics or groups between two reports of progress; the requests are smaller still."""
 
-Told = Callable[[str, int, int], None]
-"""Hears what is being read, how many of it were, and how many there are."""
+Progress = Callable[[str, int, int], None]
+"""Called with what is read, how many were read, and how many there are."""
 
 
 class Content(Flag):
@@ -54,7 +54,7 @@ def read_inventory(
     *,
     wanted: Callable[[TopicName], bool] = lambda _: True,
     committed: bool = False,
-    told: Told = lambda what, done, total: None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Inventory:
     """What the cluster of `admin`, which is connected, holds; changes nothing.
 
@@ -62,22 +62,22 @@ def read_inventory(
     A missing permission leaves its part out, with a sentence in `unread`. Raises ClusterError when the cluster does not
     answer.
     """
-    return _Reader(admin, told).read(parts, wanted, committed)
+    return _Reader(admin, progress).read(parts, wanted, committed)
 
 
 class _Reader:
-    def __init__(self, admin: ClusterAdmin, told: Told) -> None:
+    def __init__(self, admin: ClusterAdmin, progress: Progress) -> None:
         self._admin = admin
-        self._told = told
+        self._progress = progress
         self._unread: list[str] = []
 
     def read(self, parts: Content, wanted: Callable[[TopicName], bool], committed: bool) -> Inventory:
         admin = self._admin
-        self._told("topics", 0, 1)
+        self._progress("topics", 0, 1)
         cluster = admin.call(describe_cluster, admin.client)
         cluster_id = admin.identity().cluster_id
         topics, _ = admin.call(describe_topics, admin.client)
-        self._told("topics", len(topics), len(topics))
+        self._progress("topics", len(topics), len(topics))
         names = sorted(name for name in topics if wanted(name))
         configs, hidden = self._configs(names) if Content.CONFIGS in parts else ({}, set[TopicName]())
         logs = self._logs([topics[name].topic for name in names], committed) if Content.LOGS in parts else {}
@@ -126,7 +126,7 @@ class _Reader:
             known, wrong = self._admin.call(describe_configs, self._admin.client, chunk)
             found.update(known)
             hidden.update(name for name, code in wrong.items() if error_codes.refused(code))
-            self._told("settings", start + len(chunk), len(names))
+            self._progress("settings", start + len(chunk), len(names))
         if hidden:
             self._note_lack("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "reading its settings")
         return found, hidden
@@ -136,7 +136,7 @@ class _Reader:
         for start in range(0, len(topics), CHUNK):
             chunk = topics[start : start + CHUNK]
             found.update(logs_of(self._admin, partitions_of(chunk), committed=committed))
-            self._told("log ends", start + len(chunk), len(topics))
+            self._progress("log ends", start + len(chunk), len(topics))
         return found
 
     def _groups(self) -> tuple[dict[GroupId, Group], dict[GroupId, GroupOffsets]]:
@@ -156,7 +156,7 @@ class _Reader:
                     f"cluster {self._admin.alias}: offsets of group {name} could not be read: "
                     f"{error_codes.explain(code)}"
                 )
-            self._told("groups", start + len(chunk), len(names))
+            self._progress("groups", start + len(chunk), len(names))
         if hidden:
             self._note_lack("DESCRIBE", f"group {listed(hidden)}", "reading what it has committed")
         if unlisted := self._admin.call(admin.unlisted):

@@ -16,8 +16,8 @@ class Call:
     offset: SourceOffset
     rows: int
 
-    def told(self, lasted_s: float) -> str:
-        """For operators, where it lasts."""
+    def shown(self, lasted_s: float) -> str:
+        """The call, for operators, after so many seconds."""
         records = "the record" if self.rows == 1 else f"{self.rows} records from that"
         where = f"{records} at offset {self.offset}{'' if self.rows == 1 else ' on'}"
         return f"{self.source}: the transform has worked for {lasted_s:.0f} s on {where}"
@@ -30,6 +30,6 @@ class Loading:
     since: float
     name: str
 
-    def told(self, lasted_s: float) -> str:
-        """For operators, where it lasts."""
+    def shown(self, lasted_s: float) -> str:
+        """The import, for operators, after so many seconds."""
         return f"the transform {self.name} has been imported for {lasted_s:.0f} s"

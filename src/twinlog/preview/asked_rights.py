@@ -19,7 +19,7 @@ from twinlog.settings.flow import ClientSettings
 
 
 def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
-    """A problem where the login could not see topics afterwards: a broker then refuses to say that there are none.
+    """A problem where the login could not see topics afterwards: a broker then refuses to answer that there are none.
 
     Raises ClusterError.
     """

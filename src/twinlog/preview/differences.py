@@ -211,7 +211,7 @@ def _rate(value: float | None) -> str | None:
 
 
 def _users(left: Inventory, right: Inventory) -> Iterable[Difference]:
-    """Those that log in by SCRAM: by name and mechanism, as no broker tells what they log in with."""
+    """Those that log in by SCRAM: by name and mechanism, as no broker returns what they log in with."""
     if left.users is None or right.users is None:
         return
     for user in sorted({*left.users, *right.users}):

@@ -183,7 +183,7 @@ class FlowPlan:
 
     @property
     def done(self) -> bool:
-        """Whether a run would find nothing to do; with a problem nobody can say so."""
+        """Whether a run would find nothing to do; with a problem that is unknown."""
         return not self.changes and not self.records and not self.problems
 
     def as_json(self) -> dict[str, Any]:

@@ -43,8 +43,8 @@ from twinlog.settings.written import key_of
 
 CONNECT_S = 15.0
 
-Told = Callable[[str, str, int, int], None]
-"""Hears of which cluster what is being read, how many of it were, and how many there are."""
+Progress = Callable[[str, str, int, int], None]
+"""Called with a cluster's alias, what is read of it, how many were read, and how many there are."""
 
 _Positions = Mapping[TopicPartition, Position]
 _Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
@@ -63,13 +63,13 @@ class FlowPlanner:
         flows: Sequence[FlowSettings],
         *,
         copied_by: Sequence[FlowSettings] = (),
-        told: Told = lambda alias, what, done, total: None,
+        progress: Progress = lambda alias, what, done, total: None,
         connect: Connect = ClusterAdmin,
     ) -> None:
         self._flow = flow
         self._flows = flows
         self._connect = connect
-        self._told = told
+        self._progress = progress
         self._copier = next(iter(copied_by), flow)
         self._topology = topology_of(self._copier)
         self._refresh: TopicRefresh | None = None
@@ -99,7 +99,7 @@ class FlowPlanner:
         self._target.connect(CONNECT_S)
         if not flow.enabled:
             # It writes heartbeats to its target, and never asks its source.
-            there = read_inventory(self._target, Content(0), told=partial(self._told, flow.target))
+            there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
             nothing = Inventory(flow.source, None, ())
             deciding = Deciding(flow, self._topology, self._source, self._target, nothing, there, findings)
             plan = replace(plan, create=tuple(deciding.internal()[0]))
@@ -198,15 +198,15 @@ class FlowPlanner:
             parts,
             wanted=lambda name: topology.mirrors(name) or (flow.source, name) in own,
             committed=flow.consumer.isolation_level == "read_committed",
-            told=partial(self._told, flow.source),
+            progress=partial(self._progress, flow.source),
         )
         remotes = {topology.remote_name(name) for name in here.topics if topology.mirrors(name)}
-        # Also without AclSync: only ACLs tell whether topics that are not there yet could be written.
+        # Also without AclSync: only ACLs show whether topics that are not there yet could be written.
         there = read_inventory(
             self._target,
             parts | Content.ACLS,
             wanted=lambda name: name in remotes or (flow.target, name) in own,
-            told=partial(self._told, flow.target),
+            progress=partial(self._progress, flow.target),
         )
         # A part that may not be read is a problem only where the run needs it: see `missing_rights`.
         findings.notes += [*here.unread, *there.unread]

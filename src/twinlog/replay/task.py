@@ -39,18 +39,18 @@ class Replay:
         self._target.close()
         self._loop.close()
 
-    def copy(self, part: PartitionToReplay, told: Callable[[int], None] = lambda _: None) -> Replayed:
+    def copy(self, part: PartitionToReplay, progress: Callable[[int], None] = lambda _: None) -> Replayed:
         """Copy what of a range is not there yet; the row has the problem where that fails."""
         row = Replayed(part, problem=part.problem)
         if part.problem is not None:
             return row
         try:
             arrived = self._arrived(part)
-            told(arrived.next_source - part.start)
+            progress(arrived.next_source - part.start)
             row = replace(row, found=arrived.records)
             for count, size, offsets in self._appended(part, arrived):
                 row = replace(row, appended=row.appended + count, bytes=row.bytes + size)
-                told(offsets)
+                progress(offsets)
         except TwinlogError as error:
             row = replace(row, problem=str(error))
         return row
@@ -167,14 +167,14 @@ def _refuse_loss(part: PartitionToReplay) -> Callable[[int, int], None]:
 
 
 def replay_partitions(
-    parts: Iterable[PartitionToReplay], rules: ReplayRules, told: Callable[[int], None] = lambda _: None
+    parts: Iterable[PartitionToReplay], rules: ReplayRules, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Replayed]:
-    """Copy ranges, one after the other; `told(offsets)` is called as it goes on."""
+    """Copy ranges, one after the other; `progress(offsets)` is called as it goes on."""
     # kafka-python logs every lost connection as an error; what lasts is in the row.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     replay = Replay(rules, Loop())
     try:
         for part in parts:
-            yield replay.copy(part, told)
+            yield replay.copy(part, progress)
     finally:
         replay.close()

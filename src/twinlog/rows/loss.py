@@ -1,4 +1,4 @@
-"""Records that are gone before they were read: the query ends, or its log says so."""
+"""Records that are gone before they were read: the query ends, or logs that."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ _FEW_RUNS = 4
 
 @dataclass(slots=True)
 class Dealer:
-    """Deals rows to partitions. `partitions_of` tells how many a topic has; raises for one that is not there.
+    """Deals rows to partitions. `partitions_of` returns how many a topic has; raises for one that is not there.
 
-    `topic` None: a column names it. A row without a partition goes where its key's hash says, one without a key, or
+    `topic` None: a column names it. A row without a partition goes by its key's hash, one without a key, or
     any with `ignore_keys`, to a partition that changes every `sticky_bytes`, beginning with number `first`.
     """
 

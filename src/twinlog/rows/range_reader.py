@@ -33,11 +33,11 @@ WAIT_MS = 500
 EMPTY_PAUSE_S = 0.02
 CONNECT_S = 30.0
 GONE_S = 10.0
-"""For so long brokers say that a topic is not there, or is another one, before that is taken for true: one that has
-just started, or has not heard of a new topic yet, says so, too."""
+"""For so long brokers report that a topic is not there, or is another one, before that is taken for true: one that
+has just started, or has no metadata of a new topic yet, reports the same."""
 
 _SIZE, _SIZE_AT = Struct(">i"), 8
-"""Where a batch says how long it is, in every format."""
+"""Where the length of a batch is, in every format."""
 
 _GONE = frozenset({Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
 

@@ -1,4 +1,4 @@
-"""Finds where each record of many batches begins: each one says how long it is, and so where the next one begins."""
+"""Finds where each record of many batches begins: each one has its length, and so where the next one begins."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class TokenSettings:
     `retry_for_ms` have passed. `extensions` go to the broker beside the token.
 
     `grant_type` is what the server calls the login of a client by itself. A token that `may_be_opaque` ends when its
-    server says so. None counts for longer than `longest_s`.
+    server reports that. None counts for longer than `longest_s`.
     """
 
     file: str | None = None

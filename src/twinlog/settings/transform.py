@@ -17,7 +17,7 @@ class TransformSettings:
     transforms, which come before it, and `sql` is a query of Spark SQL, which comes after it.
 
     A record that it fails on stops the flow, or with the tolerance `all` is skipped; with a `dead_letter_topic` it is
-    written there as it was, and with `dead_letter_headers` it says there where it came from and why.
+    written there as it was, and with `dead_letter_headers` it has headers there with its origin and the reason.
     `dead_letter_replication_factor` of -1 means the broker's default. With `log_errors` each is an event, and with
     `log_messages` that shows the record.
     """

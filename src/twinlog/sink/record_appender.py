@@ -30,7 +30,7 @@ MOST_BYTES = 32 << 20
 """Bytes of batches that wait to be acknowledged; then the task waits, too."""
 
 GONE_S = 10.0
-"""For so long brokers say that a topic is not there before that is taken for true: they hear late of a new one."""
+"""For so long brokers report that a topic is not there before that is taken for true: their metadata may be old."""
 
 _WATCH_S = 0.5
 LOOK_S = 0.02
@@ -214,7 +214,7 @@ class RecordAppender:
         self._appender.offer(queue)
 
     async def _watch(self) -> None:
-        """Fail when an append is not acknowledged within `delivery.timeout.ms`, and say so long before."""
+        """Fail when an append is not acknowledged within `delivery.timeout.ms`, and log it long before."""
         limit_ms = self._settings.delivery_timeout_ms
         troubled_s = min(TROUBLED_S, limit_ms / 1000)
         logged = LogOnce(self._loop.clock)

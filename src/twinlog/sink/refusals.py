@@ -45,7 +45,7 @@ def reason(sent: Sent) -> str:
 
 
 def too_large(error: RecordTooLargeError, where: TopicPartition) -> RecordTooLargeError:
-    """What is said of a row that this side does not send."""
+    """The error for a row that this side does not send."""
     return RecordTooLargeError(
         f"{where}: a row needs a batch of up to {error.size} bytes, and kafka.max.request.size is {error.limit}; raise "
         "it, and the topic's max.message.bytes if that is smaller, or write a smaller value",

@@ -1,6 +1,6 @@
 """Exactly once: tasks write in transactions that they leave open, and the driver decides that they all count.
 
-docs/decisions/0020 says why so, and what happens when whom ends where.
+docs/decisions/0020 has the reasons, and what follows when one of the processes ends at any point.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BatchTransactions:
         return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
 
     async def begin(self, batch: MicroBatch) -> tuple[Part, ProducerEpoch | None]:
-        """What a task is to tell, and who may write its rows: None where an earlier attempt's are committed.
+        """What a task returns without rows, and who may write its rows: None where an earlier attempt's are committed.
 
         From then on no earlier run of the query can decide anything. What an earlier attempt wrote is aborted, unless
         it was decided that it counts: then it is committed here, if its driver could not do that any more.
@@ -59,18 +59,18 @@ class BatchTransactions:
         if decision is not None and decision.number > batch.number:
             raise self._older_checkpoint(batch.number, f"has micro-batch {decision.number}")
         coordinator = self.coordinator(batch.part)
-        told = Part(0, batch.query, batch.part, root=root)
+        part = Part(0, batch.query, batch.part, root=root)
         if decision is None and await self._is_noted(batch.number):
-            return replace(told, committed=True), None
+            return replace(part, committed=True), None
         if decision is not None and decision.number == batch.number:
             if batch.part >= len(decision.holders) or await self._commit_left(decision, batch.part):
-                return replace(told, committed=True, decided=True), None
-            told = replace(told, decided=True)
+                return replace(part, committed=True, decided=True), None
+            part = replace(part, decided=True)
             log.warning(
                 "%s: its transaction was decided on, and the target has aborted it; it is written again",
                 coordinator.transactional_id,
             )
-        return told, await self._retry(coordinator.init)
+        return part, await self._retry(coordinator.init)
 
     async def _is_noted(self, number: int) -> bool:
         """Whether a micro-batch is committed of which no decision is known: brokers forget it after a while."""

@@ -94,9 +94,9 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
         )
         return Part(_write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0])
     transactions = transactions_of(task, link, batch.query)
-    told, holder = link.loop.run(transactions.begin, batch)
+    part, holder = link.loop.run(transactions.begin, batch)
     if holder is None:
-        return told
+        return part
     appender = _appender(task, link, holder, transactions.coordinator(batch.part))
     try:
         records, somewhere = _write(task, link, appender, rows, first)
@@ -104,11 +104,11 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
         # Nobody who reads committed records is to wait for the end of a transaction that nobody goes on with.
         with contextlib.suppress(TwinlogError):
             late = link.loop.run(appender.answered, DROP_S)
-            link.loop.run(transactions.drop, [replace(told, holder=holder)], DROP_S, late)
+            link.loop.run(transactions.drop, [replace(part, holder=holder)], DROP_S, late)
         raise
     if somewhere is None:
-        return told
-    return replace(told, records=records, holder=holder, somewhere=somewhere)
+        return part
+    return replace(part, records=records, holder=holder, somewhere=somewhere)
 
 
 def commit_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:

@@ -34,7 +34,7 @@ CLUSTER_SETTINGS = {
     # Records pass through Python beside the executor's JVM, which therefore needs next to nothing.
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20",
-    # An executor that is told to go goes on until its tasks have ended, which takes a moment here.
+    # An executor that is asked to end goes on until its tasks have ended, which takes a moment here.
     "spark.decommission.enabled": "true",
     # One that is cut off would be waited for two minutes, and a task of a lease with it.
     "spark.executor.heartbeatInterval": "3s",

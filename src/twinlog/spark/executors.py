@@ -27,18 +27,18 @@ def count_slots(session: SparkSession) -> int:
     are switched off or closed, it is the default parallelism, or 1 where that is the user's own or Spark's least.
     """
     context = session.sparkContext
-    told = int(context.defaultParallelism)
+    parallelism = int(context.defaultParallelism)
     settings = dict(context.getConf().getAll())
     each = max(1, int(settings.get("spark.task.cpus", "1")))
     set_by_user = "spark.default.parallelism" in settings
     if str(context.master).startswith("local") and not set_by_user:
-        return max(1, told // each)
+        return max(1, parallelism // each)
     if context.uiWebUrl is not None:
         try:
             return _from_pages(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/executors")
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.debug("Spark's pages do not show its executors: %r", error)
-    return 1 if set_by_user or told <= _LEAST else max(1, told // each)
+    return 1 if set_by_user or parallelism <= _LEAST else max(1, parallelism // each)
 
 
 def _from_pages(url: str) -> int:

@@ -26,7 +26,7 @@ from twinlog.spark.executors import count_slots
 from twinlog.spark.figures import JvmFigures
 from twinlog.spark.places import scratch_parent
 from twinlog.spark.query import LeaseQuery
-from twinlog.spark.refusals import told
+from twinlog.spark.refusals import reason_in
 from twinlog.spark.settings import QUERY_SETTINGS
 from twinlog.spark.spark_connect import refuse_remote
 
@@ -226,7 +226,7 @@ class GivenEngine:
                 raise EngineLostError(f"Spark's JVM does not answer any more: {error}") from error
             if not isinstance(error, (Py4JError, PySparkException)):
                 raise
-            raise EngineError(f"Spark refuses: {told(error)}") from error
+            raise EngineError(f"Spark refuses: {reason_in(error)}") from error
 
     @property
     def _running(self) -> SparkSession:

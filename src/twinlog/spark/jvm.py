@@ -31,7 +31,7 @@ from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.spark import internals
 from twinlog.spark.complaints import Complaints
-from twinlog.spark.refusals import Blame, reason_of, told
+from twinlog.spark.refusals import Blame, reason_in, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class Jvm:
             return None
         if self._stopped_by_itself():
             return EngineLostError("Spark has stopped by itself, as when a cluster drops it")
-        reason = told(error)
+        reason = reason_in(error)
         return EngineError(f"Spark refuses: {self._blame.sentence(reason)}")
 
     def _stopped_by_itself(self) -> bool:

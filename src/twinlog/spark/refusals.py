@@ -79,7 +79,7 @@ def reason_of(lines: Iterable[str]) -> str | None:
     return " ".join(message)
 
 
-def told(error: Exception) -> str:
+def reason_in(error: Exception) -> str:
     """The reason in an error that py4j or pyspark raises for a Java one, or for one of their own."""
     lines = str(error).splitlines()
     # py4j's own sentence stands before a colon on a line of its own.

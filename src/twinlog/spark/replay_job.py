@@ -16,7 +16,7 @@ from twinlog.verify.progress import ProgressLine
 
 
 def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) -> list[Replayed]:
-    """Copy what is planned; tasks tell the server at `address`, if there is one, how far they are.
+    """Copy what is planned; tasks report to the server at `address`, if there is one, how far they are.
 
     Raises EngineError.
     """
@@ -41,7 +41,7 @@ def _copy(
     line = ProgressLine(address)
     try:
         for parts in shares:
-            yield from replay_partitions(parts, rules, line.told)
+            yield from replay_partitions(parts, rules, line.report)
             line.flush()
     finally:
         line.close()

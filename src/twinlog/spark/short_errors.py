@@ -13,12 +13,12 @@ from twinlog.errors import TwinlogError
 T = TypeVar("T")
 
 HIDE = "SPARK_HIDE_TRACEBACK"
-"""Spark sets it for `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, and a worker that has told an error
+"""Spark sets it for `spark.sql.execution.pyspark.udf.hideTraceback.enabled`, and a worker that has reported an error
 ends, so that nobody else's is shortened."""
 
 
 def without_trace(kind: type[T]) -> type[T]:
-    """A class whose public methods, called by Spark, tell an error of ours without a stack trace."""
+    """A class whose public methods, called by Spark, report an error of ours without a stack trace."""
     for name, method in list(vars(kind).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(kind, name, _shortly(method))

@@ -46,13 +46,13 @@ def adopt(settings: Mapping[str, str]) -> GivenSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     from twinlog.spark.given_session import GivenSession  # noqa: PLC0415
-    from twinlog.spark.refusals import told  # noqa: PLC0415
+    from twinlog.spark.refusals import reason_in  # noqa: PLC0415
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         session = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     except (Py4JError, PySparkException, OSError) as error:
-        raise EngineError(f"Spark refuses: {told(error)}") from error
+        raise EngineError(f"Spark refuses: {reason_in(error)}") from error
     given = GivenSession(session, shared=False)
     log.info("Spark is the one that spark-submit has started, %s", given.master)
     return given

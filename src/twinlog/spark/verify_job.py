@@ -20,7 +20,7 @@ _Share = tuple[VerifyRules, tuple[PartitionToVerify, ...]]
 
 
 def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: DriverAddress | None) -> list[Verdict]:
-    """Compare what is planned; tasks tell the server at `address`, if there is one, how far they are.
+    """Compare what is planned; tasks report to the server at `address`, if there is one, how far they are.
 
     Raises EngineError.
     """
@@ -48,7 +48,7 @@ def compare_shares(shares: Iterator[_Share], address: DriverAddress | None) -> I
     line = ProgressLine(address)
     try:
         for rules, parts in shares:
-            yield from verify_partitions(parts, rules, line.told)
+            yield from verify_partitions(parts, rules, line.report)
             line.flush()
     finally:
         line.close()

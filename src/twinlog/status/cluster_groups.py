@@ -54,7 +54,7 @@ def read_groups(cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequenc
     for _ in range(TRIES):
         if not names:
             break
-        # What is committed meanwhile counts in both answers, or is said to be under way.
+        # What is committed meanwhile counts in both answers, or is reported as under way.
         _, wrong = cluster.call(admin.stable_offsets, names)
         groups.in_transaction |= {group for group, code in wrong.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
         offsets, silent = read_offsets(cluster, names)

@@ -20,7 +20,7 @@ _CONNECTOR, _TASK = b"status-connector-", b"status-task-"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReportedState:
     """The last status of a connector or of a task, written `at_ms` (Unix), by the worker that has it, host:port."""
 
     state: str
@@ -31,7 +31,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSeen:
-    """A connector as its workers see it; `said` is None where their status topic has none of that name.
+    """A connector as its workers see it; `reported` is None where their status topic has none of that name.
 
     `members` is how many workers the group has, None where that may not be asked.
     """
@@ -39,19 +39,19 @@ class ConnectorSeen:
     group: str
     name: str
     members: int | None
-    said: Said | None = None
-    tasks: tuple[Said, ...] = field(default=())
+    reported: ReportedState | None = None
+    tasks: tuple[ReportedState, ...] = field(default=())
 
     @property
     def at_ms(self) -> int:
         """When the last of all was written (Unix time)."""
-        return max((one.at_ms for one in (self.said, *self.tasks) if one is not None), default=0)
+        return max((one.at_ms for one in (self.reported, *self.tasks) if one is not None), default=0)
 
     @property
     def failure(self) -> str | None:
         """Why it failed, or one of its tasks, in a line; None where neither did."""
-        if self.said is not None and self.said.state == "FAILED":
-            return _first_line(self.said)
+        if self.reported is not None and self.reported.state == "FAILED":
+            return _first_line(self.reported)
         failed = [one for one in self.tasks if one.state == "FAILED"]
         return f"{len(failed)} of {len(self.tasks)} tasks: {_first_line(failed[0])}" if failed else None
 
@@ -64,8 +64,8 @@ class ConnectorsReader:
         self._group = group
         self._reader = TopicReader(cluster, TopicName(status_topic), optional=True)
         self._news: LastRecords = {}
-        self._connectors: dict[str, Said | None] = {}
-        self._tasks: dict[str, dict[int, Said | None]] = defaultdict(dict)
+        self._connectors: dict[str, ReportedState | None] = {}
+        self._tasks: dict[str, dict[int, ReportedState | None]] = defaultdict(dict)
         self._members: int | None = None
         self._hidden = False
 
@@ -83,19 +83,19 @@ class ConnectorsReader:
             self._hidden = True
             return
         for key, (value, at_ms) in taken(self._news, _value_and_time):
-            said = _said(value, at_ms)
+            reported = _reported(value, at_ms)
             if key.startswith(_CONNECTOR):
-                self._connectors[key.removeprefix(_CONNECTOR).decode(errors="replace")] = said
+                self._connectors[key.removeprefix(_CONNECTOR).decode(errors="replace")] = reported
             elif key.startswith(_TASK):
                 name, _, number = key.removeprefix(_TASK).decode(errors="replace").rpartition("-")
                 if number.isdecimal():
-                    self._tasks[name][int(number)] = said
+                    self._tasks[name][int(number)] = reported
 
     def connector(self, name: str) -> ConnectorSeen | None:
         """One of them, as it was read last; None where the topic may not be read, so that nothing is known of any."""
         if self._hidden:
             return None
-        tasks = [said for _, said in sorted(self._tasks.get(name, {}).items()) if said is not None]
+        tasks = [reported for _, reported in sorted(self._tasks.get(name, {}).items()) if reported is not None]
         return ConnectorSeen(self._group, name, self._members, self._connectors.get(name), tuple(tasks))
 
 
@@ -103,14 +103,14 @@ def _value_and_time(kept: KeptRecord) -> tuple[bytes | None, int]:
     return kept.value(), kept.timestamp
 
 
-def _said(value: bytes | None, at_ms: int) -> Said | None:
+def _reported(value: bytes | None, at_ms: int) -> ReportedState | None:
     """A status as Kafka class KafkaStatusBackingStore writes it; None where it was deleted or cannot be read."""
     try:
         found = json.loads(value or b"null")
-        return Said(str(found["state"]), str(found["worker_id"]), at_ms, found.get("trace"))
+        return ReportedState(str(found["state"]), str(found["worker_id"]), at_ms, found.get("trace"))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _first_line(said: Said) -> str:
-    return (said.trace or "").strip().partition("\n")[0] or f"worker {said.worker} gives no reason"
+def _first_line(reported: ReportedState) -> str:
+    return (reported.trace or "").strip().partition("\n")[0] or f"worker {reported.worker} gives no reason"

@@ -65,7 +65,7 @@ class FlowSeen:
     def lag_at_most_s(self) -> float | None:
         """Where the flow does not report any more: no record that is not copied is older, by its last report.
 
-        None when that does not tell.
+        None when that does not report it.
         """
         last = self.facts.report
         if self.report is not None or last is None or last.unknown or last.lag < 0:
@@ -170,7 +170,8 @@ class FlowReader:
         return group, connector
 
     def _connector(self, group: GroupMembers) -> ConnectorSeen | None:
-        """What workers say of the connector that the flow is, or of those of MirrorMaker 2 where that has its group."""
+        """What workers report of the connector that the flow is, or of those of MirrorMaker 2 where that has its
+        group."""
         reader, settings = self._connectors, self.settings
         if reader is None or (settings.kind is None and group.protocol != CONNECT_PROTOCOL):
             return None
@@ -215,7 +216,7 @@ class FlowReader:
         if not key.startswith(b"driver "):
             return
         report = decode_report(record.value())
-        # The later record counts, whatever it says of its time: another process may have another clock.
+        # The later record counts, whatever its own time is: another process may have another clock.
         if report is not None and report.flow == self.settings.name:
             self._report = report
 

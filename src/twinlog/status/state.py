@@ -51,9 +51,9 @@ class FlowFacts:
 
     `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
     `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors
-    there is none. `others` says which program of another kind has the group, such as MirrorMaker 2. `target_trouble` is
-    why the target does not answer. `connector` is what workers report of the connector that this flow is, or
-    that copies for it where others run it.
+    there is none. `others` names the program of another kind that has the group, such as MirrorMaker 2.
+    `target_trouble` is why the target does not answer. `connector` is what workers report of the connector that this
+    flow is, or that copies for it where others run it.
     """
 
     at_ms: int
@@ -106,7 +106,7 @@ class FlowFacts:
 
 @dataclass(frozen=True, slots=True)
 class ShownState:
-    """A flow's state in a word or two, and what there is to say of it."""
+    """A flow's state in a word or two, and the reason or detail."""
 
     condition: Condition
     word: str
@@ -123,7 +123,7 @@ def state_of(facts: FlowFacts) -> ShownState:
     if facts.connector is not None and not (facts.fresh and report is not None and report.state not in ENDED):
         return _of_connector(facts, facts.connector)
     if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
-        # It said so itself: it does not become less true with time.
+        # It reported that itself, and that stays true with time.
         return ShownState(Condition.DOWN, report.state, report.detail)
     if report is not None and age_s is not None and facts.fresh:
         if not facts.elected or facts.leader == report.process:
@@ -158,33 +158,33 @@ def _reported(report: DriverReport) -> ShownState:
 
 
 def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
-    """A connector that does not report itself now: what its workers say of it."""
-    report, said = facts.report, seen.said
+    """A connector that does not report itself now: what its workers reported of it."""
+    report, reported = facts.report, seen.reported
     if seen.members == 0:
         word = "not running" if report is None else report.state if report.state in ENDED else "dead"
         return ShownState(Condition.DOWN, word, f"no worker is in group {seen.group}")
-    if said is None:
+    if reported is None:
         return ShownState(
             Condition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}"
         )
     if seen.failure is not None:
         return ShownState(Condition.DOWN, "failed", seen.failure)
-    if said.state == "STOPPED":
+    if reported.state == "STOPPED":
         return ShownState(Condition.DOWN, "stopped", "somebody stopped the connector")
-    if said.state == "PAUSED":
+    if reported.state == "PAUSED":
         return ShownState(Condition.NOT_YET, "paused", "somebody paused the connector")
-    if said.state != "RUNNING":
-        return ShownState(Condition.NOT_YET, "starting", f"the connector is {said.state.lower()}")
+    if reported.state != "RUNNING":
+        return ShownState(Condition.NOT_YET, "starting", f"the connector is {reported.state.lower()}")
     if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
-        text = f"worker {said.worker} has it, but its last report is {_span(facts.report_age_s or 0.0)} old"
+        text = f"worker {reported.worker} has it, but its last report is {_span(facts.report_age_s or 0.0)} old"
         return ShownState(Condition.NOT_YET, "silent", text)
     if facts.heartbeat_writer:
         word = "alive" if facts.beats else "silent"
         text = (
-            f"worker {said.worker} writes heartbeats" if facts.beats else f"worker {said.worker} writes no heartbeats"
+            f"worker {reported.worker} writes heartbeats" if facts.beats else f"worker {reported.worker} writes no heartbeats"
         )
         return ShownState(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
-    text = f"worker {said.worker} of group {seen.group} runs it, and reports nothing: Kafka's own, or one that begins"
+    text = f"worker {reported.worker} of group {seen.group} runs it, and reports nothing: Kafka's, or one that begins"
     return ShownState(Condition.RUNNING, BY_OTHERS, text)
 
 
@@ -196,8 +196,8 @@ def _of_others(facts: FlowFacts, others: str) -> ShownState:
     age_s = facts.age_s(facts.heartbeat_ms)
     if facts.beats:
         return ShownState(Condition.RUNNING, BY_OTHERS, others)
-    if facts.heartbeat_every_s is None and facts.connector is not None and facts.connector.said is not None:
-        state = facts.connector.said.state
+    if facts.heartbeat_every_s is None and facts.connector is not None and facts.connector.reported is not None:
+        state = facts.connector.reported.state
         condition = Condition.RUNNING if state == "RUNNING" else Condition.NOT_YET
         return ShownState(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
     beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {_span(age_s)} old"

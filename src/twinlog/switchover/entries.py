@@ -42,7 +42,7 @@ class Run:
     began_ms: int
     owner: str = ""
     seen_ms: int = 0
-    """When its owner last said that it works on it."""
+    """When its owner last noted that it works on it."""
 
 
 @dataclass(frozen=True, slots=True)

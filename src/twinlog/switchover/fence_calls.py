@@ -99,7 +99,7 @@ def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
 
 
 def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
-    """Whether every broker reports that it refuses producers by now; False where that cannot be told."""
+    """Whether every broker reports that it refuses producers by now; False where that is unknown."""
     denials = [acl for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY]
     if not denials:
         return False
@@ -126,7 +126,7 @@ def exempt(flow: FlowSettings, back: FlowSettings) -> tuple[set[str], set[str]]:
     """Users and client ids by which both flows, and this command, append to the source of `flow`.
 
     Offset syncs of the flow, records and positions of the flow back; MirrorMaker 2's own producers included. Where
-    clients have no user name of their own, only client ids tell them apart.
+    clients have no user name of their own, only by client ids they differ.
     """
     here = (flow.source_admin.client, flow.consumer.client, back.producer.client, back.target_admin.client)
     users = {one.sasl_username for one in here if one.sasl_username is not None}

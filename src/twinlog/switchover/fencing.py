@@ -1,6 +1,6 @@
 """Which ACLs or quotas keep producers from a cluster, and what has to be restored afterwards; decisions only.
 
-An ACL that denies refuses an append at once, and brokers tell producers why. It denies WRITE alone, so consumers and
+An ACL that denies refuses an append at once, and the producer gets the reason. It denies WRITE alone, so consumers and
 copiers read on, offset syncs and heartbeats have topics of their own, and a transaction can still be ended. A super
 user passes it.
 

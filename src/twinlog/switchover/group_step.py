@@ -1,4 +1,4 @@
-"""The last sync of groups: which offsets are committed on the target, and what is said of the others."""
+"""The last sync of groups: which offsets are committed on the target, and why others are not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def began(world: World) -> Offsets:
 
 
 def sync_groups(context: Context) -> Data:
-    """Commit for every group of the source where it would go on, and say of each what came of it."""
+    """Commit for every group of the source where it would go on, and record what came of each."""
     world = context.world
     if context.options.kind is Kind.EMERGENCY:
         seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))

@@ -15,7 +15,7 @@ from twinlog.errors import ClusterError, TwinlogError
 from twinlog.switchover.entries import Entries, Entry, Line, Phase, Run, with_lines
 from twinlog.switchover.model import Data, Kind, Options, SwitchoverState, TooLongError, UnderWayError
 from twinlog.switchover.places import from_json
-from twinlog.switchover.step import Again, Context, Tell
+from twinlog.switchover.step import Again, Context, Show
 from twinlog.switchover.steps import ORDER, STEPS, lift
 from twinlog.switchover.watching import ends_of, spans
 from twinlog.switchover.world import Journal, World
@@ -32,15 +32,15 @@ _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
 
 
 class Machine:
-    """One switchover. `owner` names this process; `tell` shows its progress."""
+    """One switchover. `owner` names this process; `show` prints its progress."""
 
-    def __init__(self, world: World, journal: Journal, owner: str, tell: Tell = lambda _step, _words: None) -> None:
+    def __init__(self, world: World, journal: Journal, owner: str, show: Show = lambda _step, _words: None) -> None:
         self._world = world
         self._journal = journal
         self._owner = owner
-        self._tell = tell
-        self._said = ""
-        """What the step under way waits for, as it was told last."""
+        self._show = show
+        self._shown = ""
+        """What the step under way waits for, as it was shown last."""
 
     def run(self, options: Options) -> Entries:
         """Begin, or go on where a process was killed, until all is done; returns the journal.
@@ -80,7 +80,7 @@ class Machine:
         try:
             self._steps(run)
         except TooLongError as error:
-            why = self._said
+            why = self._shown
             self.abort()
             raise TooLongError(f"{error}: {why}" if why else str(error)) from None
         return self._journal.entries
@@ -106,11 +106,11 @@ class Machine:
         self._require_same("from", "to")
         run = replace(self._owned(run), state=SwitchoverState.ABORTING)
         self._journal.write([], run)
-        context = Context(self._world, run.options, self._journal.entries, self._tell)
+        context = Context(self._world, run.options, self._journal.entries, self._show)
         for name in reversed(ORDER[run.options.kind]):
             undo = STEPS[name].undo
             if undo is not None and context.entries.begun(name) is not None:
-                self._tell("abort", f"takes back: {STEPS[name].words}")
+                self._show("abort", f"takes back: {STEPS[name].words}")
                 self._tried(name, undo, context)
         self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
         return self._journal.entries
@@ -120,28 +120,28 @@ class Machine:
         Raises UnderWayError."""
         run = self._journal.entries.run
         if (run is None or run.state is SwitchoverState.ABORTED) and (left := self._world.earlier().fenced):
-            context = Context(self._world, Options(Kind.PLANNED), self._journal.entries, self._tell)
+            context = Context(self._world, Options(Kind.PLANNED), self._journal.entries, self._show)
             self._tried("release", lambda _context: self._lift_left(left), context)
             return self._journal.entries
         if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} is not done, there is no fence to release")
         self._require_same("from", "to")
         run = self._owned(run)
-        context = Context(self._world, run.options, self._journal.entries, self._tell)
+        context = Context(self._world, run.options, self._journal.entries, self._show)
         self._tried("release", lift, context)
         self._journal.write([Line("release", Phase.DONE, Entry(self._world.now_ms(), {}))])
         return self._journal.entries
 
     def _lift_left(self, left: Data) -> None:
-        self._tell("release", f"lifts the fence that is noted on {self._world.ends.source}")
+        self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")
         self._world.lift(left, "source")
         self._world.note_fence(None, "source")
 
     def _sync_again(self, run: Run, *, emergency: bool) -> None:
         """Groups read on on the source until their consumers stop; bring along those that did since."""
         options = replace(run.options, kind=Kind.EMERGENCY) if emergency else run.options
-        context = Context(self._world, options, self._journal.entries, self._tell)
-        self._tell("groups", STEPS["groups"].words)
+        context = Context(self._world, options, self._journal.entries, self._show)
+        self._show("groups", STEPS["groups"].words)
         begun = Line("groups", Phase.BEGUN, Entry(self._world.now_ms(), {}))
         result = STEPS["groups"].act(context)
         if not isinstance(result, Again):
@@ -202,18 +202,18 @@ class Machine:
                     f"{now[part]}; use the file that it began with, or --wave for a journal of its own"
                 )
 
-    def _telling(self, run: Run) -> Tell:
+    def _showing(self, run: Run) -> Show:
         seen_ms = self._world.now_ms()
 
-        def tell(step: str, words: str) -> None:
+        def show(step: str, words: str) -> None:
             nonlocal seen_ms
-            self._said = words
-            self._tell(step, words)
+            self._shown = words
+            self._show(step, words)
             if self._world.now_ms() - seen_ms >= SEEN_MS:
                 seen_ms = self._world.now_ms()
                 self._journal.write([], replace(run, seen_ms=seen_ms))
 
-        return tell
+        return show
 
     def _owned(self, run: Run) -> Run:
         run = replace(run, owner=self._owner, seen_ms=self._world.now_ms())
@@ -229,11 +229,11 @@ class Machine:
             except ClusterError as error:
                 if not error.retriable or self._world.now_ms() > give_up_ms:
                     raise
-                self._tell(name, f"tries again: {error}")
+                self._show(name, f"tries again: {error}")
             self._world.sleep(AGAIN_S)
 
     def _steps(self, run: Run) -> None:
-        context = Context(self._world, run.options, self._journal.entries, self._telling(run))
+        context = Context(self._world, run.options, self._journal.entries, self._showing(run))
         order = ORDER[run.options.kind]
         ended: list[Line] = []
         """What was done: it is written down together with what begins next, for producers wait meanwhile."""
@@ -252,15 +252,15 @@ class Machine:
                 ended = []
                 context.entries = self._journal.entries
             # Somebody may act on it: producers go on once `open` is over, so that must be written down.
-            self._tell(name, step.words)
+            self._show(name, step.words)
             result = self._tried(name, step.act, context)
             if isinstance(result, Again):
-                self._tell(name, f"{result.why}: goes back to {result.step}")
+                self._show(name, f"{result.why}: goes back to {result.step}")
                 # The flow back has begun, and counts from there.
                 back = [one for one in order[order.index(result.step) : order.index(name) + 1] if one != "rejoin"]
                 self._journal.write([Line(one, phase, None) for one in back for phase in Phase])
                 if result.step == "check":
-                    context = Context(self._world, run.options, self._journal.entries, context.tell)
+                    context = Context(self._world, run.options, self._journal.entries, context.show)
             else:
                 ended.append(Line(name, Phase.DONE, Entry(self._world.now_ms(), result)))
         self._journal.write(ended, replace(run, state=SwitchoverState.DONE, seen_ms=self._world.now_ms()))

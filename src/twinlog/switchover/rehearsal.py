@@ -42,7 +42,7 @@ def unavailable_s(steps: Sequence[Rehearsed]) -> float | None:
 
 
 def rehearse(world: World, options: Options) -> tuple[Survey, list[Rehearsed]]:
-    """Read everything that the steps would read, and say what each would do. Raises as they do."""
+    """Read everything that the steps would read, and list what each would do. Raises as they do."""
     survey = world.survey(options)
     steps: list[Rehearsed] = []
     if survey.problems:

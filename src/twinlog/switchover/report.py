@@ -92,7 +92,7 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         if created:
             lines.append(f"topics that were created on {target} for producers stay there, empty: {listed(created)}")
         if found["fence"] == Fence.QUOTA:
-            lines.append("start producers anew that were throttled: they wait for as long as their broker told them")
+            lines.append("restart producers that were throttled: they wait for the throttle time of their broker")
         return lines
     if run.state is SwitchoverState.RUNNING and entries.done("open") is not None:
         lines = _for_clients(entries, run)

@@ -13,7 +13,7 @@ from twinlog.switchover.model import Data, Fence, Kind, MovedTopic, Options, Too
 from twinlog.switchover.places import Offsets, from_json
 from twinlog.switchover.world import World
 
-Tell = Callable[[str, str], None]
+Show = Callable[[str, str], None]
 """Shows how far a step is: its name, and words."""
 
 RESUMED_S = 10.0
@@ -35,7 +35,7 @@ class Context:
     world: World
     options: Options
     entries: Entries
-    tell: Tell = lambda _step, _words: None
+    show: Show = lambda _step, _words: None
     here_since_ms: int = field(init=False)
     """Since when this process works on it."""
 
@@ -95,7 +95,7 @@ def _nothing(_context: Context) -> Data:
 class Step:
     """`begin` reads, and returns what will be done; `act` does it, also a second time, and returns what was done.
 
-    `undo` takes back what `act` may have done. `words` say what the step does.
+    `undo` takes back what `act` may have done. `words` describe the step.
     """
 
     name: str

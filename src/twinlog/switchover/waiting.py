@@ -41,7 +41,7 @@ class Speed:
         self._first: tuple[float, int] | None = None
 
     def eta_s(self, now_s: float, left: int) -> float | None:
-        """Seconds until nothing is left, None while that cannot be told."""
+        """Seconds until nothing is left, None while that is unknown."""
         if self._first is None or left > self._first[1]:
             self._first = now_s, left
             return None
@@ -84,7 +84,7 @@ def catch_up(context: Context) -> Data:
             return {"lag": left}
         stands = now_ms - moved_ms >= STANDS_S * 1000
         hint = f"; nothing is copied: flow {world.ends} must run" if stands else ""
-        context.tell("catch-up", words(left, speed.eta_s(now_ms / 1000, left)) + hint)
+        context.show("catch-up", words(left, speed.eta_s(now_ms / 1000, left)) + hint)
         world.sleep(SLOW_LOOK_S)
 
 
@@ -110,9 +110,9 @@ def settle(context: Context) -> Data:
             return {"cut": to_json({where: end.end for where, end in ends.items()}), "still_ms": still_ms}
         context.require_time("settle")
         if pending:
-            context.tell("settle", f"waits for transactions to end: {listed(world.open_transactions(pending[:3]))}")
+            context.show("settle", f"waits for transactions to end: {listed(world.open_transactions(pending[:3]))}")
         elif before and grown:
-            context.tell("settle", f"producers still write to {listed({where.topic for where in grown})}")
+            context.show("settle", f"producers still write to {listed({where.topic for where in grown})}")
         before = ends
         world.sleep(look_s(now_ms - began_ms))
 
@@ -137,7 +137,7 @@ def _settle_lost(context: Context) -> Data:
         if now_ms - since_ms >= LOST_STILL_S * 1000:
             return {"cut": to_json({where: one.source for where, one in copied.items()})}
         hint = f"; {listed(grown)} grows on {world.ends.target}: producers must not write there yet" if grown else ""
-        context.tell("settle", f"waits until the copies stand still{hint}")
+        context.show("settle", f"waits until the copies stand still{hint}")
         world.sleep(LOOK_S)
 
 
@@ -171,7 +171,7 @@ def drain(context: Context) -> Data:
             }
         context.require_time("drain")
         left = sum(behind.values())
-        context.tell("drain", words(left, speed.eta_s(now_ms / 1000, left)))
+        context.show("drain", words(left, speed.eta_s(now_ms / 1000, left)))
         world.sleep(look_s(now_ms - began_ms))
 
 

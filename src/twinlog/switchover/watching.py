@@ -14,7 +14,7 @@ from twinlog.switchover.waiting import LOOK_S, STILL_S, lag
 
 
 def watch(context: Context) -> Data:
-    """See that the source stays where it was cut; what somebody writes to it all the same is copied, and told.
+    """See that the source stays where it was cut; what somebody writes to it all the same is copied, and shown.
 
     Raises TwinlogError when somebody writes on for longer than producers may wait at most.
     """
@@ -32,7 +32,7 @@ def watch(context: Context) -> Data:
             return {"late": spans(cut, late)}
         if late:
             topics = listed({where.topic for where in late})
-            context.tell("watch", f"somebody wrote to {topics} on {name} after the cut: stop that; it is copied, too")
+            context.show("watch", f"somebody wrote to {topics} on {name} after the cut: stop that; it is copied, too")
             if now_ms - began_ms > context.options.at_most_s * 1000:
                 raise TwinlogError(
                     f"somebody writes to {topics} on {name} in spite of the fence, or it is not copied; stop that, let "

@@ -75,7 +75,7 @@ class World(Protocol):
         """Keep producers from the source."""
 
     def fence_holds(self, plan: Data) -> bool:
-        """Whether every broker of the source reports that it refuses producers; False where that cannot be told."""
+        """Whether every broker of the source reports that it refuses producers; False where that is unknown."""
 
     def lift(self, plan: Data, side: Side) -> None:
         """Restore what a fence changed on a cluster."""

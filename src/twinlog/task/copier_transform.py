@@ -102,19 +102,19 @@ class CopierTransform:
     async def wait(self, part: PartitionCopy) -> None:
         """What evaluates it was lost: a partition goes on with the same records once there is another one."""
         transforming = self.loaded()
-        told = part.trouble
-        self._tell(part.source, told)
+        reported = part.trouble
+        self._report(part.source, reported)
         while not self._stopped() and not part.left and (trouble := transforming.trouble) is not None:
             # Appends that are still answered would clear it.
             part.hinder(f"transform: {trouble}")
-            if part.trouble != told:
+            if part.trouble != reported:
                 # Another one does not start.
-                told = part.trouble
-                self._tell(part.source, told)
+                reported = part.trouble
+                self._report(part.source, reported)
             await self._loop.sleep(RETRY_S)
         part.resume()
 
-    def _tell(self, source: TopicPartition, trouble: str | None) -> None:
+    def _report(self, source: TopicPartition, trouble: str | None) -> None:
         if self._logged.is_new(trouble, AGAIN_S):
             self._event("transform", f"{source}: {trouble}; no record is skipped for it")
 

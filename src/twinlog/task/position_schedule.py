@@ -27,15 +27,15 @@ class Rest:
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._seen = self._told = 0
-        self._told_at = float("-inf")
+        self._seen = self._reported = 0
+        self._reported_at = float("-inf")
 
     def come(self, batches: int, now: float) -> bool:
         """By the number of batches that it has appended so far."""
         resting, self._seen = batches == self._seen, batches
-        if not resting or batches == self._told or now - self._told_at < self._interval_s:
+        if not resting or batches == self._reported or now - self._reported_at < self._interval_s:
             return False
-        self._told, self._told_at = batches, now
+        self._reported, self._reported_at = batches, now
         return True
 
 

@@ -13,7 +13,7 @@ from twinlog.lease.channel import BEAT_S
 from twinlog.lease.messages import Beat, Event, FromCopier
 from twinlog.model.call import Call, Loading
 
-TOLD_S = 10.0
+REPORTED_S = 10.0
 """A call that lasts so long is reported, and again whenever it has lasted twice as long."""
 
 
@@ -26,8 +26,8 @@ class StandIn:
         self._call = call
         self._send = send
         self._now = now
-        self._told_of: Call | Loading | None = None
-        self._tell_at_s = TOLD_S
+        self._reported: Call | Loading | None = None
+        self._report_at_s = REPORTED_S
 
     def run(self, over: threading.Event) -> None:
         """Until it is `over`."""
@@ -40,9 +40,9 @@ class StandIn:
         if call is None or now - call.since < BEAT_S:
             return
         self._send(Beat(now))
-        if call is not self._told_of:
-            self._told_of, self._tell_at_s = call, TOLD_S
+        if call is not self._reported:
+            self._reported, self._report_at_s = call, REPORTED_S
         lasted = now - call.since
-        if lasted >= self._tell_at_s:
-            self._tell_at_s = 2 * lasted
-            self._send(Event("transform", f"{call.told(lasted)}; this task copies nothing meanwhile"))
+        if lasted >= self._report_at_s:
+            self._report_at_s = 2 * lasted
+            self._send(Event("transform", f"{call.shown(lasted)}; this task copies nothing meanwhile"))

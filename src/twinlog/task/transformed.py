@@ -20,18 +20,18 @@ class Transformed:
         self._source = source
         self._event = event
         self._tally = tally
-        self._told = False
+        self._reported = False
 
     def take(self, prepared: Prepared) -> None:
         """Count and report what became of one fetch."""
-        if prepared.failed and (prepared.log_failed or not self._told):
+        if prepared.failed and (prepared.log_failed or not self._reported):
             self._report(prepared.failed, all_of_them=prepared.log_failed)
         if prepared.dropped or prepared.failed or prepared.routed:
             routed = sum(routed.rows.num_rows for routed in prepared.routed)
             self._tally.transformed(prepared.dropped, len(prepared.failed), routed)
 
     def _report(self, failed: list[FailedRecord], *, all_of_them: bool) -> None:
-        self._told = True
+        self._reported = True
         named = [
             f"the record at offset {one.source_offset}: {one.reason}{f' ({one.shown})' if one.shown else ''}"
             for one in (failed if all_of_them else failed[:NAMED])

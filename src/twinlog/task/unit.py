@@ -83,8 +83,8 @@ class Unit:
         return self.sent and not self.left
 
     def is_news(self, text: str) -> bool:
-        """Whether operators were not told so of its partition last, as of the same records that were read before."""
-        news, self._open.told = text != self._open.told, text
+        """Whether this was not the last report about its partition, as when the same records were read before."""
+        news, self._open.reported = text != self._open.reported, text
         return news
 
     def queued(self, appends: int) -> None:
@@ -135,7 +135,7 @@ class OpenUnit:
         "_transactional",
         "routed_to",
         "sends_all",
-        "told",
+        "reported",
         "unit",
     )
 
@@ -150,8 +150,8 @@ class OpenUnit:
         now: Callable[[], float],
     ) -> None:
         self.unit: Unit | None = None
-        self.told: str | None = None
-        """What operators were told last of what a unit waits for."""
+        self.reported: str | None = None
+        """What was reported last of what a unit waits for."""
         self.sends_all = False
         """Some of what was read was routed, or is a part of what became of a record: the rest has to follow it."""
         self.routed_to = SourceOffset(0)

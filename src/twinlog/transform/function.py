@@ -31,7 +31,7 @@ def chain(functions: Sequence[Transform]) -> Transform:
 
 
 def load(path: str) -> Transform:
-    """The function that `package.module:function` names. Raises TransformError that says what is wrong with it."""
+    """The function that `package.module:function` names. Raises TransformError with what is wrong with it."""
     module_name, _, name = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)

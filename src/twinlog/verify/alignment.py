@@ -205,7 +205,7 @@ def _by_timestamp(logs: Logs, section: Section, alike: int) -> tuple[int, int] |
         common = _first_common(*keys(mine, found), alike)
         if common is not None:
             return int(mine.offsets[common[0]]), int(found.offsets[common[1]])
-    # Those that the target's brokers set do not tell where to look.
+    # Timestamps that the target's brokers set do not help to find the place.
     here = logs.at_timestamp("source", int(copies.timestamps.min())) if copies.timed.all() else section.source
     if here >= 0:
         found, _ = window(logs, "source", max(here, section.source), section.source_end, WINDOWS[-1])

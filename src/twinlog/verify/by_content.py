@@ -48,7 +48,7 @@ class ByContent:
     """The sections of one partition that are compared so, read by `source` and `target`.
 
     `same_batch(section)` takes the next batch of both sides where they are the same as they are stored, and
-    `told(offsets)` is called with the number of offsets that were compared since.
+    `progress(offsets)` is called with the number of offsets that were compared since.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ByContent:
         target: LogReader,
         findings: Findings,
         same_batch: Callable[[Section], bool],
-        told: Callable[[int], None],
+        progress: Callable[[int], None],
     ) -> None:
         self._part = part
         self._logs = logs
@@ -67,7 +67,7 @@ class ByContent:
         self._target = target
         self._findings = findings
         self._same_batch = same_batch
-        self._told = told
+        self._progress = progress
         self._searched = 0
 
     @property
@@ -105,7 +105,7 @@ class ByContent:
                 if count:
                     mine, copies = ours.part(0, count), theirs.part(0, count)
                     self._findings.same(mine, copies)
-                    self._told(2 * count)
+                    self._progress(2 * count)
                     source.take(int(mine.offsets[-1]) + 1)
                     target.take(int(copies.offsets[-1]) + 1)
                 source.more_at_once()
@@ -117,7 +117,7 @@ class ByContent:
                 return
 
     def _leave_before(self, section: Section, source: int, target: int) -> None:
-        """What the log of one side begins with tells where the records are that the other one has before it."""
+        """Find by the first records of one side's log what the other one has before them."""
         if not self._part.compacted and copied_up_to(self._logs, section, source, target):
             self._count_missing(section.source, source, target)
             section = replace(section, source=source)
@@ -204,7 +204,7 @@ class ByContent:
         self._count_gap(found)
         self._source.take(found.source_next)
         self._target.take(found.target_next)
-        self._told(len(found.ours) + len(found.theirs))
+        self._progress(len(found.ours) + len(found.theirs))
         return True
 
     def _skip_far(self, section: Section, ours: Bodies, theirs: Bodies) -> bool:
@@ -225,7 +225,7 @@ class ByContent:
                 self._findings.extra(more, found[0])
         self._source.take(found[0])
         self._target.take(found[1])
-        self._told(found[0] + found[1] - sum(at))
+        self._progress(found[0] + found[1] - sum(at))
         return True
 
     def _count_timestamp(self, mine: Bodies, copy: Bodies) -> None:
@@ -237,7 +237,7 @@ class ByContent:
         self._findings.digests.of_target(copy.content())
         self._source.take(int(mine.offsets[0]) + 1)
         self._target.take(int(copy.offsets[0]) + 1)
-        self._told(2)
+        self._progress(2)
 
     def _count_gap(self, gap: Aligned) -> None:
         if gap.explained(source_compacted=self._part.source_compacted, target_compacted=self._part.target_compacted):

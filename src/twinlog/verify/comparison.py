@@ -26,14 +26,14 @@ _NOTHING = Section("foreign", 0, 0, 0, 0)
 class Comparison:
     """One partition; `run` reads both logs once and returns the row.
 
-    `told(offsets)` is called with the number of offsets that were compared since.
+    `progress(offsets)` is called with the number of offsets that were compared since.
     """
 
-    def __init__(self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, told: Callable[[int], None]) -> None:
+    def __init__(self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, progress: Callable[[int], None]) -> None:
         self._part = part
         self._rules = rules
         self._logs = logs
-        self._told = told
+        self._progress = progress
         self._begin = part.sections[0] if part.sections else _NOTHING
         self._end = part.sections[-1] if part.sections else _NOTHING
         nearby = Nearby(logs, self._begin.source, self._end.source_end)
@@ -49,7 +49,7 @@ class Comparison:
         self._source = logs.open("source", first.source, last.source_end)
         self._target = logs.open("target", first.target, last.target_end)
         self._by_content = ByContent(
-            part, logs, self._source, self._target, self._findings, lambda one: self._same_batch(one, None), self._told
+            part, logs, self._source, self._target, self._findings, lambda one: self._same_batch(one, None), self._progress
         )
         verdict.source_start, verdict.target_start = first.source, first.target
         for section in part.sections:
@@ -60,7 +60,7 @@ class Comparison:
                 self._section(section)
             except CorruptBatchError as error:
                 self._damaged(section, error)
-            self._told(section.source_end + section.target_end - before)
+            self._progress(section.source_end + section.target_end - before)
             self._source.take(section.source_end)
             if not section.open_end:
                 self._target.take(section.target_end)
@@ -129,7 +129,7 @@ class Comparison:
         self._findings.same_batch(batch, copy, block)
         self._source.skip_batch()
         self._target.skip_batch()
-        self._told(2 * batch.record_count)
+        self._progress(2 * batch.record_count)
         return True
 
     # By offsets.
@@ -149,7 +149,7 @@ class Comparison:
                 ours = empty if ours is None else ours.from_offset(0, behind)
                 theirs = empty if theirs is None else theirs.from_offset(0, behind + shift)
                 self._match(ours, theirs, shift)
-            self._told(2 * (behind - source.position))
+            self._progress(2 * (behind - source.position))
             source.take(behind)
             target.take(behind + shift)
             source.more_at_once()

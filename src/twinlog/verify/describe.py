@@ -1,4 +1,4 @@
-"""Says what differs between records that should be the same."""
+"""Describes what differs between records that should be the same."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from twinlog.settings.flow import ConsumerSettings
 Side = Literal["source", "target"]
 
 Kind = Literal["exact", "by content", "not copied", "foreign", "copied from"]
-"""How a section is compared: `exact` by offsets, which are in step; `by content` where only records tell which one a
-copy is of, and `copied from` so, too, with a begin that has still to be found. `not copied` are source offsets that the
-exact map has no copies of, `foreign` target offsets that are no copies."""
+"""How a section is compared: `exact` by offsets, which are in step; `by content` where only the records show which one
+a copy is of, and `copied from` so, too, with a begin that has still to be found. `not copied` are source offsets that
+the exact map has no copies of, `foreign` target offsets that are no copies."""
 
 
 @dataclass(frozen=True, slots=True)

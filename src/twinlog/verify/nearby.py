@@ -1,4 +1,4 @@
-"""Tells a copy that is there once more from a record of somebody else: the source has it near."""
+"""Tells apart a second copy of a record, which the source has nearby, and a record of somebody else."""
 
 from __future__ import annotations
 

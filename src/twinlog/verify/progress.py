@@ -65,7 +65,8 @@ class ProgressServer:
 
 
 class ProgressLine:
-    """A task's end; `told` may be called for each batch. Without a driver that listens nothing is sent."""
+    """A task's end of that line; `report` may be called for each batch. Without a driver that listens nothing is
+    sent."""
 
     def __init__(self, address: DriverAddress | None, clock: Clock = SYSTEM) -> None:
         self._now = clock.monotonic
@@ -76,7 +77,7 @@ class ProgressLine:
             with contextlib.suppress(OSError, EOFError, AuthenticationError):
                 self._line = Client((address.host, address.port), authkey=address.secret)
 
-    def told(self, offsets: int) -> None:
+    def report(self, offsets: int) -> None:
         """So many offsets more were compared."""
         self._waiting += offsets
         if self._line is not None and self._now() - self._sent_at >= EVERY_S:

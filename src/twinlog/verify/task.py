@@ -29,10 +29,10 @@ class ClusterPair:
         self._source = ClusterLogs(loop, rules.source_alias, rules.source)
         self._target = ClusterLogs(loop, rules.target_alias, rules.target)
 
-    def compare(self, part: PartitionToVerify, told: Callable[[int], None] = lambda _: None) -> Verdict:
+    def compare(self, part: PartitionToVerify, progress: Callable[[int], None] = lambda _: None) -> Verdict:
         """The row about one partition; one that cannot be read has a problem in it."""
         logs = PartitionLogs(self, part)
-        work = Comparison(part, self.rules, logs, told)
+        work = Comparison(part, self.rules, logs, progress)
         logs.lost = work.lost
         began = self._loop.clock.wall()
         try:
@@ -96,9 +96,9 @@ class PartitionLogs:
 
 
 def verify_partitions(
-    parts: Iterable[PartitionToVerify], rules: VerifyRules, told: Callable[[int], None] = lambda _: None
+    parts: Iterable[PartitionToVerify], rules: VerifyRules, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[Verdict]:
-    """Compare partitions, one after the other; `told(offsets)` is called as it goes on."""
+    """Compare partitions, one after the other; `progress(offsets)` is called as it goes on."""
     # kafka-python logs every lost connection as an error; what lasts is in the row.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     pair = _pairs.pop(rules, None) or ClusterPair(rules, Loop())
@@ -106,4 +106,4 @@ def verify_partitions(
     while len(_pairs) > MOST_PAIRS:
         _pairs.pop(next(iter(_pairs))).close()
     for part in parts:
-        yield pair.compare(part, told)
+        yield pair.compare(part, progress)

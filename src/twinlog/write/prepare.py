@@ -43,7 +43,7 @@ def prepare(
     Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record: when others come
     before the bad one, those are returned with the position of the rest, and the next call raises. Only a batch that is
     not after the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
-    nothing says which one is right.
+    it is unknown which one is right.
     """
     work = _Preparation(records, position, rules)
     try:

@@ -165,7 +165,7 @@ class AppendQueue:
 
     @property
     def unanswered(self) -> bool:
-        """Whether something was sent that may still arrive, as nobody has said what became of it."""
+        """Whether something was sent that may still arrive, as its answer is missing."""
         return any(sent.state is SendState.IN_FLIGHT or sent.code == NO_ANSWER for sent in self._window)
 
     @property

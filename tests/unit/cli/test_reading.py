@@ -14,9 +14,9 @@ from twinlog.cli import reading
 def test_bars_are_for_a_terminal(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
     shown = StringIO()
     monkeypatch.setattr(reading, "console", Console(file=shown, force_terminal=terminal, width=100))
-    with reading.ReadingProgress() as told:
-        told("east", "settings", 0, 2000)
-        told("east", "settings", 500, 2000)
-        told("west", "topics", 0, 0)
+    with reading.ReadingProgress() as progress:
+        progress("east", "settings", 0, 2000)
+        progress("east", "settings", 500, 2000)
+        progress("west", "topics", 0, 0)
     assert ("east: settings" in shown.getvalue()) is terminal
     assert ("500/2000" in shown.getvalue()) is terminal

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from harness.wait import wait_for
-from twinlog.cli.waiting import told_while_waiting
+from twinlog.cli.waiting import waits_reported
 
 
 class Reader:
@@ -23,7 +23,7 @@ class Reader:
 
 def test_what_takes_long_is_named_once_for_all_flows(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = Reader(), Reader()
-    with told_while_waiting([first, second], long_s=0.0, again_s=60.0):
+    with waits_reported([first, second], long_s=0.0, again_s=60.0):
         wait_for(second.asked.is_set, 60.0, "both are asked")
     printed = capsys.readouterr()
     assert printed.err == "twinlog: waiting: broker 2 of cluster west has not answered for 4 s\n"
@@ -32,7 +32,7 @@ def test_what_takes_long_is_named_once_for_all_flows(capsys: pytest.CaptureFixtu
 
 def test_a_quick_answer_is_all_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     reader = Reader()
-    with told_while_waiting([reader], long_s=60.0):
+    with waits_reported([reader], long_s=60.0):
         pass
     assert capsys.readouterr().err == ""
     assert not reader.asked.is_set()

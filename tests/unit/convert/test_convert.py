@@ -168,7 +168,7 @@ def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
     ("words", "found"),
     [
         (("--to", "properties"), "has this form already"),
-        (("--to", "connectors"), "files come of this: say where"),
+        (("--to", "connectors"), "files come of this: name a folder"),
         (("mm2.properties", "--to", "strimzi"), "one such file at a time"),
     ],
 )
@@ -186,9 +186,9 @@ def test_a_resource_becomes_properties(tmp_path: Path) -> None:
     reference = "${secrets:/mnt/secrets/admin-user-1:user.key}"
     assert f"origin-cluster.ssl.keystore.key = {reference}" in lines
     assert "origin-cluster->destination-cluster.replication.factor = 3" in lines
-    unsaid = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("not converted")]
-    assert any(":67: spec.logging: only a resource has this" in line for line in unsaid)
-    assert any(":6: spec.version: only a resource has this" in line for line in unsaid)
+    not_converted = [line.partition(": ")[2] for line in result.stderr.splitlines() if line.startswith("not converted")]
+    assert any(":67: spec.logging: only a resource has this" in line for line in not_converted)
+    assert any(":6: spec.version: only a resource has this" in line for line in not_converted)
 
 
 OLD = """\

@@ -28,12 +28,12 @@ def test_many_topics_take_few_requests() -> None:
         try:
             admin.connect()
             cluster.asked.clear()
-            told: list[tuple[str, int, int]] = []
+            steps: list[tuple[str, int, int]] = []
             found = read_inventory(
                 admin,
                 Content.CONFIGS | Content.LOGS,
                 wanted=lambda name: name != "t0",
-                told=lambda *step: told.append(step),
+                progress=lambda *step: steps.append(step),
             )
         finally:
             admin.close()
@@ -44,7 +44,7 @@ def test_many_topics_take_few_requests() -> None:
     assert cluster.asked[DESCRIBE_CONFIGS] == 6
     assert cluster.asked[LIST_OFFSETS] == 2 * 2 * 2
     assert cluster.asked[METADATA] <= 8
-    assert told == [
+    assert steps == [
         ("topics", 0, 1),
         ("topics", count, count),
         ("settings", CHUNK, count - 1),
@@ -56,8 +56,8 @@ def test_many_topics_take_few_requests() -> None:
 
 def test_what_a_cluster_does_not_say_is_neither_allowed_nor_denied() -> None:
     name = TopicName("t")
-    told = DescribedTopic(Topic(name, 1), 1, operations=frozenset({int(Operation.READ)}))
-    found = Inventory("east", None, (1,), topics={name: told})
+    described = DescribedTopic(Topic(name, 1), 1, operations=frozenset({int(Operation.READ)}))
+    found = Inventory("east", None, (1,), topics={name: described})
     assert found.may(Operation.READ, name) is True
     assert found.may(Operation.WRITE, name) is False
     assert found.may(Operation.READ, TopicName("other")) is None

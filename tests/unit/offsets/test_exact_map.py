@@ -95,7 +95,7 @@ def test_nothing_copied_yet() -> None:
     assert known.to_target(8) == Translated(3, False)
 
 
-def test_a_source_recreated_topic_begins_a_new_map() -> None:
+def test_a_recreated_source_topic_begins_a_new_map() -> None:
     known = ExactMap(0, 0, complete=True)
     known.copied(0, 0, 100)
     known.copied(0, 100, 10)

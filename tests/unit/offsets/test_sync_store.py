@@ -72,7 +72,7 @@ def test_a_redundant_sync_takes_no_place() -> None:
     assert asked == [sync(0, 20, 20), sync(0, 5, 5)]
 
 
-def test_a_remote_recreated_topic_begins_anew() -> None:
+def test_a_recreated_remote_topic_begins_anew() -> None:
     found, reader = store()
     for one in (sync(0, 0, 0), sync(0, 100, 100), sync(0, 150, 3)):
         reader.news.append((one.key, one.value))

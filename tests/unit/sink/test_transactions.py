@@ -47,12 +47,12 @@ class Query:
     def write(self, part: int, partition: int, number: int = 7) -> Part:
         """A task, all of whose rows go to one partition."""
         transactions, where = self.transactions, TopicPartition(TOPIC, partition)
-        told: Part
-        told, holder = self._run(transactions.begin, MicroBatch("query", number, part))
+        written: Part
+        written, holder = self._run(transactions.begin, MicroBatch("query", number, part))
         if holder is None:
-            return told
+            return written
         assert not self._run(transactions.coordinator(part).add, holder, [where])
-        return replace(told, records=1, holder=holder, somewhere=where)
+        return replace(written, records=1, holder=holder, somewhere=where)
 
     def decide(self, *parts: Part) -> None:
         """As far as a driver comes that ends right after its decision."""

@@ -11,7 +11,7 @@ from twinlog.errors import RefusedError
 from twinlog.model.groups import GroupMember, GroupMembers
 from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.status import connectors
-from twinlog.status.connectors import ConnectorSeen, ConnectorsReader, Said
+from twinlog.status.connectors import ConnectorSeen, ConnectorsReader, ReportedState
 
 ONE = GroupMembers("connect", "Stable", (GroupMember("m", "c", "h", b"", b""),))
 
@@ -72,16 +72,16 @@ def seen(name: str, group: GroupMembers | RefusedError = ONE) -> ConnectorSeen |
 def test_a_connector_has_its_last_status_and_those_of_its_tasks(topic: type[Topic]) -> None:
     found = seen("a-b")
     assert found is not None
-    assert (found.members, found.said, found.at_ms) == (1, Said("RUNNING", "w:1", 7), 9)
+    assert (found.members, found.reported, found.at_ms) == (1, ReportedState("RUNNING", "w:1", 7), 9)
     assert [one.state for one in found.tasks] == ["RUNNING", "FAILED"]
     assert found.failure == "1 of 2 tasks: java.lang.Oops: x"
 
 
 @pytest.mark.parametrize("name", ["gone", "odd", "never"])
-def test_of_others_nothing_was_said(topic: type[Topic], name: str) -> None:
+def test_of_others_nothing_was_reported(topic: type[Topic], name: str) -> None:
     found = seen(name)
     assert found is not None
-    assert (found.said, found.tasks) == (None, ())
+    assert (found.reported, found.tasks) == (None, ())
 
 
 def test_who_may_not_ask_for_the_group_does_not_take_it_for_empty(topic: type[Topic]) -> None:

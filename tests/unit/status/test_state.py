@@ -13,7 +13,7 @@ from twinlog.driver.election.member import Leadership, Mate, Member, Term
 from twinlog.model.groups import GroupMember, GroupMembers
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.status.connectors import ConnectorSeen, Said
+from twinlog.status.connectors import ConnectorSeen, ReportedState
 from twinlog.status.flow import lag_by_positions, others_of, processes_of
 from twinlog.status.state import STALE_S, Condition, FlowFacts, ProcessSeen, state_of
 
@@ -130,12 +130,12 @@ def test_a_report_is_one_json_object_for_other_programs() -> None:
     assert (found["kind"], found["state"], found["topics"][0]["topic"]) == ("driver", "running", "orders")
 
 
-def said(state: str, at_ms: int = NOW - 5000, trace: str | None = None) -> Said:
-    return Said(state, "host:8083", at_ms, trace)
+def reported(state: str, at_ms: int = NOW - 5000, trace: str | None = None) -> ReportedState:
+    return ReportedState(state, "host:8083", at_ms, trace)
 
 
-RUN = ConnectorSeen("w", "c", 1, said("RUNNING"), (said("RUNNING"), said("RUNNING")))
-BROKEN = replace(RUN, tasks=(said("RUNNING"), said("FAILED", trace="java.lang.Oops: no\n\tat x")))
+RUN = ConnectorSeen("w", "c", 1, reported("RUNNING"), (reported("RUNNING"), reported("RUNNING")))
+BROKEN = replace(RUN, tasks=(reported("RUNNING"), reported("FAILED", trace="java.lang.Oops: no\n\tat x")))
 
 
 @pytest.mark.parametrize(
@@ -143,20 +143,20 @@ BROKEN = replace(RUN, tasks=(said("RUNNING"), said("FAILED", trace="java.lang.Oo
     [
         (RUN, None, "RUNNING", "run by others", "worker host:8083 of group w runs it, and reports nothing"),
         (RUN, REPORT, "RUNNING", "running", ""),
-        (replace(RUN, said=said("PAUSED")), REPORT, "RUNNING", "running", ""),
+        (replace(RUN, reported=reported("PAUSED")), REPORT, "RUNNING", "running", ""),
         (RUN, OLD, "RUNNING", "run by others", "host:8083"),
-        (replace(RUN, said=said("RUNNING", 1), tasks=()), OLD, "NOT_YET", "silent", "its last report is 11 s old"),
+        (replace(RUN, reported=reported("RUNNING", 1), tasks=()), OLD, "NOT_YET", "silent", "its last report is 11 s old"),
         (RUN, replace(OLD, state="stopped"), "RUNNING", "run by others", "host:8083"),
         (replace(RUN, members=0), None, "DOWN", "not running", "no worker is in group w"),
         (replace(RUN, members=0), OLD, "DOWN", "dead", "no worker is in group w"),
         (replace(RUN, members=0), replace(OLD, state="stopped"), "DOWN", "stopped", "no worker is in group w"),
         (replace(RUN, members=None), None, "RUNNING", "run by others", "host:8083"),
-        (replace(RUN, said=None, tasks=()), None, "DOWN", "not running", "the workers of group w have no connector c"),
+        (replace(RUN, reported=None, tasks=()), None, "DOWN", "not running", "the workers of group w have no connector c"),
         (BROKEN, None, "DOWN", "failed", "1 of 2 tasks: java.lang.Oops: no"),
-        (replace(RUN, said=said("FAILED", trace="gap")), OLD, "DOWN", "failed", "gap"),
-        (replace(RUN, said=said("PAUSED"), tasks=()), None, "NOT_YET", "paused", "somebody paused"),
-        (replace(RUN, said=said("STOPPED"), tasks=()), None, "DOWN", "stopped", "somebody stopped"),
-        (replace(RUN, said=said("UNASSIGNED"), tasks=()), None, "NOT_YET", "starting", "unassigned"),
+        (replace(RUN, reported=reported("FAILED", trace="gap")), OLD, "DOWN", "failed", "gap"),
+        (replace(RUN, reported=reported("PAUSED"), tasks=()), None, "NOT_YET", "paused", "somebody paused"),
+        (replace(RUN, reported=reported("STOPPED"), tasks=()), None, "DOWN", "stopped", "somebody stopped"),
+        (replace(RUN, reported=reported("UNASSIGNED"), tasks=()), None, "NOT_YET", "starting", "unassigned"),
     ],
 )
 def test_a_connector_that_does_not_report_is_what_its_workers_say(

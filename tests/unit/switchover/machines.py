@@ -20,11 +20,11 @@ BOTH_NAMINGS = pytest.mark.parametrize("keeps_names", [True, False], ids=["ident
 def machine(brokers: Brokers, kill: Kill | None = None, told: list[str] | None = None) -> Machine:
     kill = kill or Kill()
 
-    def tell(step: str, words: str) -> None:
+    def show(step: str, words: str) -> None:
         if told is not None:
             told.append(f"{step}: {words}")
 
-    return Machine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", tell)
+    return Machine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", show)
 
 
 def killed_everywhere(make: Callable[[], Brokers], act: Callable[[Brokers, Kill], Entries]) -> list[Brokers]:
@@ -48,9 +48,9 @@ def stopped_in_watch(brokers: Brokers) -> None:
     """A switchover whose process is gone when producers may write to the target, and the source is still looked at."""
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
 
-    def tell(step: str, words: str) -> None:
+    def show(step: str, words: str) -> None:
         if step == "watch":
             raise KilledError
 
     with pytest.raises(KilledError):
-        Machine(world, journal, "host 1", tell).run(PLANNED)
+        Machine(world, journal, "host 1", show).run(PLANNED)

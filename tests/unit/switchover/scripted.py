@@ -61,8 +61,8 @@ class Brokers:
     producing: bool = True
     late_writes: int = 0
     """So many looks after the fence a record of a producer that passes it arrives."""
-    tells: bool = False
-    """Whether brokers tell that the fence holds, so that nobody has to wait for it."""
+    reports_fence: bool = False
+    """Whether brokers report that the fence holds, so that nobody has to wait for it."""
     now_ms: int = 1_000_000
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class ScriptedWorld:
 
     def fence_holds(self, plan: Data) -> bool:
         assert self.brokers.fenced
-        return self.brokers.tells
+        return self.brokers.reports_fence
 
     def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
         self._kill.before()

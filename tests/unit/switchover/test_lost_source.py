@@ -171,11 +171,11 @@ def test_what_was_late_is_no_way_back_to_an_emergency_after_the_end() -> None:
     brokers = Brokers(A_TO_B)
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
 
-    def tell(step: str, words: str) -> None:
+    def show(step: str, words: str) -> None:
         if step == "watch" and not brokers.late_writes and brokers.logs[P1] == 20:
             brokers.logs[P1] += 3
 
-    entries = Machine(world, journal, "host 1", tell).run(PLANNED)
+    entries = Machine(world, journal, "host 1", show).run(PLANNED)
     assert (entries.done("watch") or {})["late"] == {"orders": {"1": [20, 23]}}
     brokers.source_lost = True
     again = machine(brokers).run(Options(Kind.EMERGENCY)).run

@@ -59,12 +59,12 @@ def require_moved(brokers: Brokers) -> None:
 
 
 @BOTH_NAMINGS
-@pytest.mark.parametrize(("late_writes", "tells"), [(0, False), (2, False), (6, False), (0, True)])
+@pytest.mark.parametrize(("late_writes", "reports_fence"), [(0, False), (2, False), (6, False), (0, True)])
 def test_a_switchover_killed_anywhere_goes_on_and_ends_the_same(
-    keeps_names: bool, late_writes: int, tells: bool
+    keeps_names: bool, late_writes: int, reports_fence: bool
 ) -> None:
     for brokers in killed_everywhere(
-        lambda: Brokers(A_TO_B, keeps_names, late_writes=late_writes, open_txn=3, tells=tells),
+        lambda: Brokers(A_TO_B, keeps_names, late_writes=late_writes, open_txn=3, reports_fence=reports_fence),
         lambda brokers, kill: machine(brokers, kill).run(PLANNED),
     ):
         require_moved(brokers)
@@ -153,11 +153,11 @@ def test_what_writes_after_the_cut_takes_it_back() -> None:
     )
 
 
-@pytest.mark.parametrize("tells", [False, True])
-def test_the_source_stands_still_for_less_time_where_brokers_tell_that_the_fence_holds(tells: bool) -> None:
-    brokers = Brokers(A_TO_B, tells=tells)
+@pytest.mark.parametrize("reports_fence", [False, True])
+def test_the_source_stands_still_for_less_time_where_brokers_report_that_the_fence_holds(reports_fence: bool) -> None:
+    brokers = Brokers(A_TO_B, reports_fence=reports_fence)
     entries = machine(brokers).run(PLANNED)
-    assert ((entries.done("settle") or {})["still_ms"] < STILL_S[Fence.ACL] * 1000) is tells
+    assert ((entries.done("settle") or {})["still_ms"] < STILL_S[Fence.ACL] * 1000) is reports_fence
     # Before it ends it has stood for as long either way.
     settled, end = (entries.at_ms(step, Phase.DONE) for step in ("settle", "watch"))
     assert settled is not None
@@ -171,12 +171,12 @@ def test_somebody_who_writes_on_past_the_fence_is_no_success() -> None:
     brokers = Brokers(A_TO_B)
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
 
-    def tell(step: str, words: str) -> None:
+    def show(step: str, words: str) -> None:
         if step == "watch":
             brokers.logs[P1] += 1
 
     with pytest.raises(TwinlogError, match="somebody writes to orders on a in spite of the fence"):
-        Machine(world, journal, "host 1", tell).run(replace(PLANNED, at_most_s=60))
+        Machine(world, journal, "host 1", show).run(replace(PLANNED, at_most_s=60))
     machine(brokers).run(PLANNED)
     assert brokers.copied == brokers.logs
 
@@ -282,13 +282,13 @@ def test_partitions_that_come_before_the_fence_are_moved_too() -> None:
     brokers, told = Brokers(A_TO_B), list[str]()
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
 
-    def tell(step: str, words: str) -> None:
+    def show(step: str, words: str) -> None:
         told.append(f"{step}: {words}")
         if step == "catch-up" and brokers.partitions == 2:
             brokers.partitions = 3
             brokers.logs[P2], brokers.copied[P2] = 7, 0
 
-    entries = Machine(world, journal, "host 1", tell).run(PLANNED)
+    entries = Machine(world, journal, "host 1", show).run(PLANNED)
     assert "topics: orders: topics or partitions came to the source: goes back to check" in told
     assert (entries.done("settle") or {})["cut"]["orders"]["2"] == 7
 

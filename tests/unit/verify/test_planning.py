@@ -80,12 +80,12 @@ def test_tasks_tell_how_far_they_are_and_strangers_do_not() -> None:
         stranger = ProgressLine(replace(server.address, secret=b"guessed"))
         lines = [ProgressLine(server.address) for _ in range(3)]
         for line in (stranger, *lines):
-            line.told(7)
+            line.report(7)
             line.close()
-        wait_for(lambda: server.done == 21, 60, "three lines have told")
+        wait_for(lambda: server.done == 21, 60, "three lines have reported")
     # A driver that is gone keeps no task from its work.
     late = ProgressLine(server.address)
-    late.told(1)
+    late.report(1)
     late.close()
     # 192.0.2.1 is for documentation, and of no machine.
     with ProgressServer("192.0.2.1") as server:

@@ -100,9 +100,9 @@ def verify(
         settings_of(source, **(consumer or {})), settings_of(target), "s", "w", patience_s=20, **(rules or {})
     )
     pair = ClusterPair(read, VirtualLoop(source.loop.world))
-    told: list[int] = []
+    progress: list[int] = []
     try:
-        return pair.compare(part, told.append)
+        return pair.compare(part, progress.append)
     finally:
         pair.close()
 

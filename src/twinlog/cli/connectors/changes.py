@@ -43,6 +43,6 @@ def shown(key: str, value: str | None) -> str | None:
     if value is None or _REFERENCE.fullmatch(value.strip()):
         return value
     known, _ = connector_key(key)
-    # One that is known has its type; of others only the name and the value can tell.
+    # A known key has a type; whether another one is secret shows by its name and value alone.
     secret = bool(_SECRET_NAME.search(key)) if known is None else known.secret
     return HIDDEN if secret or _SECRET_VALUE.search(value) else value

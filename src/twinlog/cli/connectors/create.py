@@ -1,4 +1,4 @@
-"""`twinlog connectors create`: connectors from files, created or replaced as the files say."""
+"""`twinlog connectors create`: creates or replaces connectors from files."""
 
 from __future__ import annotations
 

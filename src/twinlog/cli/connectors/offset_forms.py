@@ -61,7 +61,7 @@ def _offset(entry: Entry) -> str:
 
 
 def entries(words: Sequence[str], config: dict[str, str], group: str | None) -> list[Entry]:
-    """What `words` of a command line say for the connector with this configuration. Raises ConfigError."""
+    """The offsets that `words` of a command line name, of the connector with this configuration. Raises ConfigError."""
     kind = connector_kind(config.get("connector.class", ""))
     if kind is None:
         raise _wrong("OFFSET", "words for another connector than MirrorMaker 2's", "--file")

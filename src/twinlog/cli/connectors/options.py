@@ -68,7 +68,7 @@ def _options(
 
 
 def asks_worker(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first parameter is the worker: it gets the options that say which one, in its place.
+    """A command whose first parameter is the worker: it gets the options that name the worker, in its place.
 
     What the worker refuses, or that none answers, ends it with EXIT_TROUBLE, wrong options and files with EXIT_USAGE.
     """

@@ -51,20 +51,20 @@ class ConnectRest:
 
     A request that the worker cannot fulfil now, while its group rebalances (409, or 500 with that reason) or it still
     starts (503), is sent again for `patience_s` seconds, with `listens_later` also one that finds nothing listening.
-    `say` gets a line for each thing that is waited for.
+    `note` gets a line for each thing that is waited for.
     """
 
     def __init__(
         self,
         access: Access,
-        say: Callable[[str], None],
+        note: Callable[[str], None],
         *,
         patience_s: float = PATIENCE_S,
         listens_later: bool = False,
         clock: Clock = SYSTEM,
     ) -> None:
         self.access = access
-        self.say = say
+        self.note = note
         self.clock = clock
         self._patience_s = patience_s
         self._listens_later = listens_later
@@ -81,7 +81,7 @@ class ConnectRest:
         if query:
             target += f"?{urlencode(query)}"
         content = None if body is None else json.dumps(body).encode()
-        wait_s, told = AGAIN_S[0], ""
+        wait_s, noted = AGAIN_S[0], ""
         while True:
             answer, waits_for = self._try(method, target, content)
             if answer is not None and waits_for is None:
@@ -94,9 +94,9 @@ class ConnectRest:
                 if answer is None:
                     raise TwinlogError(f"{waits_for}")
                 raise RequestError(answer.status, f"{waits_for}, and that did not end in {self._patience_s:g} s")
-            if waits_for != told:
-                self.say(f"{waits_for}; trying again for at most {left_s:.0f} s")
-                told = waits_for or ""
+            if waits_for != noted:
+                self.note(f"{waits_for}; trying again for at most {left_s:.0f} s")
+                noted = waits_for or ""
             self.clock.sleep(wait_s)
             wait_s = min(2 * wait_s, AGAIN_S[1])
 

@@ -1,4 +1,4 @@
-"""What connectors and their tasks are, as a worker's answers say it."""
+"""The states of connectors and their tasks, by a worker's answers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> Look:
     clock = rest.clock
     began = clock.monotonic()
     stays: dict[str, tuple[str, float]] = {}
-    told = ""
+    noted = ""
     while True:
         seen = look(rest, names)
         now = clock.monotonic()
@@ -87,9 +87,9 @@ def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> Look:
             return seen
         if now - began >= timeout_s:
             raise TwinlogError(f"after {timeout_s:g} s {'; '.join(waits)}")
-        if waits[0] != told:
-            told = waits[0]
-            rest.say(f"waiting: {told}")
+        if waits[0] != noted:
+            noted = waits[0]
+            rest.note(f"waiting: {noted}")
         clock.sleep(LOOK_EVERY_S)
 
 

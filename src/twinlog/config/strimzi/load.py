@@ -64,7 +64,7 @@ def config_of(resource: Resource, listen: str = DEFAULT_LISTENER) -> ResourceCon
     except ConfigError as error:
         problems.add_new(error.problems)
         warnings += error.warnings
-        # What is wrong with the other clusters is said in the same breath.
+        # What is wrong with the other clusters is reported with it.
         works, worker = False, worker_of(_bare(resource), resource.file, lookups=lookups)
     flows: list[ConnectorFlow] = []
     for one in resource.connectors:

@@ -1,4 +1,4 @@
-"""What commands say of Strimzi's resource in their help, before anything that reads YAML is imported."""
+"""The help texts of commands about Strimzi's resource, before anything that reads YAML is imported."""
 
 from __future__ import annotations
 

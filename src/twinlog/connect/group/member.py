@@ -43,7 +43,7 @@ class Worker:
         )
 
     def shares_topics(self, topics: tuple[str, ...]) -> bool:
-        """Whether it reads the state of the connectors from these; of a version that does not say, they are believed
+        """Whether it reads the state of the connectors from these; a version that does not report it is believed
         to be the same."""
         return not self.topics or not topics or self.topics == topics
 

@@ -214,7 +214,7 @@ class WorkerGroup:
             self._watch()
 
     def _watch(self) -> None:
-        """Tell when the coordinator has been silent for a session, and when it answers again: whoever asks it then
+        """Notice when the coordinator has been silent for a session, and when it answers again: whoever asks it then
         still waits, and so does all that writes."""
         if self.assignment is None or self.leads_for_s() > 0:
             self._note_recovered()

@@ -117,4 +117,4 @@ class Alone:
         self._changed()
 
     def stop(self, *, leave: bool = True) -> None:
-        """There is nobody to be told."""
+        """There is no other member."""

@@ -124,7 +124,7 @@ class GroupState:
             try:
                 self._take(self._configs.read())
             except TopicGoneError:
-                # What it is called by does not tell it from the next one on brokers before Kafka 2.8.
+                # Brokers before Kafka 2.8 have no topic ids, so its name alone does not show that it is another one.
                 self._anew = ClusterState()
                 raise
 

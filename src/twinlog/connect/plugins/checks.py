@@ -1,4 +1,4 @@
-"""Collects what a validation says of each key: its definition, its value, its errors."""
+"""Collects what a validation returns for each key: its definition, its value, its errors."""
 
 from __future__ import annotations
 

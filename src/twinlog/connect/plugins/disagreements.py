@@ -1,6 +1,6 @@
 """Connectors of one pair of clusters that do not fit together: each runs, but what one writes the other does not find.
 
-MirrorMaker 2 says nothing then: groups are never translated, or records are there twice, and nobody knows why.
+MirrorMaker 2 logs nothing then: groups are never translated, or records are there twice, without a reason.
 Connectors belong together when they connect to the same clusters, whatever they call them.
 """
 
@@ -113,7 +113,7 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
 
 
 def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
-    """Topics that `one` names in full; of others the log tells, once it is known which there are."""
+    """Topics that `one` names in full; others are logged once it is known which topics there are."""
     if not may_meet(one.settings, source.settings):
         return None
     try:

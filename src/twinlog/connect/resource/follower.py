@@ -237,7 +237,7 @@ class ResourceFollower:
             return
         if new.resource.connectors != self._current.resource.connectors:
             if self._read() == self._seen:
-                # What the file says was wrong as long as one of its Secrets was not there.
+                # The file was refused as long as one of its Secrets was missing.
                 self._secrets = version
                 self._take(new)
             return
@@ -375,7 +375,7 @@ class ResourceFollower:
             del self._tasks[0]
 
     def _unless_gone(self, restart: Callable[[], object]) -> None:
-        """Restart something; of what is not there, say so."""
+        """Restart something; log it where there is no such thing."""
         try:
             restart()
         except RequestError as error:
@@ -390,7 +390,7 @@ class ResourceFollower:
             except RequestError as error:
                 if error.status != NOT_FOUND:
                     raise
-                # It has just been created: no worker has said anything of it, and others may have failed.
+                # It has just been created: no worker has reported its state, and others may have failed.
                 continue
             failed = ConnectorState.FAILED in {status.connector.state, *(task.state for task in status.tasks.values())}
             if self._auto.is_due(one.name, one.auto_restart, failed=failed, now=self._clock.monotonic()):

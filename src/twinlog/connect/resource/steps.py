@@ -138,7 +138,7 @@ class Asked:
 
 
 def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str]) -> Asked:
-    """What annotations ask for that were not there `before`, or said something else; `names` are the connectors."""
+    """What annotations ask for that were not there `before`, or had another value; `names` are the connectors."""
     new = {key: value.strip() for key, value in now.items() if value != before.get(key)}
     restarts: list[Restart] = []
     tasks: list[TaskId] = []

@@ -16,7 +16,8 @@ _HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
 _SECONDS = b"1800"
 
 PREFLIGHT = "twinlog.preflight"
-"""Whether a request's state says that a browser asks before a request of an allowed origin; it never has a login."""
+"""Whether a request's state marks it as one by which a browser asks before a request of an allowed origin; it never has
+a login."""
 
 
 class CrossOrigin:
@@ -38,7 +39,7 @@ class CrossOrigin:
             wanted = headers.get(b"access-control-request-headers", "")
             if preflight and self._takes(method, wanted):
                 scope["state"][PREFLIGHT] = True
-                more += [*self._let(headers[b"origin"]), *self._told()]
+                more += [*self._let(headers[b"origin"]), *self._exposed()]
             elif not preflight:
                 more += self._let(headers[b"origin"])
 
@@ -65,7 +66,7 @@ class CrossOrigin:
         let = [(b"access-control-allow-origin", origin.encode("latin-1"))]
         return let if self._any else [*let, (b"access-control-allow-credentials", b"true")]
 
-    def _told(self) -> list[tuple[bytes, bytes]]:
+    def _exposed(self) -> list[tuple[bytes, bytes]]:
         """What a browser keeps of the answer, and for how long."""
         return [
             (b"access-control-max-age", _SECONDS),

@@ -126,7 +126,7 @@ def _answer(status: int, content: bytes) -> Response:
         message = f"Unexpected status code when handling forwarded request: {status}"
         raise RequestError(500, message)
     try:
-        told = json.loads(content)
-        return error(status, str(told["message"]))
+        failure = json.loads(content)
+        return error(status, str(failure["message"]))
     except (ValueError, KeyError, TypeError, RecursionError):
         return error(status, f"The worker that was asked answered {status} without a reason.")

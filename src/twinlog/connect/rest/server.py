@@ -103,7 +103,7 @@ class RestServer:
 
     @property
     def advertised_url(self) -> str:
-        """The same as an address, with the slash that Connect's workers tell each other."""
+        """The same as an address, with the slash with which Connect's workers send it to each other."""
         return f"{self.advertised}/"
 
 

@@ -38,7 +38,7 @@ class Advertised:
     scheme: str | None = None
 
     def over(self, bound: Sequence[Listener], own_host: str) -> Listener:
-        """The listener to tell others, with these parts replaced.
+        """The listener that others are given, with these parts replaced.
 
         Without `scheme` an http listener goes before an https one. `own_host` is this machine's address, for a
         listener on every interface.

@@ -92,7 +92,7 @@ class ClusterState:
         return self._fenced.get(name)
 
     def records(self, names: Iterable[ConnectorName]) -> list[ConfigRecord]:
-        """What makes a topic say of connectors what is known here, and the session key."""
+        """The records by which a topic gets the connectors that are known here, and the session key."""
         found: list[ConfigRecord] = [] if self.session_key is None else [self.session_key]
         for name in names:
             connector = self.connectors[name]

@@ -100,7 +100,7 @@ class StateTopic(Generic[R]):
             if self._factor_key is None or refusal.code != Code.INVALID_REPLICATION_FACTOR:
                 raise RefusedError(text)
             brokers, factor = len(self._admin.identity().brokers), self._topic.replication_factor
-            # Of the brokers' own default they do not say how many it is.
+            # Brokers do not report how many replicas their own default is.
             wanted, instead = (
                 ("as many replicas as the brokers' default.replication.factor", "")
                 if factor == -1

@@ -66,6 +66,6 @@ async def describe_topics(
 
 
 def operations_of(bits: Iterable[int] | None) -> frozenset[int] | None:
-    """The operations that a broker reports as allowed; None when it was not asked, or cannot tell."""
+    """The operations that a broker reports as allowed; None when it was not asked, or does not report them."""
     known = None if bits is None else frozenset(bits)
     return None if known is None or _UNKNOWN in known else known

@@ -34,7 +34,7 @@ _WITH_NAMES = 9
 """The last version of requests about offsets that names topics; newer ones want topic ids."""
 
 _WITH_RETENTION = 4
-"""The last version of OffsetCommit that says for how long offsets are kept (KIP-211); brokers of today take it, too."""
+"""The last version of OffsetCommit that has a retention time (KIP-211); brokers of today take it, too."""
 
 _LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
 """14 is COORDINATOR_LOAD_IN_PROGRESS."""
@@ -143,7 +143,7 @@ class GroupAdmin:
     ) -> dict[GroupId, dict[TopicPartition, int]]:
         """Commit offsets for groups without being a member; returns the error codes of refused partitions.
 
-        They are kept for `kept_ms`, or as long as the brokers' `offsets.retention.minutes` says.
+        They are kept for `kept_ms`, or for the brokers' `offsets.retention.minutes`.
 
         The broker takes them for a group without members only, and makes a group that does not exist (Kafka class
         OffsetMetadataManager, validateOffsetCommit). A group that is not here at all has the code of its coordinator
@@ -171,7 +171,7 @@ class GroupAdmin:
     async def described(self, group: GroupId) -> GroupMembers:
         """A group of the classic protocol with its members; one without members where it does not exist.
 
-        Raises ClusterError also when its coordinator cannot tell, RefusedError without DESCRIBE on it.
+        Raises ClusterError also when its coordinator does not answer, RefusedError without DESCRIBE on it.
         """
         deadline = self._client.loop.clock.monotonic() + LOADING_S
         while True:

@@ -41,7 +41,7 @@ PATIENCE_S = 30.0
 """How long a token server may take to connect and to answer without a setting; Java waits for ever."""
 
 _OPAQUE_S = 60.0
-"""How often a file is read again whose token does not say when it ends."""
+"""How often a file is read again whose token has no time at which it ends."""
 
 OLD_TOKEN_S = 2.0
 """How long a login waits for a new token while the old one is still good."""
@@ -181,7 +181,7 @@ def token_source(settings: TokenSettings) -> TokenSource:
 
 
 def _obtained(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -> tuple[str, float | None]:
-    """A token, and for how many seconds it is good, if its server says so."""
+    """A token, and for how many seconds it is good, if its server reports that."""
     if settings.text is not None:
         return settings.text.strip(), None
     if settings.file is not None:

@@ -107,7 +107,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     """A connection that decodes with `FrameParser`."""
 
     _mechanisms: Sequence[str] = ()
-    """What the broker said that one may log in with."""
+    """The mechanisms that the broker offers."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -123,7 +123,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         try:
             await super()._sasl_authenticate(timeout_at)
         except UnsupportedSaslMechanismError:
-            # kafka-python raises it without what the broker said.
+            # kafka-python raises it without the mechanisms that the broker offers.
             text = f"the broker has no mechanism {self.config['sasl_mechanism']}; it has {', '.join(self._mechanisms)}"
             raise UnsupportedSaslMechanismError(text) from None
 

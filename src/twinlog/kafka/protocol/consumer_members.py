@@ -1,4 +1,4 @@
-"""What members of a classic consumer group read, by what they tell each other (Kafka class ConsumerProtocol)."""
+"""What members of a classic consumer group read, by what they send each other (Kafka class ConsumerProtocol)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,8 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
 
 
 def in_words(error: KafkaError) -> str:
-    """The words of the library without the names of its classes, or of the system where that says only a number."""
+    """The words of the library without the names of its classes, or of the system where the library gives only a
+    number."""
     text = re.sub(r"^\[Error \d+\] |\b\w+Error(: |$)", "", str(error))
     number = re.search(r"\b\d+(?= E[A-Z]+$)|^\d+$", text)
     return text if number is None else text[: number.start()] + os.strerror(int(number[0])).lower()

@@ -12,7 +12,7 @@ BLANK = "".join(map(chr, range(0x21)))
 
 
 class Float32(float):
-    """A number that Java holds in 32 bits: the one with as few digits as tell it from its neighbours there."""
+    """A number that Java holds in 32 bits: written with as few digits as make it unique there."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What Spark says of queries before anything starts, in a JVM that ends with it."""
+"""Which queries Spark refuses, before anything starts, in a JVM that ends with it."""
 
 from __future__ import annotations
 

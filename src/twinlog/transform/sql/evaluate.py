@@ -71,7 +71,7 @@ class Evaluation:
         self.stuck_at = None
         try:
             with self.jvm.within(self._answer_s, lambda: self._look(rows)):
-                made = self._told(rows)
+                made = self._result(rows)
         except (Py4JError, OSError, pa.ArrowInvalid) as error:
             raise self.jvm.lost(error, self._answer_s) from None
         if made.null_count:
@@ -85,8 +85,9 @@ class Evaluation:
         with contextlib.suppress(Py4JError, OSError, IndexError):
             self.stuck_at = rows.column("offset")[int(self._evaluator.at())].as_py()
 
-    def _told(self, rows: Any) -> Any:
-        """`_made`; what an error is the JVM is asked, too, which may be lost meanwhile: then no record is at fault."""
+    def _result(self, rows: Any) -> Any:
+        """As `_made`. The JVM is asked what kind of error it is, and may be lost meanwhile: then no record is at
+        fault."""
         try:
             return self._made(rows)
         except Py4JJavaError as error:

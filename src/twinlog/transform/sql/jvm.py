@@ -164,9 +164,9 @@ class SqlJvm:
     def _not_started(self, code: int) -> EngineError:
         self._log.seek(0)
         lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip()]
-        telling = (line for line in lines if "Error" in line or "Exception" in line)
-        said = next(telling, lines[-1] if lines else "it logged nothing")
-        text = f"Spark's JVM for transform.sql does not start, and ends with code {code}: {said}"
+        errors = (line for line in lines if "Error" in line or "Exception" in line)
+        line = next(errors, lines[-1] if lines else "it logged nothing")
+        text = f"Spark's JVM for transform.sql does not start, and ends with code {code}: {line}"
         if code < 0 or any(_SHORT_OF_MEMORY in line for line in lines):
             return EngineLostError(text)
         return EngineError(f"{text}; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH")
@@ -278,7 +278,7 @@ class SqlJvm:
         return self.exit_code == _OUT_OF_MEMORY
 
     def _cpu_s(self) -> float:
-        """Seconds that it has computed; without end where the system does not tell."""
+        """Seconds that it has computed; infinite where the system does not report it."""
         assert self.process is not None
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -365,17 +365,17 @@ def _not_by_py4j(record: logging.LogRecord) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """What Spark says of an error, in one line."""
+    """Spark's reason for an error, in one line."""
     if isinstance(error, Py4JJavaError):
         try:
             thrown = error.java_exception
             # As what reflection wraps.
             while not thrown.getMessage() and thrown.getCause() is not None:
                 thrown = thrown.getCause()
-            said = thrown.getMessage() or thrown.toString()
+            words = thrown.getMessage() or thrown.toString()
         except (Py4JError, OSError):
             return "it has ended"
-        return str(said).strip().splitlines()[0]
+        return str(words).strip().splitlines()[0]
     # Above Java's trace py4j has how it called something; what is wrong there is the first line of the trace.
-    said = str(error).partition(" Trace:\n")[2].removeprefix("py4j.Py4JException: ").strip() or str(error).strip()
-    return str(said).splitlines()[0] if said else "it has ended"
+    words = str(error).partition(" Trace:\n")[2].removeprefix("py4j.Py4JException: ").strip() or str(error).strip()
+    return str(words).splitlines()[0] if words else "it has ended"

@@ -1,8 +1,8 @@
 """`SELECT ... FROM records WHERE ...` as one expression for each record, or why it is none.
 
 Spark parses, analyses and optimises the query. What comes out is a list of columns over the condition that a record
-must meet, and becomes `if(condition, struct(columns), null)`: as many rows as records, so that nothing has to say which
-is which, and no column of a record that is left out is evaluated.
+must meet, and becomes `if(condition, struct(columns), null)`: as many rows as records, so that nothing has to mark
+which is which, and no column of a record that is left out is evaluated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Query:
 
 
 def analyse(jvm: SqlJvm, text: str) -> Query:
-    """Raises TransformError with what Spark says, or with what the query has that cannot be done record by record."""
+    """Raises TransformError with Spark's reason, or with what the query has that cannot be done record by record."""
     try:
         # Spark's own sessions have each one to themselves.
         with jvm.analysing:
