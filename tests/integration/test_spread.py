@@ -24,8 +24,8 @@ ENOUGH_S = 90.0
 """A session's end and a few moves, on a machine with other work."""
 
 
-class Place:
-    """A flow's place in a process that copies nothing."""
+class HostedFlow:
+    """A flow of a process that copies nothing."""
 
     clearing = False
 
@@ -51,34 +51,34 @@ class Process:
     def __init__(self, name: str, flows: list[FlowSettings], *, ready: bool, packs: bool = False) -> None:
         self.name = name
         self.roster = Roster(ready=ready, packs=packs, name=name)
-        self.places = [Place(flow, self.roster) for flow in flows]
+        self.hosted_flows = [HostedFlow(flow, self.roster) for flow in flows]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        for place in self.places:
-            place.election.start()
+        for hosted in self.hosted_flows:
+            hosted.election.start()
         self._thread.start()
 
     def _run(self) -> None:
         while not self._ended.wait(0.1):
-            spread(self.roster, self.places)
+            spread(self.roster, self.hosted_flows)
 
     @property
     def runs(self) -> int:
-        return sum(place.leads for place in self.places)
+        return sum(hosted.leads for hosted in self.hosted_flows)
 
     def kill(self) -> None:
         """Fall silent at once."""
         self._ended.set()
         self._thread.join()
-        for place in self.places:
-            place.election._closed = True
-            place.election._admin.close()
+        for hosted in self.hosted_flows:
+            hosted.election._closed = True
+            hosted.election._admin.close()
 
     def stop(self) -> None:
         self._ended.set()
         self._thread.join()
-        for place in self.places:
-            place.election.stop(1.0)
+        for hosted in self.hosted_flows:
+            hosted.election.stop(1.0)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def watched(processes: list[Process]) -> Iterator[None]:
     def watch() -> None:
         while not ended.wait(0.01):
             for number in range(FLOWS):
-                sure = [one.name for one in list(processes) if one.places[number].election.leads_for_s() > 0]
+                sure = [one.name for one in list(processes) if one.hosted_flows[number].election.leads_for_s() > 0]
                 if len(sure) > 1:
                     doubled.append((number, sure))
 
@@ -133,22 +133,22 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
     with ExitStack() as stack, watched(everybody):
         first = start("first", ready=True)
         wait_for_shares(4)
-        terms = [place.election.term for place in first.places]
+        terms = [hosted.election.term for hosted in first.hosted_flows]
 
         # One that is not ready is given nothing; once it is, flows move, and no more of them than it takes.
         second = start("second", ready=False)
         wait_for(
-            lambda: all(place.election.standing is Standing.STANDBY for place in second.places), ENOUGH_S, "stand by"
+            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in second.hosted_flows), ENOUGH_S, "stand by"
         )
-        assert all(place.election.text.endswith(", not ready yet") for place in second.places)
-        assert [place.election.term for place in first.places] == terms
+        assert all(hosted.election.text.endswith(", not ready yet") for hosted in second.hosted_flows)
+        assert [hosted.election.term for hosted in first.hosted_flows] == terms
         second.roster.be_ready(True)
         wait_for_shares(2, 2)
-        assert sum(place.election.term for place in second.places) == 2
+        assert sum(hosted.election.term for hosted in second.hosted_flows) == 2
         # It learns from its group who leads now.
         wait_for(
             lambda: (
-                {place.election.text.split(" (")[0] for place in first.places if not place.leads}
+                {hosted.election.text.split(" (")[0] for hosted in first.hosted_flows if not hosted.leads}
                 == {"standing by for second"}
             ),
             ENOUGH_S,
@@ -157,16 +157,16 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
 
         third = start("third", ready=True)
         wait_for_shares(2, 1, 1)
-        assert sum(place.election.term for place in third.places) == 1
+        assert sum(hosted.election.term for hosted in third.hosted_flows) == 1
 
         # Who is killed leaves its flows to those that are left, and these to nobody. It was appointed by another one,
         # and what it may believe afterwards is watched as well.
         processes.remove(second)
-        before = {one.name: {place.settings.name for place in one.places if place.leads} for one in (first, third)}
+        before = {one.name: {hosted.settings.name for hosted in one.hosted_flows if hosted.leads} for one in (first, third)}
         second.kill()
         wait_for_shares(2, 2)
         for one in (first, third):
-            assert before[one.name] <= {place.settings.name for place in one.places if place.leads}
+            assert before[one.name] <= {hosted.settings.name for hosted in one.hosted_flows if hosted.leads}
 
         processes.remove(first)
         first.stop()
@@ -182,7 +182,7 @@ def test_where_one_packs_all_flows_stay_together(flows: list[FlowSettings]) -> N
         wait_for(lambda: sorted(process.runs for process in processes) == [0, FLOWS], ENOUGH_S, "one runs all flows")
         (runner, other) = sorted(processes, key=lambda process: -process.runs)
         wait_for(
-            lambda: all(place.election.standing is Standing.STANDBY for place in other.places), ENOUGH_S, "stand by"
+            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in other.hosted_flows), ENOUGH_S, "stand by"
         )
         # Both have looked, and found that nothing is to move.
         wait_for(lambda: not any(one.roster.may_move for one in processes), ENOUGH_S, "nothing is to move")

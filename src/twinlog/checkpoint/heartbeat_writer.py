@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.checkpoint.heartbeats import Heartbeat
-from twinlog.checkpoint.keyed_journal import KeyedJournal
+from twinlog.checkpoint.compacted_topic import CompactedTopic
 from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.internal_topics import heartbeats
@@ -16,13 +16,13 @@ class HeartbeatWriter:
     def __init__(self, settings: FlowSettings, target: ClusterAdmin) -> None:
         self._settings = settings
         self._target = target
-        self._journal = KeyedJournal(settings.name, target, heartbeats(settings), "heartbeats")
+        self._compacted = CompactedTopic(settings.name, target, heartbeats(settings), "heartbeats")
 
     def beat(self) -> None:
         """Write one heartbeat, its time also the record's; the first creates the topic. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect()
-        self._journal.ensure()
+        self._compacted.ensure()
         now = wall_ms(self._target.clock)
         heartbeat = Heartbeat(self._settings.source, self._settings.target, now)
-        self._journal.append([(heartbeat.key, heartbeat.value)], now)
+        self._compacted.append([(heartbeat.key, heartbeat.value)], now)

@@ -12,7 +12,7 @@ from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.emission import is_due
 from twinlog.checkpoint.followed_groups import FollowedGroups
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
-from twinlog.checkpoint.keyed_journal import KeyedJournal
+from twinlog.checkpoint.compacted_topic import CompactedTopic
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
@@ -61,7 +61,7 @@ class CheckpointWriter:
         self._wrote = wrote
         topic = checkpoints(settings)
         self._topic = topic.name
-        self._journal = KeyedJournal(settings.name, target, topic, "checkpoints")
+        self._compacted = CompactedTopic(settings.name, target, topic, "checkpoints")
         self._groups = FollowedGroups(settings, source, translator.accepts)
         self._lock = threading.Lock()
         self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
@@ -108,7 +108,7 @@ class CheckpointWriter:
         When no group committed anything, it reads offsets and writes nothing. Raises ClusterError.
         """
         look = self._target.clock.monotonic() >= self._look_at
-        created = self._journal.ensure(look=look)
+        created = self._compacted.ensure(look=look)
         if not self._read:
             self._read_last()
         elif created:
@@ -208,7 +208,7 @@ class CheckpointWriter:
         if not due:
             return
         begun = self._target.clock.monotonic()
-        self._journal.append((checkpoint.key, checkpoint.value) for checkpoint in due)
+        self._compacted.append((checkpoint.key, checkpoint.value) for checkpoint in due)
         for checkpoint in due:
             self._last[checkpoint.group][checkpoint.remote] = checkpoint
         latency_ms = (self._target.clock.monotonic() - begun) * 1000

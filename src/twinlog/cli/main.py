@@ -7,28 +7,28 @@ from typing import Annotated
 import typer
 
 from twinlog import __version__
-from twinlog.cli.on_demand import CommandPlace, OnDemand
+from twinlog.cli.on_demand import LazyCommand, OnDemand
 
 
 class _Commands(OnDemand):
-    places = (
+    lazy = (
         # connect-mirror-maker's `--clusters a b c` leaves b and c over.
-        CommandPlace("run", "twinlog.cli.run", "run", {"allow_extra_args": True}),
-        CommandPlace("check", "twinlog.cli.check", "check"),
-        CommandPlace("plan", "twinlog.cli.plan", "plan"),
-        CommandPlace("diff", "twinlog.cli.diff", "diff"),
-        CommandPlace("convert", "twinlog.cli.convert", "convert"),
-        CommandPlace("translate", "twinlog.cli.translate", "translate"),
-        CommandPlace("verify", "twinlog.cli.verify", "verify"),
-        CommandPlace("replay", "twinlog.cli.replay", "replay"),
-        CommandPlace("status", "twinlog.cli.status", "status"),
-        CommandPlace("groups", "twinlog.cli.groups", "groups"),
-        CommandPlace("switchover", "twinlog.cli.switchover", "switchover"),
-        CommandPlace("switchback", "twinlog.cli.switchover", "switchback"),
-        CommandPlace("connect", "twinlog.cli.connect", "connect"),
-        CommandPlace("warm-up", "twinlog.cli.warm_up", "warm_up"),
-        CommandPlace("launcher", "twinlog.cli.launcher", "launcher"),
-        CommandPlace("connectors", "twinlog.cli.connectors.commands", "app"),
+        LazyCommand("run", "twinlog.cli.run", "run", {"allow_extra_args": True}),
+        LazyCommand("check", "twinlog.cli.check", "check"),
+        LazyCommand("plan", "twinlog.cli.plan", "plan"),
+        LazyCommand("diff", "twinlog.cli.diff", "diff"),
+        LazyCommand("convert", "twinlog.cli.convert", "convert"),
+        LazyCommand("translate", "twinlog.cli.translate", "translate"),
+        LazyCommand("verify", "twinlog.cli.verify", "verify"),
+        LazyCommand("replay", "twinlog.cli.replay", "replay"),
+        LazyCommand("status", "twinlog.cli.status", "status"),
+        LazyCommand("groups", "twinlog.cli.groups", "groups"),
+        LazyCommand("switchover", "twinlog.cli.switchover", "switchover"),
+        LazyCommand("switchback", "twinlog.cli.switchover", "switchback"),
+        LazyCommand("connect", "twinlog.cli.connect", "connect"),
+        LazyCommand("warm-up", "twinlog.cli.warm_up", "warm_up"),
+        LazyCommand("launcher", "twinlog.cli.launcher", "launcher"),
+        LazyCommand("connectors", "twinlog.cli.connectors.commands", "app"),
     )
 
 

@@ -13,7 +13,7 @@ import typer.main
 
 
 @dataclass(frozen=True, slots=True)
-class CommandPlace:
+class LazyCommand:
     """Where a subcommand is: the function of a module that it calls, or its Typer app."""
 
     name: str
@@ -23,42 +23,42 @@ class CommandPlace:
 
 
 class OnDemand(typer.core.TyperGroup):
-    """A command whose subcommands are at `places`, in the order in which the help lists them."""
+    """A command whose subcommands are at `lazy`, in the order in which the help lists them."""
 
-    places: ClassVar[tuple[CommandPlace, ...]] = ()
+    lazy: ClassVar[tuple[LazyCommand, ...]] = ()
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _Found(self.places)  # type: ignore[assignment]
+        self.commands = _Found(self.lazy)  # type: ignore[assignment]
 
 
 class _Found(Mapping[str, Any]):
-    def __init__(self, places: tuple[CommandPlace, ...]) -> None:
-        self._places = {place.name: place for place in places}
+    def __init__(self, lazy: tuple[LazyCommand, ...]) -> None:
+        self._lazy = {command.name: command for command in lazy}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _command(self._places[name])
+            self._made[name] = _command(self._lazy[name])
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._lazy
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._lazy)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._lazy)
 
 
-def _command(place: CommandPlace) -> Any:
-    called = getattr(importlib.import_module(place.module), place.function)
+def _command(command: LazyCommand) -> Any:
+    called = getattr(importlib.import_module(command.module), command.function)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
     if isinstance(called, typer.Typer):
-        alone.add_typer(called, name=place.name)
+        alone.add_typer(called, name=command.name)
     else:
-        alone.command(place.name, context_settings=None if place.context is None else dict(place.context))(called)
+        alone.command(command.name, context_settings=None if command.context is None else dict(command.context))(called)
     # Typer makes no group for a single command.
     made: Any = typer.main.get_command(alone)
-    return made.commands[place.name] if isinstance(called, typer.Typer) else made
+    return made.commands[command.name] if isinstance(called, typer.Typer) else made

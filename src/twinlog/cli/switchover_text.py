@@ -81,15 +81,15 @@ def print_report(entries: Entries, path: Path | None, as_json: bool) -> None:
 
 def print_rehearsal(clusters: Clusters, options: Options, as_json: bool) -> int:
     """Rehearse, and print every call and how long it would take; returns the code of the command."""
-    survey, steps = rehearsal.rehearse(clusters, options)
+    preflight, steps = rehearsal.rehearse(clusters, options)
     if as_json:
-        typer.echo(json.dumps(rehearsal.as_json(clusters, survey, steps), indent=2, ensure_ascii=False))
-        return EXIT_NOT_READY if survey.problems else 0
-    for problem in survey.problems:
+        typer.echo(json.dumps(rehearsal.as_json(clusters, preflight, steps), indent=2, ensure_ascii=False))
+        return EXIT_NOT_READY if preflight.problems else 0
+    for problem in preflight.problems:
         typer.echo(f"problem: {problem}", err=True)
-    for note in survey.notes:
+    for note in preflight.notes:
         typer.echo(f"note: {note}")
-    if survey.problems:
+    if preflight.problems:
         return EXIT_NOT_READY
     for one in steps:
         seconds = "unknown" if one.seconds is None else f"{one.seconds:.1f} s"

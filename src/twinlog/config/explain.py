@@ -45,66 +45,66 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     Raises ConfigError for an unknown key and for a file without clusters; other problems of the file do not matter.
     """
     found = parse_file(read_properties(Path(path)), str(path))
-    places = KeyScopes(found.aliases)
-    placed = places.place(Entry(key, "", str(path), 0, ""))
-    if placed.key is None:
-        reader = own_class(placed, found)
-        layer = found.top if placed.flow is None else found.flows.get(placed.flow, {})
-        if reader is not None and placed.name in layer:
-            entry = layer[placed.name]
-            flow = "" if placed.flow is None else "->".join(placed.flow)
-            return [Explanation(flow, placed.name, entry.written, f"{entry.place}, read by {reader}")]
-        raise ConfigError([ConfigProblem("--explain", None, key, "an unknown key", expected_instead(placed, places))])
-    if placed.alias is None and placed.flow is None and placed.key.level is Level.PROCESS:
-        return [_explained("", key, placed.key, found.top.get(key))]
+    scopes = KeyScopes(found.aliases)
+    scope = scopes.scope_of(Entry(key, "", str(path), 0, ""))
+    if scope.key is None:
+        reader = own_class(scope, found)
+        layer = found.top if scope.flow is None else found.flows.get(scope.flow, {})
+        if reader is not None and scope.name in layer:
+            entry = layer[scope.name]
+            flow = "" if scope.flow is None else "->".join(scope.flow)
+            return [Explanation(flow, scope.name, entry.written, f"{entry.place}, read by {reader}")]
+        raise ConfigError([ConfigProblem("--explain", None, key, "an unknown key", expected_instead(scope, scopes))])
+    if scope.alias is None and scope.flow is None and scope.key.level is Level.PROCESS:
+        return [_explained("", key, scope.key, found.top.get(key))]
     return [
         item
-        for source, target in _flows_of(found, places, placed)
-        for item in _of_flow(resolve_flow(found, source, target), placed, placed.key)
+        for source, target in _flows_of(found, scopes, scope)
+        for item in _of_flow(resolve_flow(found, source, target), scope, scope.key)
     ]
 
 
 def entry_of(path: str | Path, key: str) -> Entry | None:
     """What the file at `path` has for a key of one flow, `A->B.topics`; None where it leaves the default."""
     found = parse_file(read_properties(Path(path)), str(path))
-    placed = KeyScopes(found.aliases).place(Entry(key, "", str(path), 0, ""))
-    assert placed.flow is not None
-    return resolve_flow(found, *placed.flow).connector.get(placed.name)
+    scope = KeyScopes(found.aliases).scope_of(Entry(key, "", str(path), 0, ""))
+    assert scope.flow is not None
+    return resolve_flow(found, *scope.flow).connector.get(scope.name)
 
 
-def _flows_of(found: ParsedFile, places: KeyScopes, placed: KeyScope) -> list[SourceAndTarget]:
-    if placed.flow is not None:
-        return [placed.flow]
-    every = "heartbeats." in placed.name
-    return [ends for ends in places.flows if (every or ends in found.flows) and placed.alias in {None, *ends}]
+def _flows_of(found: ParsedFile, scopes: KeyScopes, scope: KeyScope) -> list[SourceAndTarget]:
+    if scope.flow is not None:
+        return [scope.flow]
+    every = "heartbeats." in scope.name
+    return [ends for ends in scopes.flows if (every or ends in found.flows) and scope.alias in {None, *ends}]
 
 
-def _of_flow(layers: FlowLayers, placed: KeyScope, key: Key) -> list[Explanation]:
+def _of_flow(layers: FlowLayers, scope: KeyScope, key: Key) -> list[Explanation]:
     flow = f"{layers.source}->{layers.target}"
     if key.level is Level.CLUSTER and key.name in _OF_SOURCE:
         key = replace(key, default=_OF_SOURCE[key.name].format(layers.source))
     return [
         _explained(flow, prefix + name, key, layer.get(name) or layer.get(OLD_NAMES.get(name, name)))
-        for prefix, name, layer in _layers(layers, placed, key)
+        for prefix, name, layer in _layers(layers, scope, key)
     ]
 
 
-def _layers(layers: FlowLayers, placed: KeyScope, key: Key) -> list[tuple[str, str, Layer]]:
+def _layers(layers: FlowLayers, scope: KeyScope, key: Key) -> list[tuple[str, str, Layer]]:
     """Prefix for the reader, name in the layer, and the layer, of every client or part that reads the key."""
-    if not placed.prefix and key.level is not Level.SECURITY:
+    if not scope.prefix and key.level is not Level.SECURITY:
         of_connector = key.level in {Level.FLOW, Level.ONE_FLOW}
-        return [("", placed.name, layers.connector if of_connector else layers.worker)]
+        return [("", scope.name, layers.connector if of_connector else layers.worker)]
     clients: list[tuple[str, Alias, Layer]] = [
         ("consumer.", layers.source, layers.consumer),
         ("producer.", layers.target, layers.producer),
         ("source.admin.", layers.source, layers.source_admin),
         ("target.admin.", layers.target, layers.target_admin),
     ]
-    word = next((word for word in CLIENTS if f"{word}." in placed.prefix), "")
+    word = next((word for word in CLIENTS if f"{word}." in scope.prefix), "")
     return [
         (prefix, key.name, layer)
         for prefix, alias, layer in clients
-        if word in prefix and placed.alias in {None, alias}
+        if word in prefix and scope.alias in {None, alias}
     ]
 
 

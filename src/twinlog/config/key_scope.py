@@ -25,7 +25,7 @@ _CLUSTER_PREFIXES = ("source.cluster.", "target.cluster.")
 
 @dataclass(frozen=True, slots=True)
 class KeyScope:
-    """An entry with the place it was written at.
+    """An entry with the cluster, flow or client that its key applies to.
 
     `alias` is set below an alias and `flow` below a flow; both are None at top level. `name` is the key without that
     prefix, `prefix` what stands in front of the known `key` inside `name` (`consumer.`, `source.admin.`, or nothing).
@@ -51,16 +51,16 @@ class KeyScopes:
         self._by_alias = sorted(aliases, key=len, reverse=True)
         self._longest_first = sorted(self.flows, key=lambda flow: len(flow[0]) + len(flow[1]), reverse=True)
 
-    def place(self, entry: Entry) -> KeyScope:
-        """The place of `entry`; its `key` is None for an unknown name."""
-        placed = self._find(entry)
+    def scope_of(self, entry: Entry) -> KeyScope:
+        """The scope of `entry`; its `key` is None for an unknown name."""
+        scope = self._find(entry)
         pointless = (
-            placed.key is not None
-            and placed.key.effect in {Effect.JVM, Effect.BROKER}
-            and _providers_no_effect(placed.name) is None
+            scope.key is not None
+            and scope.key.effect in {Effect.JVM, Effect.BROKER}
+            and _providers_no_effect(scope.name) is None
         )
         # A key without effect anywhere is not worth moving.
-        return replace(placed, no_effect=None) if pointless else placed
+        return replace(scope, no_effect=None) if pointless else scope
 
     def _find(self, entry: Entry) -> KeyScope:
         for flow in self._longest_first:

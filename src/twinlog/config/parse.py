@@ -36,7 +36,7 @@ class ParsedFile:
 def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
     """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
 
-    Raises ConfigError when no alias is known, because then no entry can be placed.
+    Raises ConfigError when no alias is known, because then the scope of no entry is known.
     """
     warnings: list[str] = []
     entries = list(entries)
@@ -46,9 +46,9 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
     aliases = _aliases(last, file, problems, warnings)
     found = ParsedFile(file, aliases, problems=problems, warnings=warnings)
     providers = read_providers(last, file, problems)
-    places = KeyScopes(aliases)
-    placed = [_resolved(places.place(entry), providers, warnings) for entry in last.values()]
-    for item in placed:
+    scopes = KeyScopes(aliases)
+    scoped = [_resolved(scopes.scope_of(entry), providers, warnings) for entry in last.values()]
+    for item in scoped:
         _check(item, found)
         if item.flow is not None:
             found.flows.setdefault(item.flow, {})[item.name] = item.entry
@@ -56,8 +56,8 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
             found.clusters.setdefault(item.alias, {})[item.name] = item.entry
         else:
             found.top[item.name] = item.entry
-    _judge_unknown_keys(placed, places, found, unknown)
-    _report_effects(placed, warnings)
+    _judge_unknown_keys(scoped, scopes, found, unknown)
+    _report_effects(scoped, warnings)
     return found
 
 
@@ -95,17 +95,17 @@ def _wrong_alias(alias: str) -> str | None:
     return None
 
 
-def _resolved(placed: KeyScope, providers: Providers, warnings: list[str]) -> KeyScope:
-    key = placed.key if placed.no_effect is None else None
-    return replace(placed, entry=resolve_entry(placed.entry, key, providers, warnings))
+def _resolved(scope: KeyScope, providers: Providers, warnings: list[str]) -> KeyScope:
+    key = scope.key if scope.no_effect is None else None
+    return replace(scope, entry=resolve_entry(scope.entry, key, providers, warnings))
 
 
-def _check(placed: KeyScope, found: ParsedFile) -> None:
-    entry, key = placed.entry, placed.key
+def _check(scope: KeyScope, found: ParsedFile) -> None:
+    entry, key = scope.entry, scope.key
     if key is None:
         return
-    if placed.no_effect is not None:
-        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {placed.no_effect}")
+    if scope.no_effect is not None:
+        found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {scope.no_effect}")
         return
     # What means nothing here cannot be wrong here.
     problem = check_value(entry, key, found.warnings)
@@ -113,13 +113,13 @@ def _check(placed: KeyScope, found: ParsedFile) -> None:
         found.problems.append(problem)
 
 
-def _judge_unknown_keys(placed: Iterable[KeyScope], places: KeyScopes, found: ParsedFile, unknown: UnknownKeys) -> None:
+def _judge_unknown_keys(scoped: Iterable[KeyScope], scopes: KeyScopes, found: ParsedFile, unknown: UnknownKeys) -> None:
     policy = found.top.get("twinlog.unknown.keys")
     forgiven = (unknown if policy is None else policy.value.strip()) == "warn"
-    for item in placed:
+    for item in scoped:
         if item.key is not None:
             continue
-        entry, expected = item.entry, expected_instead(item, places)
+        entry, expected = item.entry, expected_instead(item, scopes)
         reader = own_class(item, found)
         if reader is not None:
             if GUESS in expected and item.flow is not None:
@@ -144,14 +144,14 @@ def own_class(item: KeyScope, found: ParsedFile) -> str | None:
     return next((name for name in named if ":" in name), None)
 
 
-def _report_effects(placed: Iterable[KeyScope], warnings: list[str]) -> None:
+def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
     later: dict[str, Entry] = {}
     jvm: dict[str, None] = {}
     broker: dict[str, None] = {}
     # By these transforms of fields read keys and values.
-    transforming = any(item.name == "transforms" and item.entry.value.strip() for item in placed)
+    transforming = any(item.name == "transforms" and item.entry.value.strip() for item in scoped)
     reads = ("key.converter", "value.converter") if transforming else ()
-    for item in placed:
+    for item in scoped:
         key = item.key
         if key is None or item.no_effect is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
             continue

@@ -23,35 +23,35 @@ _CLUSTER_NAMES = (
 _TOP_NAMES = (*PROCESS.exact, *CONNECTOR.exact, *SECURITY.exact)
 
 
-def expected_instead(placed: KeyScope, places: KeyScopes) -> str:
+def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
     """Words for a message: the key that was probably meant, or where to look."""
-    name = placed.entry.key
-    if placed.entry.value.startswith("->"):
-        rest = _KEY_END.split(placed.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
+    name = scope.entry.key
+    if scope.entry.value.startswith("->"):
+        rest = _KEY_END.split(scope.entry.value.removeprefix("->").lstrip(), maxsplit=1)[0]
         return f"a flow without blanks, {name}->{rest}, because a key ends at its first blank"
-    if "->" in name and placed.flow is None:
-        return _flow_instead(name, places)
-    if placed.flow is not None:
-        return spelled(placed.name, CONNECTOR.exact, f"{placed.flow[0]}->{placed.flow[1]}.")
-    if placed.alias is not None:
+    if "->" in name and scope.flow is None:
+        return _flow_instead(name, scopes)
+    if scope.flow is not None:
+        return spelled(scope.name, CONNECTOR.exact, f"{scope.flow[0]}->{scope.flow[1]}.")
+    if scope.alias is not None:
         for word, table in CLIENTS.items():
-            if table.find(placed.name) is not None:
-                return _meant(f"{placed.alias}.{word}.{placed.name}")
-        return spelled(placed.name, _CLUSTER_NAMES, f"{placed.alias}.")
+            if table.find(scope.name) is not None:
+                return _meant(f"{scope.alias}.{word}.{scope.name}")
+        return spelled(scope.name, _CLUSTER_NAMES, f"{scope.alias}.")
     for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
         if name.endswith(f".{known}"):
-            return _alias_instead(name.removesuffix(f".{known}"), known, places)
+            return _alias_instead(name.removesuffix(f".{known}"), known, scopes)
     for word, table in CLIENTS.items():
         if table.find(name) is not None:
             return _meant(f"alias.{word}.{name}") + ", with a cluster's alias"
-    return spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in places.aliases)])
+    return spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in scopes.aliases)])
 
 
-def _flow_instead(name: str, places: KeyScopes) -> str:
-    itself = next((alias for alias in places.aliases if name.startswith(f"{alias}->{alias}.")), None)
+def _flow_instead(name: str, scopes: KeyScopes) -> str:
+    itself = next((alias for alias in scopes.aliases if name.startswith(f"{alias}->{alias}.")), None)
     if itself is not None:
         return f"a flow between two clusters; {itself} would mirror itself"
-    flows = [f"{source}->{target}" for source, target in places.flows]
+    flows = [f"{source}->{target}" for source, target in scopes.flows]
     for known in sorted(CONNECTOR.exact, key=len, reverse=True):
         if name.endswith(f".{known}"):
             close = get_close_matches(name.removesuffix(f".{known}"), flows, n=1, cutoff=_CLOSE)
@@ -62,13 +62,13 @@ def _flow_instead(name: str, places: KeyScopes) -> str:
     return f"a flow between two of the clusters: {shown or 'none, for clusters names fewer than two'}"
 
 
-def _alias_instead(alias: str, known: str, places: KeyScopes) -> str:
-    exact = [item for item in places.aliases if item.lower() == alias.lower()]
-    close = exact or get_close_matches(alias, places.aliases, n=1, cutoff=_CLOSE)
+def _alias_instead(alias: str, known: str, scopes: KeyScopes) -> str:
+    exact = [item for item in scopes.aliases if item.lower() == alias.lower()]
+    close = exact or get_close_matches(alias, scopes.aliases, n=1, cutoff=_CLOSE)
     if close:
-        why = "aliases are case sensitive" if exact else f"clusters names {', '.join(places.aliases)}"
+        why = "aliases are case sensitive" if exact else f"clusters names {', '.join(scopes.aliases)}"
         return _meant(f"{close[0]}.{known}") + f"; {why}"
-    return f"an alias that clusters names: {', '.join(places.aliases) or 'none'}"
+    return f"an alias that clusters names: {', '.join(scopes.aliases) or 'none'}"
 
 
 def spelled(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = _OR_WARN) -> str:

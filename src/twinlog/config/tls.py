@@ -79,9 +79,9 @@ class _Stored:
         return None if entry is None or not entry.value.strip() else entry
 
     def trusted(self) -> str | None:
-        place, inline = self._entry("location"), self._entry("certificates")
-        kind = self._kind(place, inline)
-        if not self._agree(place, inline, kind) or kind is None:
+        location, inline = self._entry("location"), self._entry("certificates")
+        kind = self._kind(location, inline)
+        if not self._agree(location, inline, kind) or kind is None:
             return None
         # What opens stores is slow to import, and most files name none.
         from twinlog.config.stores import pem_certificates, trusted_certificates  # noqa: PLC0415
@@ -89,16 +89,16 @@ class _Stored:
         try:
             if inline is not None:
                 return pem_certificates(inline.value, "certificates")
-            content = self._content(place)
+            content = self._content(location)
             return None if content is None else trusted_certificates(content, kind, self._secret("password"))
         except StoreError as error:
             self._blame(error)
             return None
 
     def identity(self) -> Identity | None:
-        place, key, chain = self._entry("location"), self._entry("key"), self._entry("certificate.chain")
-        kind = self._kind(place, key or chain)
-        if not self._agree(place, key or chain, kind) or kind is None:
+        location, key, chain = self._entry("location"), self._entry("key"), self._entry("certificate.chain")
+        kind = self._kind(location, key or chain)
+        if not self._agree(location, key or chain, kind) or kind is None:
             return None
         from twinlog.config.stores import identity, pem_identity  # noqa: PLC0415
 
@@ -112,7 +112,7 @@ class _Stored:
                     self.reading.problems.refuse(lone, f"without {self.prefix}{lacking}", "both of them")
                     return None
                 return pem_identity(key.value, chain.value, secret, "key", "certificate.chain")
-            content = self._content(place)
+            content = self._content(location)
             if content is None:
                 return None
             return identity(content, kind, self._secret("password"), secret)
@@ -120,9 +120,9 @@ class _Stored:
             self._blame(error)
             return None
 
-    def _kind(self, place: Entry | None, inline: Entry | None) -> StoreType | None:
+    def _kind(self, location: Entry | None, inline: Entry | None) -> StoreType | None:
         """The type of the store; None where there is none, or of a type that cannot be read."""
-        if place is None and inline is None:
+        if location is None and inline is None:
             return None
         word = self.reading.text(f"{self.prefix}type").strip().upper()
         if word in _TYPES:
@@ -133,10 +133,10 @@ class _Stored:
         )
         return None
 
-    def _agree(self, place: Entry | None, inline: Entry | None, kind: StoreType | None) -> bool:
+    def _agree(self, location: Entry | None, inline: Entry | None, kind: StoreType | None) -> bool:
         password = self._entry("password")
         problems = self.reading.problems
-        if password is not None and place is None and inline is None:
+        if password is not None and location is None and inline is None:
             problems.refuse(password, f"without {self.prefix}location", "both, or neither")
             return False
         if password is not None and kind == "PEM":
@@ -147,23 +147,23 @@ class _Stored:
             return False
         if inline is None:
             return True
-        if place is not None:
-            problems.refuse(inline, f"beside {place.named}", "one of the two")
+        if location is not None:
+            problems.refuse(inline, f"beside {location.named}", "one of the two")
             return False
         if kind is not None and kind != "PEM":
             problems.refuse(inline, f"beside the type {kind}", f"{self.prefix}type = PEM")
             return False
         return True
 
-    def _content(self, place: Entry | None) -> bytes | None:
-        if place is None:
+    def _content(self, location: Entry | None) -> bytes | None:
+        if location is None:
             return None
-        path = Path(place.value.strip())
+        path = Path(location.value.strip())
         try:
             return path.read_bytes()
         except OSError as error:
             found = f"{str(path)!r} cannot be read ({(error.strerror or str(error)).lower()})"
-            self.reading.problems.refuse(place, found, "a file that this process may read")
+            self.reading.problems.refuse(location, found, "a file that this process may read")
             return None
 
     def _secret(self, name: str) -> str | None:
@@ -268,9 +268,9 @@ def _try(settings: TlsSettings, reading: Reading) -> None:
         if settings.ciphers and "CIPHER" in str(error).upper():
             reading.problems.refuse(reading.layer["ssl.cipher.suites"], "none of them is in OpenSSL here", "others")
             return
-        place = reading.layer.get("ssl.keystore.location") or reading.layer.get("ssl.keystore.key") or entry
+        named = reading.layer.get("ssl.keystore.location") or reading.layer.get("ssl.keystore.key") or entry
         reading.problems.refuse(
-            place,
+            named,
             f"OpenSSL does not accept it ({error.reason or error})",
             "keys and certificates that are not too weak",
         )

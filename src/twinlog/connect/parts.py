@@ -20,7 +20,7 @@ F = TypeVar("F", GroupsFlow, IdleFlow)
 Work = Collection[TopicPartition] | Sequence[GroupId]
 """What the tasks of a connector share: partitions of topics, or consumer groups."""
 
-Pair = tuple[tuple[FlowSettings, ...], FlowSettings | None]
+BothWays = tuple[tuple[FlowSettings, ...], FlowSettings | None]
 """The flows that copy from one cluster to another, and one that copies back."""
 
 
@@ -61,7 +61,7 @@ class Part(Protocol):
 class Copying:
     """A source connector."""
 
-    place: AssignedFlow
+    flow: AssignedFlow
     settings: FlowSettings
     spark: SparkFlows
     conflicting: tuple[FlowSettings, ...] = ()
@@ -80,33 +80,33 @@ class Copying:
 
     @property
     def work(self) -> Work | None:
-        return self.place.partitions
+        return self.flow.partitions
 
     @property
     def failure(self) -> str | None:
-        return self.lost or self.place.failure
+        return self.lost or self.flow.failure
 
     @property
     def trouble(self) -> str | None:
-        return self.spark.trouble or self.place.trouble
+        return self.spark.trouble or self.flow.trouble
 
     @property
     def ended(self) -> bool:
         if self.clearing is not None:
             return not self.clearing.is_alive()
-        return self.place.ended
+        return self.flow.ended
 
     def attend(self) -> None:
         pass
 
     def take_written(self) -> set[str]:
-        return self.place.take_written()
+        return self.flow.take_written()
 
     def wrote_of(self) -> Iterable[OffsetPart]:
         return ()
 
     def begin_end(self) -> None:
-        self.place.end()
+        self.flow.end()
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class WithoutSpark(Generic[F]):
 class Following(WithoutSpark[GroupsFlow]):
     """A checkpoint connector, and the flows there and back whose maps it reads, none where nobody here copies them."""
 
-    pair: Pair
+    both_ways: BothWays
 
     @property
     def tasks(self) -> int | None:

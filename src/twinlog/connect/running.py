@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
-from twinlog.connect.parts import Beating, Copying, Following, Nothing, Pair, Part, WithoutSpark, in_thread
+from twinlog.connect.parts import Beating, Copying, Following, Nothing, BothWays, Part, WithoutSpark, in_thread
 from twinlog.connect.running_connector import Running
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.flow import FlowRunner
-from twinlog.driver.flow_place import Builder
+from twinlog.driver.flow_lifecycle import Builder
 from twinlog.driver.flow_tasks import first_tasks
 from twinlog.driver.groups_flow import GroupsFlow
 from twinlog.driver.idle_flow import IdleFlow
@@ -171,10 +171,10 @@ class RunningConnectors:
     def attend(self) -> None:
         """Begin what is to run, and go on ending what is not."""
         copying = sorted((one for one in self._siblings() if one.copies), key=lambda one: one.name)
-        pairs: dict[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
+        by_clusters: dict[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
         for one in copying:
-            pairs[one.source, one.target] = (*pairs.get((one.source, one.target), ()), one)
-        self._copying = pairs
+            by_clusters[one.source, one.target] = (*by_clusters.get((one.source, one.target), ()), one)
+        self._copying = by_clusters
         if copying != self._all_copying:
             self._all_copying = copying
             self._conflicting = {
@@ -222,7 +222,7 @@ class RunningConnectors:
         self._end_spark()
         for running in self._running.values():
             if isinstance(running.part, Copying):
-                # Nobody attends to its place any more: what of it is just being ended ends with Spark.
+                # Nobody attends to its flow any more: what is just being ended of it ends with Spark.
                 running.part.clearing = self._spark_ending
                 if running.part.failure is None:
                     running.part.lost = reason
@@ -244,7 +244,7 @@ class RunningConnectors:
                     log.debug("Spark starts later: %s", error)
         elif self._started_ahead and self._spark_ending is None:
             now = self._clock.monotonic()
-            wanted = bool(coming) or bool(self._spark.places)
+            wanted = bool(coming) or bool(self._spark.hosted_flows)
             self._started_ahead = not wanted
             if wanted or not any_there:
                 self._not_wanted_since = None
@@ -275,7 +275,7 @@ class RunningConnectors:
         part = running.part
         if part is not None:
             part.attend()
-            if isinstance(part, Following) and part.pair != self._pair(part.flow.settings):
+            if isinstance(part, Following) and part.both_ways != self._both_ways(part.flow.settings):
                 # Who copies has come or gone since.
                 self._end(running)
             if isinstance(part, Copying) and part.conflicting != self._conflicting.get(part.settings.name, ()):
@@ -305,8 +305,8 @@ class RunningConnectors:
         part = running.leave()
         if running.target is TargetState.STOPPED:
             running.tasks = 0
-        if isinstance(part, Copying) and part.place in self._spark.places:
-            self._spark.places.remove(part.place)
+        if isinstance(part, Copying) and part.flow in self._spark.hosted_flows:
+            self._spark.hosted_flows.remove(part.flow)
 
     def _begin(self, running: Running) -> None:
         flow = running.flow
@@ -344,21 +344,21 @@ class RunningConnectors:
             beating.start()
             return Beating(beating)
         if flow.kind == "checkpoint":
-            pair = self._pair(settings)
-            following = GroupsFlow(settings, lambda: allowed_s() > 0, *pair, connect=self._connect)
+            both_ways = self._both_ways(settings)
+            following = GroupsFlow(settings, lambda: allowed_s() > 0, *both_ways, connect=self._connect)
             try:
                 following.start()
             except RuntimeError:
                 following.close()
                 raise
-            return Following(following, pair)
+            return Following(following, both_ways)
         spark = self._spark_for_copying()
         self._start_spark([settings])
-        place = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
-        spark.places.append(place)
-        return Copying(place, settings, spark, self._conflicting.get(settings.name, ()))
+        assigned = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
+        spark.hosted_flows.append(assigned)
+        return Copying(assigned, settings, spark, self._conflicting.get(settings.name, ()))
 
-    def _pair(self, settings: FlowSettings) -> Pair:
+    def _both_ways(self, settings: FlowSettings) -> BothWays:
         """The flows that copy from the source of a flow to its target, and the first one that copies back."""
         there, back = (settings.source, settings.target), (settings.target, settings.source)
         return self._copying.get(there, ()), next(iter(self._copying.get(back, ())), None)

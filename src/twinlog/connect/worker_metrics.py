@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from twinlog import __version__
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import CONNECTOR_CLASSES
-from twinlog.connect.group.place import Group
+from twinlog.connect.group.group import Group
 from twinlog.connect.model import ConnectorState
 from twinlog.connect.parts import Copying, Following
 from twinlog.connect.running import RunningConnectors
@@ -67,7 +67,7 @@ class WorkerMetrics:
         part = running.part
         meters = None
         # It may end meanwhile.
-        flow = part.place.running if isinstance(part, Copying) else None
+        flow = part.flow.running if isinstance(part, Copying) else None
         if flow is not None:
             meters = flow.flow_status.meters
             yield from copying_beans(flow, facts.name, now, partitions=self._partitions)
@@ -104,7 +104,7 @@ def _flow(running: Running) -> FlowFacts | None:
         return FlowFacts(running.name, leads=False, copies=False, failed=True)
     if isinstance(part, Following):
         return FlowFacts(running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False)
-    flow = part.place.running if isinstance(part, Copying) else None
+    flow = part.flow.running if isinstance(part, Copying) else None
     return None if flow is None else running_facts(flow)
 
 

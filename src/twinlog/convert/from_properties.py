@@ -134,15 +134,15 @@ def _left(entries: Iterable[Entry], found: ParsedFile, workers: Iterable[Worker]
     """Entries that went nowhere, each with the reason."""
     layers = [layer for one in workers for layer in (one.entries, *(each.entries for each in one.connectors))]
     used = {(entry.line, entry.key) for layer in layers for entry in layer.values()}
-    places = KeyScopes(found.aliases)
+    scopes = KeyScopes(found.aliases)
     for entry in {one.key: one for one in entries}.values():
-        placed = places.place(entry)
-        if (entry.line, entry.key) in used or entry.key == "clusters" or placed.name == "enabled":
+        scope = scopes.scope_of(entry)
+        if (entry.line, entry.key) in used or entry.key == "clusters" or scope.name == "enabled":
             continue
-        key = placed.key
+        key = scope.key
         if key is None:
             yield not_converted(entry, "an unknown key")
-        elif placed.no_effect is None and key.effect is Effect.WORKS and not _is_moot(placed.flow, placed.name, found):
+        elif scope.no_effect is None and key.effect is Effect.WORKS and not _is_moot(scope.flow, scope.name, found):
             yield not_converted(entry, "it counts for a process of MirrorMaker 2 as a whole")
 
 

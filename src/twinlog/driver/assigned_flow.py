@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.flow import FlowRunner, FlowState
-from twinlog.driver.flow_place import Builder, FlowPlace
+from twinlog.driver.flow_lifecycle import Builder, FlowLifecycle
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class AssignedFlow:
-    """One flow that copies; `attend` is called every moment by the thread of `SparkFlows`, where it is a place.
+    """One flow that copies; `attend` is called every moment by the thread of `SparkFlows`, where it is a hosted flow.
 
     Nothing is appended any more once `leads_for_s()` returns 0 seconds: another process may run the flow then.
     """
@@ -37,35 +37,35 @@ class AssignedFlow:
         """Why the flow failed; it does not begin again."""
         self.over = False
         """Whether the flow never runs here again."""
-        self._place = FlowPlace(settings, build, take_out, self._fail, clock)
+        self._lifecycle = FlowLifecycle(settings, build, take_out, self._fail, clock)
         self._leads_for_s = leads_for_s
         self._asked_to_end = False
 
     @property
     def running(self) -> FlowRunner | None:
         """The flow, if it runs here and is not being ended."""
-        return self._place.running
+        return self._lifecycle.running
 
     @property
     def occupied(self) -> bool:
         """Whether the flow runs here, or is still being ended."""
-        return self._place.clearing or (self._place.flow is not None and not self.over)
+        return self._lifecycle.clearing or (self._lifecycle.flow is not None and not self.over)
 
     @property
     def copies(self) -> bool:
         """Whether copiers hold the flow's lease."""
-        return self._place.copies
+        return self._lifecycle.copies
 
     @property
     def ended(self) -> bool:
         """Whether nothing of it runs any more."""
-        return self.over and not self._place.clearing
+        return self.over and not self._lifecycle.clearing
 
     @property
     def trouble(self) -> str | None:
         """What keeps the flow from copying now, None when nothing does."""
-        flow = self._place.flow
-        return self._place.put_off.why if flow is None else flow.status[1]
+        flow = self._lifecycle.flow
+        return self._lifecycle.put_off.why if flow is None else flow.status[1]
 
     @property
     def partitions(self) -> Collection[TopicPartition] | None:
@@ -73,12 +73,12 @@ class AssignedFlow:
 
         None before that is known.
         """
-        flow = self._place.flow
+        flow = self._lifecycle.flow
         return None if flow is None or flow.state is FlowState.STARTING else flow.copied
 
     def take_written(self) -> set[str]:
         """The remote topics that records arrived in since the last call."""
-        flow = self._place.flow
+        flow = self._lifecycle.flow
         return set() if flow is None else flow.take_written()
 
     def end(self) -> None:
@@ -87,33 +87,33 @@ class AssignedFlow:
 
     def attend(self, lease_server: LeaseServer) -> None:
         """Begin the flow, or go on ending it."""
-        if not self._place.attend() or self.over:
+        if not self._lifecycle.attend() or self.over:
             return
-        flow = self._place.flow
+        flow = self._lifecycle.flow
         if flow is None:
             if self._asked_to_end:
                 self.over = True
-            elif self._place.put_off.is_due:
-                self._place.take(lease_server, self._leads_for_s)
+            elif self._lifecycle.put_off.is_due:
+                self._lifecycle.take(lease_server, self._leads_for_s)
         elif flow.state is FlowState.FAILED:
             self._fail(flow.reason or "")
-            self._place.clear(lambda: None)
+            self._lifecycle.clear(lambda: None)
         elif self._leads_for_s() <= 0:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
             self.over = True
-            self._place.clear(None)
+            self._lifecycle.clear(None)
         elif self._asked_to_end:
             self.over = True
-            self._place.clear(lambda: None)
+            self._lifecycle.clear(lambda: None)
 
     def stop(self) -> None:
         """End in order what runs here, and wait for that."""
         self.over = True
-        self._place.stop()
+        self._lifecycle.stop()
 
     def close(self) -> None:
         """Close the connections to both clusters."""
-        self._place.close()
+        self._lifecycle.close()
 
     def _fail(self, reason: str) -> None:
         self.failure, self.over = reason, True

@@ -22,7 +22,7 @@ from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.warm_up import run_warm_up
 from twinlog.errors import TwinlogError
 from twinlog.scratch import Scratch
-from twinlog.spark.places import sweep_leftovers
+from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.spark.session import SparkEngine, local_master
 
 PATIENCE_S = 600.0

@@ -1,4 +1,4 @@
-"""A flow's place in this process: empty while another process runs the flow, taken when this one is elected."""
+"""A flow in this process: it stands by while another process runs the flow, and runs here once this one is elected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinlog.driver.election.member import Leadership, Term
 from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
 from twinlog.driver.flow import FlowRunner, FlowState
-from twinlog.driver.flow_place import Builder, FlowPlace
+from twinlog.driver.flow_lifecycle import Builder, FlowLifecycle
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.put_off import PutOff
@@ -60,7 +60,7 @@ class ElectedFlow:
         self._connect = connect
         self._clock = clock
         self.settings = settings
-        self._place = FlowPlace(settings, build, take_out, self._crashed, clock)
+        self._lifecycle = FlowLifecycle(settings, build, take_out, self._crashed, clock)
         self.election = Election(
             settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
         )
@@ -86,30 +86,30 @@ class ElectedFlow:
     @property
     def flow(self) -> FlowRunner | None:
         """The flow while this process runs it."""
-        return self._place.flow
+        return self._lifecycle.flow
 
     @property
     def running(self) -> FlowRunner | None:
         """The flow, if it runs here and is not being ended."""
-        return self._place.running
+        return self._lifecycle.running
 
     def attend(self, lease_server: LeaseServer) -> None:
         """Run the flow when this process is elected, and end it when it is not any more."""
-        if not self._place.attend() or self.over:
+        if not self._lifecycle.attend() or self.over:
             return
         if self.flow is None:
             self._run_or_stand_by(lease_server)
         elif self.flow.state in (FlowState.DONE, FlowState.NOTHING):
             # Other processes may wait to see that all is copied, also while other flows go on here.
             self.over = True
-            self._place.clear(self._leave)
+            self._lifecycle.clear(self._leave)
         elif self.flow.state is FlowState.FAILED:
             # Another process may have better luck, as when a fault is this machine's.
             self._fail(self.flow.reason or "")
-            self._place.clear(self._leave)
+            self._lifecycle.clear(self._leave)
         elif self.election.term != self._term and not self.flow.ended:
             log.warning("%s: what this process still copies is cut off", self.settings.name)
-            self._place.clear(None)
+            self._lifecycle.clear(None)
         elif (heir := self._better_placed(self.flow)) is not None:
             log.warning(
                 "%s: %s was not reached from here for %.0f s: handed over to %s, which may reach it",
@@ -140,9 +140,9 @@ class ElectedFlow:
         # The term first: a standing that is older than it would be taken for its own.
         election, term = self.election, self.election.term
         if election.standing is not Standing.LEADING:
-            self._place.put_off.over()
+            self._lifecycle.put_off.over()
         if election.standing is Standing.LEADING:
-            if self._place.put_off.is_due:
+            if self._lifecycle.put_off.is_due:
                 self._take(lease_server, term)
         elif election.standing is Standing.REFUSED:
             self._withdraw(election.reason or "")
@@ -180,7 +180,7 @@ class ElectedFlow:
 
     def _take(self, lease_server: LeaseServer, term: int) -> None:
         stored, self._stored = self._stored, None
-        if self._place.take(lease_server, self.election.leads_for_s, stored):
+        if self._lifecycle.take(lease_server, self.election.leads_for_s, stored):
             self._term, self._away_since = term, None
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
@@ -198,7 +198,7 @@ class ElectedFlow:
         """Fail and leave the group: a member that never runs the flow must not be appointed to."""
         self._fail(reason)
         log.error("%s: FAILED: %s", self.settings.name, reason)
-        self._place.do(self._leave)
+        self._lifecycle.do(self._leave)
 
     def _fail(self, reason: str) -> None:
         self.failure, self.over = reason, True
@@ -211,9 +211,9 @@ class ElectedFlow:
 
         def give_up() -> None:
             self.election.give_up(heir, unfit_s=unfit_s)
-            self._place.flow = None
+            self._lifecycle.flow = None
 
-        self._place.clear(give_up, emptying=True)
+        self._lifecycle.clear(give_up, emptying=True)
 
     def _leave(self) -> None:
         self.election.stop(LEAVE_S)
@@ -226,35 +226,35 @@ class ElectedFlow:
 
     def stop(self) -> None:
         """End in order what runs here, then leave the flow to others."""
-        released = self._place.stop()
+        released = self._lifecycle.stop()
         # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
         self.election.stop(LEAVE_S, leave=released)
 
     def close(self) -> None:
         """Close the connections to both clusters."""
         self._read_no_further()
-        self._place.close()
+        self._lifecycle.close()
 
     @property
     def copies(self) -> bool:
         """Whether copiers hold the flow's lease."""
-        return self._place.copies
+        return self._lifecycle.copies
 
     @property
     def occupied(self) -> bool:
         """Whether the flow runs here, or is still being ended."""
-        return self.flow is not None and (self._place.clearing or not self.over)
+        return self.flow is not None and (self._lifecycle.clearing or not self.over)
 
     @property
     def clearing(self) -> bool:
         """Whether the flow is just being ended here."""
-        return self._place.clearing
+        return self._lifecycle.clearing
 
     @property
     def can_hand_over(self) -> bool:
         """Whether the flow runs here without trouble, and its group is reachable."""
         flow = self.running
-        if flow is None or self._place.clearing or flow.state is not FlowState.RUNNING:
+        if flow is None or self._lifecycle.clearing or flow.state is not FlowState.RUNNING:
             return False
         return self.election.leads_for_s() > VALID_S / 2
 
@@ -263,7 +263,7 @@ class ElectedFlow:
     @property
     def flow_status(self) -> FlowStatus:
         """What this process copied, also before another one took over."""
-        return self._place.flow_status
+        return self._lifecycle.flow_status
 
     @property
     def ready_others(self) -> int:
@@ -279,24 +279,24 @@ class ElectedFlow:
     @property
     def begun(self) -> int:
         """How often the flow began here."""
-        return self._place.begun
+        return self._lifecycle.begun
 
     @property
     def state(self) -> FlowState:
         if self.failure is not None:
             return FlowState.FAILED
-        return FlowState.STARTING if self.flow is None or self._place.emptying else self.flow.state
+        return FlowState.STARTING if self.flow is None or self._lifecycle.emptying else self.flow.state
 
     @property
     def status(self) -> tuple[str, str | None]:
         """The status of the flow in a word, and the reason of a trouble or of its end."""
         if self.flow is None and self.failure is None:
             return (
-                (self.election.text, None) if self._place.put_off.why is None else ("starting", self._place.put_off.why)
+                (self.election.text, None) if self._lifecycle.put_off.why is None else ("starting", self._lifecycle.put_off.why)
             )
         if self.failure is not None:
             return FlowState.FAILED.value, self.failure
-        if self.flow is None or self._place.emptying:
+        if self.flow is None or self._lifecycle.emptying:
             return FlowState.STARTING.value, None
         return self.flow.status
 

@@ -68,7 +68,7 @@ class IdleFlow:
 
 
 class ElectedIdleFlow:
-    """The place of a flow that is not enabled: one process writes its heartbeats."""
+    """A flow that is not enabled: one process writes its heartbeats."""
 
     def __init__(
         self, settings: FlowSettings, wake: Callable[[], None], clock: Clock = SYSTEM, connect: Connect = ClusterAdmin

@@ -40,7 +40,7 @@ class RunMetrics:
 
     def measure(self) -> Measured:
         """Everything, now."""
-        flows = [_flow_facts(place) for place in self._runner.flows]
+        flows = [_flow_facts(hosted) for hosted in self._runner.flows]
         families = [
             *flow_families(flows),
             *process_families(),
@@ -51,10 +51,10 @@ class RunMetrics:
     def _beans(self) -> Iterator[BeanTable]:
         now = self._clock.monotonic()
         connectors: list[ConnectorFacts] = []
-        for place in self._runner.flows:
-            flow = place.flow
+        for hosted in self._runner.flows:
+            flow = hosted.flow
             if flow is not None:
-                own = list(_connectors(place, flow))
+                own = list(_connectors(hosted, flow))
                 connectors += own
                 yield from self._of_flow(flow, own, now)
         for idle in self._runner.idle:
@@ -76,15 +76,15 @@ class RunMetrics:
 
     def _worker(self, connectors: list[ConnectorFacts], now: float) -> WorkerFacts:
         runner = self._runner
-        elections = [*(place.election for place in runner.flows), *(place.election for place in runner.idle)]
+        elections = [*(hosted.election for hosted in runner.flows), *(hosted.election for hosted in runner.idle)]
         synced = [one.synced_at for one in elections if one.synced_at is not None]
         return WorkerFacts(
             client_id=CLIENT_ID,
             version=self._version,
             started_ms=self._started_ms,
             connectors=connectors,
-            starts=sum(place.begun for place in runner.flows),
-            failed_starts=sum(place.over and place.failure is not None for place in runner.flows),
+            starts=sum(hosted.begun for hosted in runner.flows),
+            failed_starts=sum(hosted.over and hosted.failure is not None for hosted in runner.flows),
             protocol="twinlog",
             epoch=max((one.epoch for one in elections), default=0),
             rebalances=sum(one.rebalances for one in elections),
@@ -94,18 +94,18 @@ class RunMetrics:
         )
 
 
-def _flow_facts(place: ElectedFlow) -> FlowFacts:
-    flow = place.flow
-    if flow is None or place.failure is not None:
+def _flow_facts(hosted: ElectedFlow) -> FlowFacts:
+    flow = hosted.flow
+    if flow is None or hosted.failure is not None:
         # A flow that failed here may run elsewhere.
-        meters = place.flow_status.meters
-        return FlowFacts(place.settings.name, leads=False, meters=meters, failed=place.failure is not None)
-    return running_facts(flow, ready=place.ready_others)
+        meters = hosted.flow_status.meters
+        return FlowFacts(hosted.settings.name, leads=False, meters=meters, failed=hosted.failure is not None)
+    return running_facts(flow, ready=hosted.ready_others)
 
 
-def _connectors(place: ElectedFlow, flow: FlowRunner) -> Iterator[ConnectorFacts]:
+def _connectors(hosted: ElectedFlow, flow: FlowRunner) -> Iterator[ConnectorFacts]:
     settings = flow.settings
-    state = _STATES.get(place.status[0], "running")
+    state = _STATES.get(hosted.status[0], "running")
     present = sorted(flow.flow_status.meters.present) or [0]
     yield ConnectorFacts(_name(settings, SOURCE), SOURCE, state, dict.fromkeys(present, state))
     if settings.emit_checkpoints_interval_s is not None:

@@ -19,7 +19,7 @@ from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions, all_at_once
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.places import sweep_leftovers
+from twinlog.spark.scratch_dirs import sweep_leftovers
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Runner:
     def _copy(self, started: Callable[[Runner], None]) -> Outcome:
         """Run the flows that copy, with Spark. Raises EngineError when it cannot be started, or not any more."""
         self.flows = [self._elected_flow(settings) for settings in self._settings]
-        self.spark.places = list(self.flows)
+        self.spark.hosted_flows = list(self.flows)
         # Spark takes seconds to start: meanwhile the flows are elected and look at their clusters.
         self.spark.start()
         try:

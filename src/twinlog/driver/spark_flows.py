@@ -73,8 +73,8 @@ class SparkOptions:
         return STOP_S if self.local else CLUSTER_STOP_S
 
 
-class Place(Protocol):
-    """A flow's place in this process, see `ElectedFlow`."""
+class HostedFlow(Protocol):
+    """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
 
     settings: FlowSettings
 
@@ -104,17 +104,17 @@ class Place(Protocol):
 
 
 class SparkFlows:
-    """Owns Spark, the lease server and the queries of the flows in `places`, which may come and go.
+    """Owns Spark, the lease server and the queries of the flows in `hosted_flows`, which may come and go.
 
     Used by one thread, which calls `attend` every moment; `wake` has it called at once.
     """
 
     def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
-        self.places: list[Place] = []
+        self.hosted_flows: list[HostedFlow] = []
         self.wake = wake or threading.Event()
         self.web_url: str | None = None
         self.expects_flows = False
-        """Whether flows may come from other processes beside those in `places` that stand by."""
+        """Whether flows may come from other processes beside those in `hosted_flows` that stand by."""
         self._clock = clock
         self._options = options
         self._local = options.local
@@ -138,7 +138,7 @@ class SparkFlows:
         self._logged = LogOnce(clock)
 
     def start(self, expected: int = 0) -> None:
-        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `places` are
+        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `hosted_flows` are
         there by then."""
         self._expected = expected
         self._spark.start()
@@ -176,16 +176,16 @@ class SparkFlows:
             self._hold_executors(engine)
             self._follow_slots(engine)
             self._warm_up(engine, lease_server)
-        for place in self.places:
-            place.attend(lease_server)
+        for hosted in self.hosted_flows:
+            hosted.attend(lease_server)
         if engine is not None:
-            flows = [flow for place in self.places if (flow := place.running) is not None]
+            flows = [flow for hosted in self.hosted_flows if (flow := hosted.running) is not None]
             self._share_slots(flows)
             self.queries.attend(engine, lease_server, flows, self._slots)
         return self._readiness.look(
             engine,
-            works=engine is not None and (not engine.local or any(place.copies for place in self.places)),
-            has_read=lambda: all(place.has_read for place in self.places),
+            works=engine is not None and (not engine.local or any(hosted.copies for hosted in self.hosted_flows)),
+            has_read=lambda: all(hosted.has_read for hosted in self.hosted_flows),
         )
 
     @property
@@ -212,13 +212,13 @@ class SparkFlows:
         self._warming.begin_stop()
         deadline = self._clock.monotonic() + self._options.stop_s
         self._spark.close()
-        all_at_once([place.stop for place in self.places])
+        all_at_once([hosted.stop for hosted in self.hosted_flows])
         # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
         if self._lease_server is not None:
             self._lease_server.close()
         self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
-        for place in self.places:
-            place.close()
+        for hosted in self.hosted_flows:
+            hosted.close()
         self._warming.stop()
 
     def _meet(self, engine: Engine) -> None:
@@ -240,12 +240,12 @@ class SparkFlows:
 
     def _warm_up(self, engine: Engine, lease_server: LeaseServer) -> None:
         """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
-        if engine is self._warmed_up or not (self.expects_flows or any(place.stands_by for place in self.places)):
+        if engine is self._warmed_up or not (self.expects_flows or any(hosted.stands_by for hosted in self.hosted_flows)):
             return
         if self._warms_up:
             return
         self._warmed_up = engine
-        if self._slots and self._holds is not False and not any(place.occupied for place in self.places):
+        if self._slots and self._holds is not False and not any(hosted.occupied for hosted in self.hosted_flows):
             thread = threading.Thread(
                 target=self._warm_up_once, args=(engine, lease_server), name="warm-up", daemon=True
             )
@@ -267,7 +267,7 @@ class SparkFlows:
 
     def _hold_executors(self, engine: Engine) -> None:
         """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
-        holds = any(place.occupied for place in self.places)
+        holds = any(hosted.occupied for hosted in self.hosted_flows)
         now = self._clock.monotonic()
         if holds:
             self._held_at = now
@@ -288,7 +288,7 @@ class SparkFlows:
 
         While the runner of a flow is unknown, as when its target is away, it waits a while.
         """
-        ready = all(place.stands_by or place.over for place in self.places)
+        ready = all(hosted.stands_by or hosted.over for hosted in self.hosted_flows)
         return (ready and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
 
     @property
@@ -328,8 +328,8 @@ class SparkFlows:
 
     def _build_engine(self) -> Engine:
         wanted = max(1, self._wanted, self._expected)
-        budgets = [place.settings.copier_memory_bytes for place in self.places]
-        transforms = [place.settings.transform for place in self.places]
+        budgets = [hosted.settings.copier_memory_bytes for hosted in self.hosted_flows]
+        transforms = [hosted.settings.transform for hosted in self.hosted_flows]
         sql = any(transform is not None and transform.sql for transform in transforms)
         need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES), sql)
         if self._options.given is not None:
@@ -344,7 +344,7 @@ class SparkFlows:
         sized = derived(master, need, {**set_already, **self._options.conf})
         settings = {**sized, **self._options.conf}
         self._warn_of(master, need, {**CLUSTER_SETTINGS, **set_already, **settings})
-        changes = self._options.any_flow or any(place.settings.transform is not None for place in self.places)
+        changes = self._options.any_flow or any(hosted.settings.transform is not None for hosted in self.hosted_flows)
         return SparkEngine(master, settings, given=given, numpy=changes)
 
     def _warn_of(self, master: str, need: Need, settings: Mapping[str, str]) -> None:
@@ -354,12 +354,12 @@ class SparkFlows:
 
     def _settings(self) -> Sequence[FlowSettings]:
         """Of all flows that may start here now."""
-        return [place.settings for place in self.places]
+        return [hosted.settings for hosted in self.hosted_flows]
 
     @property
     def _wanted(self) -> int:
         """Tasks that the flows may have, all in all."""
-        return sum(place.settings.tasks_max for place in self.places)
+        return sum(hosted.settings.tasks_max for hosted in self.hosted_flows)
 
 
 def all_at_once(steps: Sequence[Callable[[], None]]) -> None:

@@ -81,7 +81,7 @@ def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
 
 
 def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:
-    """Whether of two flows, by their place in the file, the first one may write a topic that both mirror."""
+    """Whether of two flows, by their order in the file, the first one may write a topic that both mirror."""
     return copied if copied != other_copied else flow < other
 
 
@@ -102,11 +102,11 @@ class TopicConflicts:
         self._all = [topology for _, topology in known]
         self._routed = _routed(known)
         self._route = routed_flow(flow, self._topology)
-        self._own_place = next((place for place, other in enumerate(flows) if other.name == flow.name), 0)
+        self._own_rank = next((rank for rank, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
         self._conflicts = [
-            _Conflict(place, other, flow, target, connect) for place, other in enumerate(flows) if may_meet(flow, other)
+            _Conflict(rank, other, flow, target, connect) for rank, other in enumerate(flows) if may_meet(flow, other)
         ]
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
@@ -204,8 +204,8 @@ class TopicConflicts:
         for pair in contested:
             other = theirs[pair.source.name]
             if not first_to_write(
-                self._own_place,
-                conflict.place,
+                self._own_rank,
+                conflict.rank,
                 copied=pair.source.name in copied,
                 other_copied=other in their_copied,
             ):
@@ -275,10 +275,10 @@ class _Conflict:
     """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
 
     def __init__(
-        self, place: int, settings: FlowSettings, beside: FlowSettings, target: ClusterAdmin, connect: Connect
+        self, rank: int, settings: FlowSettings, beside: FlowSettings, target: ClusterAdmin, connect: Connect
     ) -> None:
         self._connect = connect
-        self.place = place
+        self.rank = rank
         self.name = settings.name
         self.source = settings.source
         self._settings = settings

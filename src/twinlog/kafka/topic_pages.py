@@ -36,7 +36,7 @@ RETRY_S = 0.2
 
 
 @dataclass(slots=True)
-class _Place:
+class _NextFetch:
     """Where a partition is read next, and the leader epoch of what was read before (-1 unknown)."""
 
     offset: int
@@ -56,7 +56,7 @@ class TopicPages:
 
     What was read once is not read again, whatever goes wrong in between: each reading goes on where the last one
     stopped, and so gets further. Only a recreated topic is read from its beginning. Where the log lost its begin
-    (DeleteRecords) reading goes on after that, where it lost its end (an unclean election) at the place from which it
+    (DeleteRecords) reading goes on after that, where it lost its end (an unclean election) at the offset from which it
     is another one.
 
     With `committed` it sees no aborted records, and waits for transactions that are open below the end: one of them may
@@ -81,9 +81,9 @@ class TopicPages:
         self._committed = committed
         self._stalled_s = stalled_s
         self._most = last
-        self._places: dict[TopicPartition, _Place] = {}
+        self._next: dict[TopicPartition, _NextFetch] = {}
         self._out_of_range: set[TopicPartition] = set()
-        """Partitions whose logs do not have the place where we are."""
+        """Partitions whose logs do not have the offset that is read next."""
         self._topic_id: uuid.UUID | None = None
 
     def use(self, client: ClusterClient) -> None:
@@ -95,13 +95,13 @@ class TopicPages:
         """The topic that was read: another one once it was recreated (KIP-516)."""
         return self._topic_id
 
-    def place(self, partition: TopicPartition) -> int:
+    def next_offset(self, partition: TopicPartition) -> int:
         """The offset that is read next."""
-        return self._places[partition].offset
+        return self._next[partition].offset
 
     def pass_by(self, partition: TopicPartition, offset: int) -> None:
         """A record was taken: whatever happens, it does not come again."""
-        self._places[partition].offset = offset + 1
+        self._next[partition].offset = offset + 1
 
     def begin(self, timeout_s: float | None = None) -> Reading:
         """Read what was added since the last reading, up to the end as it is now.
@@ -113,7 +113,7 @@ class TopicPages:
 
     async def held_up(self, held: TopicPartition, end: int) -> ClusterError:
         """Why there is no more of a partition whose leader answers."""
-        where = f"cluster {self._client.alias}: {held} is held up at offset {self._places[held].offset} of {end}"
+        where = f"cluster {self._client.alias}: {held} is held up at offset {self._next[held].offset} of {end}"
         if not self._committed:
             return ClusterError(f"{where}: its leader gives out no more")
         by = await name_open_transaction(self._client, held)
@@ -123,25 +123,25 @@ class TopicPages:
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """The partitions that were not read to these ends."""
-        return [part for part, end in ends.items() if self._places[part].offset < end]
+        return [part for part, end in ends.items() if self._next[part].offset < end]
 
     def visible(self, fetched: Fetched) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
-        """Batches with records that are to be seen; the place is after a batch once the next one is asked for."""
+        """Batches with records that are to be seen; `next_offset` is after a batch once the next one is asked for."""
         partition, answer = fetched.partition, fetched.answer
-        place = self._places[partition]
+        next_fetch = self._next[partition]
         hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None
         for batch in scan(answer.records):
             if batch.is_control:
                 if hidden is not None:
                     hidden.hides(batch, abort_marker=is_abort_marker(answer.records, batch))
-            elif (hidden is None or not hidden.hides(batch, abort_marker=False)) and batch.last_offset >= place.offset:
+            elif (hidden is None or not hidden.hides(batch, abort_marker=False)) and batch.last_offset >= next_fetch.offset:
                 yield partition, answer, batch
-            place.offset = max(place.offset, batch.last_offset + 1)
-            place.epoch = batch.leader_epoch
+            next_fetch.offset = max(next_fetch.offset, batch.last_offset + 1)
+            next_fetch.epoch = batch.leader_epoch
 
     def judge(self, fetched: Fetched) -> str | None:
         """What keeps a partition from being read, None if nothing does. Raises RefusedError."""
-        answer, place = fetched.answer, self._places[fetched.partition]
+        answer, next_fetch = fetched.answer, self._next[fetched.partition]
         if error_codes.refused(answer.error):
             raise self._lacks_read()
         if answer.error == Code.OFFSET_OUT_OF_RANGE:
@@ -149,9 +149,9 @@ class TopicPages:
         if answer.error:
             return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
-            # What was read after this place is not there any more; others may have been written instead.
-            place.offset = min(place.offset, answer.diverging_end)
-            place.epoch = answer.diverging_epoch
+            # What was read after this offset is not there any more; others may have been written instead.
+            next_fetch.offset = min(next_fetch.offset, answer.diverging_end)
+            next_fetch.epoch = answer.diverging_epoch
         return None
 
     async def look(self) -> _Aim:
@@ -160,7 +160,7 @@ class TopicPages:
         if topic is not None and error_codes.refused(topic.error):
             raise self._lacks_read()
         if self._optional and topic is not None and topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            self._places.clear()
+            self._next.clear()
             return _Aim(None, {}, {})
         if topic is None or topic.error:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error
@@ -171,27 +171,27 @@ class TopicPages:
         if topic.topic_id != self._topic_id:
             # Created anew, so it begins anew.
             self._topic_id = topic.topic_id
-            self._places.clear()
+            self._next.clear()
         leaders = {TopicPartition(self._topic, number): leader.node for number, leader in topic.leaders.items()}
         errors = {TopicPartition(self._topic, number): code for number, code in topic.errors.items()}
         ends = await client.list_offsets(leaders, LATEST, errors=errors)
         everything = [TopicPartition(self._topic, number) for number in range(topic.partitions)]
         self._require_all("where it ends", everything, ends, errors)
-        # A log that lost its end is read anew: what it has got since may lie before the old place.
+        # A log that lost its end is read anew: what it has got since may lie before what is fetched next.
         unknown = [
             part
             for part, end in ends.items()
-            if part not in self._places or part in self._out_of_range or self._places[part].offset > end
+            if part not in self._next or part in self._out_of_range or self._next[part].offset > end
         ]
         if unknown:
             starts = await client.list_offsets(unknown, EARLIEST, errors=errors)
             self._require_all("where it begins", unknown, starts, errors)
             for part in unknown:
-                place = self._places.get(part)
-                if place is None or not starts[part] <= place.offset <= ends[part]:
+                next_fetch = self._next.get(part)
+                if next_fetch is None or not starts[part] <= next_fetch.offset <= ends[part]:
                     most = ends[part] if self._most is None else self._most
-                    place = _Place(max(starts[part], ends[part] - most))
-                self._places[part] = _Place(place.offset)
+                    next_fetch = _NextFetch(max(starts[part], ends[part] - most))
+                self._next[part] = _NextFetch(next_fetch.offset)
                 self._out_of_range.discard(part)
         return _Aim(topic.topic_id, leaders, ends)
 
@@ -215,9 +215,9 @@ class TopicPages:
     ) -> tuple[list[Fetched], str | None]:
         session = FetchSession(self._client, node, read_committed=self._committed, kept=False)
         wanted = {
-            part: FetchPosition(place.offset, FETCH_BYTES, place.epoch, topic_id=aim.topic_id)
+            part: FetchPosition(next_fetch.offset, FETCH_BYTES, next_fetch.epoch, topic_id=aim.topic_id)
             for part in parts
-            for place in [self._places[part]]
+            for next_fetch in [self._next[part]]
         }
         try:
             return await session.fetch(wanted, max_wait_ms=ANSWER_MS, min_bytes=1, max_bytes=FETCH_BYTES), None

@@ -49,7 +49,7 @@ class TopicReader:
         for fetched in self._fetched(None):
             for partition, answer, batch in pages.visible(fetched):
                 for record in decode_records(answer.records, batch):
-                    if record.offset >= pages.place(partition):
+                    if record.offset >= pages.next_offset(partition):
                         pages.pass_by(partition, record.offset)
                         yield partition, record
 
@@ -62,7 +62,7 @@ class TopicReader:
         """
         for fetched in self._fetched(timeout_s):
             for partition, answer, batch in self._pages.visible(fetched):
-                keep_last(answer.records, batch, self._pages.place(partition), last, deletions=deletions)
+                keep_last(answer.records, batch, self._pages.next_offset(partition), last, deletions=deletions)
 
     def _fetched(self, timeout_s: float | None) -> Iterator[Fetched]:
         reading = self._pages.begin(timeout_s)

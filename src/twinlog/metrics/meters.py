@@ -117,8 +117,8 @@ NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
 
 
 class TaskTotals:
-    """Sums of what the copiers counted that took the place of one task, one after the other, and how they changed in
-    the last minute. `ages` are the buckets of `AGE_BOUNDS_MS`, not cumulative. A transform `dropped` records, `failed`
+    """Sums of what the copiers of one task counted, one copier after the other, and how they changed in the last
+    minute. `ages` are the buckets of `AGE_BOUNDS_MS`, not cumulative. A transform `dropped` records, `failed`
     on some, and `routed` rows elsewhere."""
 
     __slots__ = (
@@ -232,8 +232,8 @@ class FlowMeters:
         self.events: dict[str, int] = {}
         self.event_ms = 0
         self._swept_at = 0.0
-        self._places: dict[str, int] = {}
-        """Which task each copier is."""
+        self._tasks_of: dict[str, int] = {}
+        """The number of the task that each copier runs in."""
 
     def take(self, key: TopicPartition, part: PartitionProgress, now: float) -> None:
         """Add what a report counts of a partition."""
@@ -246,28 +246,28 @@ class FlowMeters:
 
     def take_figures(self, report: Report, now: float) -> None:
         """Add what a report counts of its copier."""
-        place = self.task_of(report.copier)
-        if place not in self.tasks:
-            self.tasks[place] = TaskTotals()
-        self.tasks[place].take(report, now)
+        task = self.task_of(report.copier)
+        if task not in self.tasks:
+            self.tasks[task] = TaskTotals()
+        self.tasks[task].take(report, now)
 
     def task_of(self, copier: str) -> int:
         """The number of a copier among those that have not ended."""
-        found = self._places.get(copier)
+        found = self._tasks_of.get(copier)
         if found is None:
-            taken = set(self._places.values())
-            found = self._places[copier] = next(at for at in range(len(taken) + 1) if at not in taken)
+            taken = set(self._tasks_of.values())
+            found = self._tasks_of[copier] = next(at for at in range(len(taken) + 1) if at not in taken)
         return found
 
     def gone(self, copier: str) -> None:
         """A copier has ended: nothing of it waits any more, and another one may take its place."""
-        place = self._places.pop(copier, None)
-        if place in self.tasks:
-            self.tasks[place].waiting_records = self.tasks[place].free_bytes = 0
+        task = self._tasks_of.pop(copier, None)
+        if task in self.tasks:
+            self.tasks[task].waiting_records = self.tasks[task].free_bytes = 0
 
     def all_gone(self) -> None:
         """Every copier has ended."""
-        for copier in list(self._places):
+        for copier in list(self._tasks_of):
             self.gone(copier)
 
     def keep(self, partitions: Container[TopicPartition]) -> None:
@@ -294,7 +294,7 @@ class FlowMeters:
     @property
     def present(self) -> set[int]:
         """The tasks that have a copier."""
-        return set(self._places.values())
+        return set(self._tasks_of.values())
 
     def event(self, kind: str, at_ms: int) -> None:
         """Count an event."""

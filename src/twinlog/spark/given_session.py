@@ -24,7 +24,7 @@ from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.executors import count_slots
 from twinlog.spark.figures import JvmFigures
-from twinlog.spark.places import scratch_parent
+from twinlog.spark.scratch_dirs import scratch_parent
 from twinlog.spark.query import LeaseQuery
 from twinlog.spark.refusals import reason_in
 from twinlog.spark.settings import QUERY_SETTINGS

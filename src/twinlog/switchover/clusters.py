@@ -36,12 +36,12 @@ from twinlog.switchover.model import (
     MovedTopic,
     NotReadyError,
     Options,
-    Survey,
+    Preflight,
     SwitchoverState,
 )
 from twinlog.switchover.producer_topics import make_topics, missing_topics
 from twinlog.switchover.seeding import store_start
-from twinlog.switchover.survey import Facts, judge, moved_topics
+from twinlog.switchover.preflight import Facts, judge, moved_topics
 from twinlog.switchover.world import Side
 
 MEASURED_S = 2.0
@@ -140,7 +140,7 @@ class Clusters:
     def moving(self) -> tuple[MovedTopic, ...]:
         return moved_topics(self._topology, self._aliases, self.source.topics())
 
-    def survey(self, options: Options) -> Survey:
+    def preflight(self, options: Options) -> Preflight:
         if self._source_error is None:
             try:
                 found = self._fenceable(judge(self._facts(options.kind), options.fence), options)
@@ -152,7 +152,7 @@ class Clusters:
                 self._source_error = str(error)
         return judge(self._lost(), options.fence)
 
-    def _fenceable(self, found: Survey, options: Options) -> Survey:
+    def _fenceable(self, found: Preflight, options: Options) -> Preflight:
         """With what only the plan of its fence shows to prevent it."""
         if not found.problems and options.kind is not Kind.EMERGENCY:
             try:

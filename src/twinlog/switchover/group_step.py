@@ -9,7 +9,7 @@ from twinlog.checkpoint.safe_move import Facts, MoveVerdict
 from twinlog.checkpoint.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.switchover.model import Data, GroupOffset, GroupsSeen, Kind
-from twinlog.switchover.places import Offsets, from_json
+from twinlog.switchover.offsets_json import Offsets, from_json
 from twinlog.switchover.step import Context
 from twinlog.switchover.world import World
 

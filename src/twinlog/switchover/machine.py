@@ -14,7 +14,7 @@ from typing import TypeVar
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.switchover.entries import Entries, Entry, Line, Phase, Run, with_lines
 from twinlog.switchover.model import Data, Kind, Options, SwitchoverState, TooLongError, UnderWayError
-from twinlog.switchover.places import from_json
+from twinlog.switchover.offsets_json import from_json
 from twinlog.switchover.step import Again, Context, Show
 from twinlog.switchover.steps import ORDER, STEPS, lift
 from twinlog.switchover.watching import ends_of, spans

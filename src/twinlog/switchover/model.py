@@ -97,8 +97,8 @@ class MovedTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """What the pre-flight found. `problems` prevent the switchover, `notes` are for the operator to know."""
+class Preflight:
+    """What the pre-flight check found. `problems` prevent the switchover, `notes` are for the operator to know."""
 
     topics: tuple[MovedTopic, ...]
     fence: Fence

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twinlog.model.acls import Pattern, TopicAcl
 from twinlog.switchover.fencing import FIRST_RATE, acls_of, quotas_of
 from twinlog.switchover.group_step import COMMITTED, began, judge
-from twinlog.switchover.model import Data, Fence, GroupsSeen, Kind, Options, Survey
+from twinlog.switchover.model import Data, Fence, GroupsSeen, Kind, Options, Preflight
 from twinlog.switchover.step import topics_data
 from twinlog.switchover.steps import ORDER, STEPS
 from twinlog.switchover.waiting import LOST_STILL_S, QUIET_S, STILL_S
@@ -41,42 +41,42 @@ def unavailable_s(steps: Sequence[Rehearsed]) -> float | None:
     return None if None in found else sum(second or 0.0 for second in found)
 
 
-def rehearse(world: World, options: Options) -> tuple[Survey, list[Rehearsed]]:
+def rehearse(world: World, options: Options) -> tuple[Preflight, list[Rehearsed]]:
     """Read everything that the steps would read, and list what each would do. Raises as they do."""
-    survey = world.survey(options)
+    preflight = world.preflight(options)
     steps: list[Rehearsed] = []
-    if survey.problems:
-        return survey, steps
+    if preflight.problems:
+        return preflight, steps
     for name in ORDER[options.kind]:
-        calls, seconds = _calls(world, options, survey, name)
+        calls, seconds = _calls(world, options, preflight, name)
         steps.append(Rehearsed(name, STEPS[name].words, tuple(calls), seconds))
-    return survey, steps
+    return preflight, steps
 
 
-def _calls(world: World, options: Options, survey: Survey, step: str) -> tuple[list[str], float | None]:
+def _calls(world: World, options: Options, preflight: Preflight, step: str) -> tuple[list[str], float | None]:
     ends = world.ends
     lost = options.kind is Kind.EMERGENCY
     if step == "topics":
-        plan = world.missing_topics(survey.topics)["topics"]
+        plan = world.missing_topics(preflight.topics)["topics"]
         made = [
             f"create topic {name} on {ends.target} with {one['partitions']} partitions" for name, one in plan.items()
         ]
         return made, REQUEST_S * (1 + len(made) / 100)
     if step == "fence":
-        return ([], 0.0) if lost else _fence_calls(world, survey)
+        return ([], 0.0) if lost else _fence_calls(world, preflight)
     if step == "settle":
-        return [], LOST_STILL_S if lost else QUIET_S if survey.fence is Fence.ACL else STILL_S[survey.fence]
+        return [], LOST_STILL_S if lost else QUIET_S if preflight.fence is Fence.ACL else STILL_S[preflight.fence]
     if step == "watch":
-        return [], STILL_S[survey.fence] if survey.fence is Fence.ACL else REQUEST_S
+        return [], STILL_S[preflight.fence] if preflight.fence is Fence.ACL else REQUEST_S
     if step == "catch-up":
-        return [], _copying_s(max(0, survey.lag - options.near), survey.rate)
+        return [], _copying_s(max(0, preflight.lag - options.near), preflight.rate)
     if step == "drain":
-        copying = _copying_s(min(survey.lag, options.near), survey.rate)
+        copying = _copying_s(min(preflight.lag, options.near), preflight.rate)
         return [], None if copying is None else copying + STORED_S
     if step == "groups":
-        return _group_calls(world, options, survey)
+        return _group_calls(world, options, preflight)
     if step == "seed":
-        kept = sum(topic.partitions for topic in survey.topics if topic.keeps_name)
+        kept = sum(topic.partitions for topic in preflight.topics if topic.keeps_name)
         text = f"store the positions of flow {ends.target}->{ends.source} for {kept} partitions on {ends.source}"
         return ([text] if kept else []), REQUEST_S
     return [], REQUEST_S
@@ -88,30 +88,30 @@ def _copying_s(records: int, rate: float | None) -> float | None:
     return None if not rate else records / rate
 
 
-def _fence_calls(world: World, survey: Survey) -> tuple[list[str], float]:
-    plan: Data = world.plan_fence(survey.fence, survey.topics)
+def _fence_calls(world: World, preflight: Preflight) -> tuple[list[str], float]:
+    plan: Data = world.plan_fence(preflight.fence, preflight.topics)
     name = world.ends.source
     calls = [f"create ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("add", []))]
     calls += [f"set on {name}: {quota}" for quota in quotas_of(plan.get("set", []))]
-    if survey.fence is Fence.QUOTA:
+    if preflight.fence is Fence.QUOTA:
         calls.insert(0, f"the same on {name} with {FIRST_RATE:g} for two seconds, for producers that are fast")
-    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if survey.fence is Fence.QUOTA else 0.0)
+    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if preflight.fence is Fence.QUOTA else 0.0)
 
 
 def _acl(acl: TopicAcl) -> str:
     return f"{acl} (prefix)" if acl.pattern == Pattern.PREFIXED else str(acl)
 
 
-def _group_calls(world: World, options: Options, survey: Survey) -> tuple[list[str], float]:
+def _group_calls(world: World, options: Options, preflight: Preflight) -> tuple[list[str], float]:
     seen: GroupsSeen
     if options.kind is Kind.EMERGENCY:
-        seen = world.groups_by_checkpoints(survey.topics, {})
+        seen = world.groups_by_checkpoints(preflight.topics, {})
     else:
         # As if nobody wrote any more: groups that have read everything are at the end of both logs.
         copied = world.copied()
         cut = {where: one.source for where, one in copied.items()}
         there = {where: one.target for where, one in copied.items() if one.target is not None}
-        seen = world.groups(survey.topics, cut, there, began(world), survey.groups)
+        seen = world.groups(preflight.topics, cut, there, began(world), preflight.groups)
     judged = judge(seen)
     calls = [
         f"commit for group {one.offset.group} on {world.ends.target}: {one.offset.target} at {one.offset.there}"
@@ -122,17 +122,17 @@ def _group_calls(world: World, options: Options, survey: Survey) -> tuple[list[s
     return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
 
 
-def as_json(world: World, survey: Survey, steps: Sequence[Rehearsed]) -> Data:
+def as_json(world: World, preflight: Preflight, steps: Sequence[Rehearsed]) -> Data:
     """The rehearsal as values of JSON."""
     return {
         "from": world.ends.source,
         "to": world.ends.target,
-        "problems": list(survey.problems),
-        "notes": list(survey.notes),
-        "fence": survey.fence,
-        "lag": survey.lag,
-        "records_per_second": survey.rate,
-        "topics": topics_data(survey.topics),
+        "problems": list(preflight.problems),
+        "notes": list(preflight.notes),
+        "fence": preflight.fence,
+        "lag": preflight.lag,
+        "records_per_second": preflight.rate,
+        "topics": topics_data(preflight.topics),
         "seconds_without_producers": unavailable_s(steps),
         "steps": [
             {"step": one.step, "does": one.words, "calls": list(one.calls), "seconds": one.seconds} for one in steps

@@ -10,7 +10,7 @@ from twinlog.errors import TwinlogError
 from twinlog.model.types import TopicName
 from twinlog.switchover.entries import Entries, Phase
 from twinlog.switchover.model import Data, Fence, Kind, MovedTopic, Options, TooLongError
-from twinlog.switchover.places import Offsets, from_json
+from twinlog.switchover.offsets_json import Offsets, from_json
 from twinlog.switchover.world import World
 
 Show = Callable[[str, str], None]

@@ -9,7 +9,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.switchover.group_step import began, sync_groups
 from twinlog.switchover.model import Data, Kind, NotReadyError
-from twinlog.switchover.places import Offsets, Places, from_json, to_json
+from twinlog.switchover.offsets_json import Offsets, OffsetsJson, from_json, to_json
 from twinlog.switchover.step import Again, Context, Step, topics_data
 from twinlog.switchover.waiting import catch_up, drain, lag, remotes, settle
 from twinlog.switchover.watching import watch
@@ -17,7 +17,7 @@ from twinlog.switchover.watching import watch
 
 def check(context: Context) -> Data:
     """Look at both clusters. Raises NotReadyError when something prevents the switchover."""
-    found = context.world.survey(context.options)
+    found = context.world.preflight(context.options)
     if found.problems:
         raise NotReadyError(found.problems)
     return {
@@ -62,7 +62,7 @@ def begin_rejoin(context: Context) -> Data:
     }
 
 
-def _not_reached(context: Context, positions: Places, *, lost: bool) -> Offsets:
+def _not_reached(context: Context, positions: OffsetsJson, *, lost: bool) -> Offsets:
     """Where the flow back is not: what it has copied since, in an attempt that was undone perhaps, counts more.
 
     Of a cluster that was lost also where it stands: records of nobody's copying may follow on that cluster.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.switchover.model import Copied, Data, End, Fence, Kind
-from twinlog.switchover.places import to_json
+from twinlog.switchover.offsets_json import to_json
 from twinlog.switchover.step import Context
 
 QUICK_LOOK_S = 0.1

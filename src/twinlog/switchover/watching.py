@@ -8,7 +8,7 @@ from twinlog.errors import TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.switchover.model import Data, End
-from twinlog.switchover.places import Offsets, from_json
+from twinlog.switchover.offsets_json import Offsets, from_json
 from twinlog.switchover.step import Context
 from twinlog.switchover.waiting import LOOK_S, STILL_S, lag
 

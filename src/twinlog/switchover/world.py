@@ -17,7 +17,7 @@ from twinlog.switchover.model import (
     GroupsSeen,
     MovedTopic,
     Options,
-    Survey,
+    Preflight,
 )
 
 Side = Literal["source", "target"]
@@ -41,7 +41,7 @@ class World(Protocol):
         """What a journal is about: `topics` as the file has them, and the ids of the clusters `from` and `to`; what is
         unknown is empty."""
 
-    def survey(self, options: Options) -> Survey:
+    def preflight(self, options: Options) -> Preflight:
         """Look at both clusters before anything is changed."""
 
     def moving(self) -> tuple[MovedTopic, ...]:

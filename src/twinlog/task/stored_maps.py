@@ -61,7 +61,7 @@ class StoredMaps:
                 for partition, answer, batch in pages.visible(fetched):
                     # There may be a million, mostly of others: these are not decoded.
                     last: LastRecords = {}
-                    keep_last(answer.records, batch, pages.place(partition), last)
+                    keep_last(answer.records, batch, pages.next_offset(partition), last)
                     for key, record in last.items():
                         parts = split_segment_key(key)
                         if parts is not None and parts[0] in names:

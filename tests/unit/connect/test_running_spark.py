@@ -35,7 +35,7 @@ class Spark:
     """How often it cannot even begin to start."""
 
     def __init__(self, *_: object) -> None:
-        self.places: list[object] = []
+        self.hosted_flows: list[object] = []
         self.queries = SimpleNamespace(take_out=None)
         self.ended = threading.Event()
         self.starts: list[int] = []
@@ -81,7 +81,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
 
     wait_for(runs, 60, "it runs again")
     assert len(Spark.made) == 2
-    assert len(Spark.made[1].places) == 1
+    assert len(Spark.made[1].hosted_flows) == 1
     running.stop()
     assert Spark.made[1].ended.is_set()
 
@@ -157,8 +157,8 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
     attend(running)
     assert running.ready
     part: Any = running.connectors[C].part
-    # It is being ended by a thread that whoever attends to its place would see at its end.
-    part.place.failure, part.place.over, part.place._place._clearing = "no such topic", True, lambda: None
+    # It is being ended by a thread that whoever attends to its flow would see at its end.
+    part.flow.failure, part.flow.over, part.flow._lifecycle._clearing = "no such topic", True, lambda: None
     Spark.reason = "killed too often"
     attend(running)
     assert not running.ready
@@ -169,7 +169,7 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
 
     def again() -> bool:
         running.attend()
-        return len(Spark.made) == 2 and len(Spark.made[1].places) == 1
+        return len(Spark.made) == 2 and len(Spark.made[1].hosted_flows) == 1
 
     wait_for(again, 60, "it begins again")
     running.stop()
@@ -212,7 +212,7 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     assert running.connectors[C].connector_state("w", 1).trace is None
     spark = Spark.made[0]
     assert spark.starts == [1]
-    assert len(spark.places) == 1
+    assert len(spark.hosted_flows) == 1
     running.stop()
 
 
@@ -238,10 +238,10 @@ def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypat
 
     alone = begun()["z"]
     known.append(flows["y"])
-    alone.place.over = True
+    alone.flow.over = True
     parts = begun()
     assert parts["z"] is not alone
-    assert {name: part.place._place._build(lambda: 5.0, None) for name, part in parts.items()} == {
+    assert {name: part.flow._lifecycle._build(lambda: 5.0, None) for name, part in parts.items()} == {
         "z": ["y", "z"],
         "y": ["y", "z"],
     }

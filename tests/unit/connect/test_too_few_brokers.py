@@ -13,7 +13,7 @@ from tests.unit.connect.test_validation import WORKER
 from tests.unit.connect.whole_worker import Nowhere
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.group.place import Alone
+from twinlog.connect.group.group import Alone
 from twinlog.connect.group.state import state_in_topics
 from twinlog.connect.storage import topics as module
 from twinlog.connect.worker_herder import WorkerHerder

@@ -20,7 +20,7 @@ from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import running
-from twinlog.connect.group.place import Alone
+from twinlog.connect.group.group import Alone
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.server import RestServer

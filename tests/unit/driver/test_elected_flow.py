@@ -16,7 +16,7 @@ from harness.wait import wait_for
 from tests.unit.driver.electing import ALL_STORED, Election, Flow, Stored, elected_flow_of
 from tests.unit.driver.test_election import SETTINGS
 from twinlog.driver import elected_flow as module
-from twinlog.driver import flow_place as module_of_places
+from twinlog.driver import flow_lifecycle
 from twinlog.driver import put_off
 from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.member import Leadership, Member, Term
@@ -76,8 +76,8 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     elected, lease_server = elected_flow_of(done)
     hangs = threading.Event()
     monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
-    monkeypatch.setattr(module_of_places, "COPIERS_STOP_S", 0.1)
-    monkeypatch.setattr(module_of_places, "JOBS_STOP_S", 0.1)
+    monkeypatch.setattr(flow_lifecycle, "COPIERS_STOP_S", 0.1)
+    monkeypatch.setattr(flow_lifecycle, "JOBS_STOP_S", 0.1)
     elected.attend(lease_server)
     election: Any = elected.election
     election.term = 2

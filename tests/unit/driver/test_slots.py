@@ -37,8 +37,8 @@ class Engine:
 
 
 @dataclass
-class Place:
-    """A flow's place in this process, see `ElectedFlow`."""
+class HostedFlow:
+    """A flow of this process, see `ElectedFlow`."""
 
     occupied: bool = False
     stands_by: bool = False
@@ -85,8 +85,8 @@ def follow(flows: SparkFlows, engine: Engine, slots: int, *of: Flow) -> None:
 @pytest.fixture
 def flows() -> SparkFlows:
     made = SparkFlows(SparkOptions("spark://m:7077"))
-    places: list[Any] = [Place(settings=settings(name)) for name in "ab"]
-    made.places = places
+    hosted_flows: list[Any] = [HostedFlow(settings=settings(name)) for name in "ab"]
+    made.hosted_flows = hosted_flows
     return made
 
 
@@ -160,9 +160,9 @@ def test_the_slots_of_a_local_spark_are_looked_at_once(flows: SparkFlows, caplog
 
 def test_who_only_stands_by_holds_no_executors(flows: SparkFlows, caplog: pytest.LogCaptureFixture) -> None:
     engine, asked = Engine(), list[int]()
-    one, two = Place(), Place(stands_by=True)
+    one, two = HostedFlow(), HostedFlow(stands_by=True)
     elected_flows: list[Any] = [one, two]
-    flows.places = elected_flows
+    flows.hosted_flows = elected_flows
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
 
     def hold(*, warmed_up: bool = True) -> list[int]:
@@ -194,19 +194,19 @@ def test_who_only_stands_by_holds_no_executors(flows: SparkFlows, caplog: pytest
 
 
 @pytest.mark.parametrize(
-    ("place", "at_once"),
+    ("hosted", "at_once"),
     [
-        pytest.param(Place(over=True), True, id="a flow that failed"),
+        pytest.param(HostedFlow(over=True), True, id="a flow that failed"),
         # Its target is away, or this process is cut off from it.
-        pytest.param(Place(), False, id="a flow of which nobody knows who runs it"),
+        pytest.param(HostedFlow(), False, id="a flow of which nobody knows who runs it"),
     ],
 )
 def test_no_flow_keeps_executors_from_who_runs_the_others(
-    flows: SparkFlows, monkeypatch: pytest.MonkeyPatch, place: Place, at_once: bool
+    flows: SparkFlows, monkeypatch: pytest.MonkeyPatch, hosted: HostedFlow, at_once: bool
 ) -> None:
     engine, asked = Engine(), list[int]()
-    elected_flows: list[Any] = [place, Place(stands_by=True)]
-    flows.places = elected_flows
+    elected_flows: list[Any] = [hosted, HostedFlow(stands_by=True)]
+    flows.hosted_flows = elected_flows
     engine.take_executors, engine.cores = asked.append, "2"  # type: ignore[attr-defined]
     flows._meet(engine)  # type: ignore[arg-type]
     flows._warmed_up = engine  # type: ignore[assignment]
@@ -222,8 +222,8 @@ def test_a_failed_flow_does_not_stop_the_warm_up_of_a_standby(
 ) -> None:
     engine, warmed_up = Engine(), threading.Event()
     engine.slots = 2
-    elected_flows: list[Any] = [Place(over=True), Place(stands_by=True)]
-    flows.places = elected_flows
+    elected_flows: list[Any] = [HostedFlow(over=True), HostedFlow(stands_by=True)]
+    flows.hosted_flows = elected_flows
     monkeypatch.setattr(module, "run_warm_up", lambda *_, **__: warmed_up.set())
     flows._meet(engine)  # type: ignore[arg-type]
     flows._warm_up(engine, None)  # type: ignore[arg-type]

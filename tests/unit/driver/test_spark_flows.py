@@ -101,7 +101,7 @@ def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
 
 
 class Planned:
-    """The place of a flow, before anything of it runs."""
+    """A flow, before anything of it runs."""
 
     def __init__(self, transform: TransformSettings | None) -> None:
         client = ClientSettings(("x:1",))
@@ -125,10 +125,10 @@ def test_local_tasks_have_numpy_for_arrow_where_a_flow_changes_records(
 
     monkeypatch.setattr(module, "SparkEngine", engine)
     flows = SparkFlows(SparkOptions(warm_up=False, any_flow=any_flow), wake=threading.Event())
-    flows.places = [Planned(transform) for transform in transforms]  # type: ignore[misc]
+    flows.hosted_flows = [Planned(transform) for transform in transforms]  # type: ignore[misc]
     flows.start(1)
     wait_for(lambda: flows._spark.engine, 60, "it is started")
-    flows.places = []
+    flows.hosted_flows = []
     flows.shut_down()
     assert given == [numpy]
 
@@ -141,7 +141,7 @@ class Still(VirtualClock):
 
 
 class Slow:
-    """A place that takes a second to end."""
+    """A flow that takes a second to end."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -172,6 +172,6 @@ def test_a_clusters_manager_has_time_to_end_the_executors(
     flows = SparkFlows(SparkOptions(master, warm_up=False), clock, threading.Event())
     flows.start(1)
     wait_for(lambda: flows._spark.engine, 60, "it is started")
-    flows.places = [Slow(clock)]
+    flows.hosted_flows = [Slow(clock)]
     flows.shut_down()
     assert given == [left_s]

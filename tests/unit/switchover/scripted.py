@@ -18,7 +18,7 @@ from twinlog.switchover.model import (
     GroupsSeen,
     MovedTopic,
     Options,
-    Survey,
+    Preflight,
 )
 from twinlog.switchover.world import Side
 
@@ -127,9 +127,9 @@ class ScriptedWorld:
     def moving(self) -> tuple[MovedTopic, ...]:
         return self.topics
 
-    def survey(self, options: Options) -> Survey:
+    def preflight(self, options: Options) -> Preflight:
         self._kill.before()
-        return Survey(self.topics, options.fence or Fence.ACL, self.brokers.problems, ("a note",), groups=("shop",))
+        return Preflight(self.topics, options.fence or Fence.ACL, self.brokers.problems, ("a note",), groups=("shop",))
 
     def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
         self._kill.before()

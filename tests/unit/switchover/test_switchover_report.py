@@ -77,10 +77,10 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     brokers = Brokers(A_TO_B, keeps_names=False)
     brokers.copied = dict(brokers.logs)
     world = ScriptedWorld(brokers, Kill())
-    survey, steps = rehearse(world, Options(Kind.PLANNED))
+    preflight, steps = rehearse(world, Options(Kind.PLANNED))
     assert (brokers.fenced, brokers.created, brokers.committed, brokers.records) == (False, set(), {}, [])
     calls = {one.step: one.calls for one in steps}
     assert calls["topics"] == ("create topic orders on b with 2 partitions",)
     assert calls["groups"][0].startswith("commit for group shop on b: a.orders-0 at ")
     assert (unavailable_s(steps) or 0) > 1
-    assert json.loads(json.dumps(as_json(world, survey, steps)))["fence"] == "acl"
+    assert json.loads(json.dumps(as_json(world, preflight, steps)))["fence"] == "acl"

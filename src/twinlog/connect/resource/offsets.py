@@ -18,7 +18,7 @@ from twinlog.config.providers import MissingError
 from twinlog.config.strimzi.resource import PlannedConnector
 from twinlog.config.strimzi.secrets import Secrets
 from twinlog.connect.model import ConnectorName, StoredOffset, TargetState
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.errors import NotOwnerError, RequestError
 from twinlog.log_once import AGAIN_S, LogOnce
 
@@ -116,7 +116,7 @@ class AskedOffsets:
 
     def _list(self, asked: OffsetsAsked) -> None:
         assert asked.config_map is not None
-        text = json.dumps(answers.offsets(self._worker.offsets(asked.connector)), indent=2)
+        text = json.dumps(responses.offsets(self._worker.offsets(asked.connector)), indent=2)
         path = self._folder / Path(asked.config_map).name / asked.key
         path.parent.mkdir(parents=True, exist_ok=True)
         # Whoever looks at it finds all of it or nothing.

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from twinlog.clock import Clock
 from twinlog.connect.herder import Herder
 from twinlog.connect.model import ConnectorName
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.forward import Forwarder
-from twinlog.connect.rest.lanes import Lane, Lanes
+from twinlog.connect.rest.thread_pools import ThreadPool, ThreadPools
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.settings import RestSettings
@@ -38,13 +38,13 @@ class Api:
     clock: Clock
     users: Users | None = None
     forwarder: Forwarder = field(default_factory=Forwarder)
-    lanes: Lanes = field(default_factory=Lanes)
+    pools: ThreadPools = field(default_factory=ThreadPools)
     levels: Levels = field(default_factory=Levels)
     metrics: MetricPages | None = None
 
     async def read(self, call: Callable[[], T], shape: Callable[[T], Any], status: int = 200) -> Response:
         """Ask what this worker has in memory, and make the answer of it in the same thread."""
-        return await self.lanes.read.run(lambda: answers.answer(shape(call()), status))
+        return await self.pools.read.run(lambda: responses.json_response(shape(call()), status))
 
     async def change(
         self,
@@ -52,7 +52,7 @@ class Api:
         call: Callable[[], T],
         respond: Callable[[T], Response],
         body: bytes = b"",
-        lane: Lane | None = None,
+        pool: ThreadPool | None = None,
     ) -> Response:
         """Ask for what may wait; where another worker must be asked, ask that one with the same request.
 
@@ -61,10 +61,10 @@ class Api:
         until = self.clock.monotonic() + GONE_S
         while True:
             try:
-                return await (lane or self.lanes.change).run(lambda: respond(call()))
+                return await (pool or self.pools.change).run(lambda: respond(call()))
             except NotOwnerError as owner:
                 try:
-                    return await self.lanes.forward.run(self.forwarder.sending(request, owner, body))
+                    return await self.pools.forward.run(self.forwarder.sending(request, owner, body))
                 except UndeliveredError:
                     if self.clock.monotonic() >= until:
                         raise

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from twinlog.connect.rest import answers, paths
+from twinlog.connect.rest import paths, responses
 from twinlog.connect.rest.access_log import AccessLog
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.connectors import Connectors
@@ -65,11 +65,11 @@ def _bounded(api: Api, router: Router) -> ASGIApp:
         refused: Response | None = None
         path = paths.normal(scope["raw_path"])
         if len(scope["raw_path"]) + len(scope["query_string"]) > most:
-            refused = answers.error(414, "HTTP 414 Request-URI Too Long")
+            refused = responses.error(414, "HTTP 414 Request-URI Too Long")
         elif sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > most:
-            refused = answers.error(431, f"The headers of the request are larger than {most} bytes.")
+            refused = responses.error(431, f"The headers of the request are larger than {most} bytes.")
         elif path is None:
-            refused = answers.error(400, "The path of the request is not percent-encoded UTF-8.")
+            refused = responses.error(400, "The path of the request is not percent-encoded UTF-8.")
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -79,4 +79,4 @@ def _bounded(api: Api, router: Router) -> ASGIApp:
 
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
-    await answers.error(404, "HTTP 404 Not Found")(scope, receive, send)
+    await responses.error(404, "HTTP 404 Not Found")(scope, receive, send)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.model import ConnectorName
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api, connector_of
 from twinlog.connect.rest.resource import resource
 from twinlog.errors import RequestError
@@ -44,14 +44,14 @@ class Connectors:
         revision = self._herder.revision()
         kept = self._lists.get(wanted)
         if revision is not None and kept is not None and kept[0] == revision:
-            return answers.written(kept[1])
+            return responses.written(kept[1])
         response = await self._api.read(lambda: self._expanded(wanted), dict)
         if revision is not None:
             self._lists[wanted] = revision, bytes(response.body)
         return response
 
-    def _expanded(self, wanted: tuple[str, ...]) -> dict[str, answers.Json]:
-        found: dict[str, answers.Json] = {}
+    def _expanded(self, wanted: tuple[str, ...]) -> dict[str, responses.Json]:
+        found: dict[str, responses.Json] = {}
         for name in self._herder.connectors():
             try:
                 found[name] = {what: self._expansion(what, name) for what in wanted}
@@ -61,14 +61,14 @@ class Connectors:
                     raise
         return found
 
-    def _expansion(self, what: str, name: ConnectorName) -> answers.Json:
+    def _expansion(self, what: str, name: ConnectorName) -> responses.Json:
         if what == "status":
-            return answers.connector_status(self._herder.status(name))
-        return answers.connector(self._herder.info(name))
+            return responses.connector_status(self._herder.status(name))
+        return responses.connector(self._herder.info(name))
 
     async def info(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.read(lambda: self._herder.info(name), answers.connector)
+        return await self._api.read(lambda: self._herder.info(name), responses.connector)
 
     async def config(self, request: Request) -> Response:
         name = connector_of(request)
@@ -80,7 +80,7 @@ class Connectors:
         response = await self._api.change(
             request,
             lambda: self._herder.put(name, config, initial=initial, replace=False),
-            lambda done: answers.answer(answers.connector(done.info), 201),
+            lambda done: responses.json_response(responses.connector(done.info), 201),
             body,
         )
         return _located(request, name, response)
@@ -92,7 +92,7 @@ class Connectors:
         response = await self._api.change(
             request,
             lambda: self._herder.put(name, config),
-            lambda done: answers.answer(answers.connector(done.info), 201 if done.created else 200),
+            lambda done: responses.json_response(responses.connector(done.info), 201 if done.created else 200),
             body,
         )
         return _located(request, name, response)
@@ -104,13 +104,13 @@ class Connectors:
         return await self._api.change(
             request,
             lambda: self._herder.patch(name, changes),
-            lambda done: answers.answer(answers.connector(done.info)),
+            lambda done: responses.json_response(responses.connector(done.info)),
             body,
         )
 
     async def delete(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.change(request, lambda: self._herder.delete(name), lambda _: answers.empty(204))
+        return await self._api.change(request, lambda: self._herder.delete(name), lambda _: responses.empty(204))
 
 
 def _located(request: Request, name: ConnectorName, response: Response) -> Response:

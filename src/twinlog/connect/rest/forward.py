@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twinlog.connect.model import Config, ConnectorName
-from twinlog.connect.rest.answers import error
+from twinlog.connect.rest.responses import error
 from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
 
@@ -100,7 +100,7 @@ class Forwarder:
                 raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
             _LOG.warning("cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
             raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
-        return _answer(answer.status, content)
+        return _response(answer.status, content)
 
     @staticmethod
     def _connect(connection: http.client.HTTPConnection, worker: SplitResult) -> None:
@@ -118,7 +118,7 @@ class Forwarder:
         return http.client.HTTPConnection(host, port, timeout=self.timeout_s)
 
 
-def _answer(status: int, content: bytes) -> Response:
+def _response(status: int, content: bytes) -> Response:
     """The other worker's answer as ours."""
     if 200 <= status < 300:
         return Response(content, status, media_type="application/json" if content else None)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api, connector_of
 from twinlog.connect.rest.resource import Method, resource
 from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign, supported
@@ -37,14 +37,14 @@ class Internal:
         configs = bodies.config_list(bodies.parse(body))
         self._check(request, body)
         return await self._api.change(
-            request, lambda: self._herder.put_task_configs(name, configs), lambda _: answers.empty(204), body
+            request, lambda: self._herder.put_task_configs(name, configs), lambda _: responses.empty(204), body
         )
 
     async def fence(self, request: Request) -> Response:
         body, name = await self._api.body(request), connector_of(request)
         self._check(request, body)
         return await self._api.change(
-            request, lambda: self._herder.fence_tasks(name), lambda _: answers.empty(204), body
+            request, lambda: self._herder.fence_tasks(name), lambda _: responses.empty(204), body
         )
 
     def _check(self, request: Request, body: bytes) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.clock import wall_ms
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.levels import LEVELS
 from twinlog.connect.rest.resource import resource
@@ -33,14 +33,14 @@ class Loggers:
         ]
 
     async def all(self, request: Request) -> Response:
-        return answers.answer({name: _shown(found) for name, found in self._levels.all().items()})
+        return responses.json_response({name: _shown(found) for name, found in self._levels.all().items()})
 
     async def level(self, request: Request) -> Response:
         name: str = request.path_params["logger"]
         found = self._levels.of(name)
         if found is None:
             raise RequestError(404, f"Logger {name} not found.")
-        return answers.answer(_shown(found))
+        return responses.json_response(_shown(found))
 
     async def change(self, request: Request) -> Response:
         """200 with the names of the loggers that have another level now; 204 when every worker is to do it."""
@@ -55,12 +55,12 @@ class Loggers:
             return await self._api.change(
                 request,
                 lambda: self._api.herder.set_cluster_logger_level(name, wanted.upper()),
-                lambda _: answers.empty(204),
+                lambda _: responses.empty(204),
                 body,
             )
-        return answers.answer(self._levels.set(name, wanted, wall_ms(self._api.clock)))
+        return responses.json_response(self._levels.set(name, wanted, wall_ms(self._api.clock)))
 
 
-def _shown(found: tuple[str, int | None]) -> answers.Json:
+def _shown(found: tuple[str, int | None]) -> responses.Json:
     level, modified = found
     return {"level": level, "last_modified": modified}

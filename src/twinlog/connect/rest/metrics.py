@@ -30,10 +30,10 @@ class Metrics:
         ]
 
     async def text(self, request: Request) -> Response:
-        return await self._api.lanes.metrics.run(lambda: text_page(self._pages, request))
+        return await self._api.pools.metrics.run(lambda: text_page(self._pages, request))
 
     async def json(self, request: Request) -> Response:
-        return await self._api.lanes.metrics.run(lambda: json_page(self._pages))
+        return await self._api.pools.metrics.run(lambda: json_page(self._pages))
 
 
 def text_page(pages: MetricPages, request: Request) -> Response:

@@ -20,7 +20,7 @@ from twinlog.connect.model import Health, HealthStatus
 from twinlog.connect.rest.listening import Bound, bind, close
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.metrics import JSON, TEXT, json_page, text_page
-from twinlog.connect.rest.root import HEALTH, health_answer
+from twinlog.connect.rest.root import HEALTH, health_response
 from twinlog.connect.rest.serving import Serving, servers
 from twinlog.connect.rest.settings import Limits, Listener
 
@@ -86,7 +86,7 @@ class MetricsServer:
                 found = await asyncio.to_thread(self._asked_health)
         except TimeoutError:
             found = HealthStatus(Health.UNHEALTHY, "Worker did not answer in time.")
-        return health_answer(found)
+        return health_response(found)
 
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api, connector_of
 from twinlog.connect.rest.resource import resource
 
@@ -26,7 +26,7 @@ class Offsets:
         name = connector_of(request)
         # The topic is read to its end for it, which may take a while.
         return await self._api.change(
-            request, lambda: self._herder.offsets(name), lambda stored: answers.answer(answers.offsets(stored))
+            request, lambda: self._herder.offsets(name), lambda stored: responses.json_response(responses.offsets(stored))
         )
 
     async def alter(self, request: Request) -> Response:
@@ -41,4 +41,4 @@ class Offsets:
 
 
 def _message(text: str) -> Response:
-    return answers.answer({"message": text})
+    return responses.json_response({"message": text})

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.rest import answers, bodies
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api, flag
 from twinlog.connect.rest.resource import resource
 from twinlog.errors import RequestError
@@ -32,13 +32,13 @@ class Plugins:
     async def classes(self, request: Request) -> Response:
         only = flag(request, "connectorsOnly", default=True)
         return await self._api.read(
-            lambda: self._herder.plugins(connectors_only=only), lambda found: [answers.plugin(one) for one in found]
+            lambda: self._herder.plugins(connectors_only=only), lambda found: [responses.plugin(one) for one in found]
         )
 
     async def keys(self, request: Request) -> Response:
         plugin, version = request.path_params["plugin"], request.query_params.get("version")
         return await self._api.read(
-            lambda: self._herder.plugin_keys(plugin, version), lambda found: [answers.key(one) for one in found]
+            lambda: self._herder.plugin_keys(plugin, version), lambda found: [responses.key(one) for one in found]
         )
 
     async def validate(self, request: Request) -> Response:
@@ -52,7 +52,7 @@ class Plugins:
         return await self._api.change(
             request,
             lambda: self._herder.validate(plugin, config),
-            lambda result: answers.answer(answers.validation(result)),
+            lambda result: responses.json_response(responses.validation(result)),
         )
 
 

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from twinlog.connect.rest import answers
+from twinlog.connect.rest import responses
 from twinlog.connect.rest.access_log import USER
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.cors import PREFLIGHT
@@ -61,26 +61,26 @@ class Resource:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         try:
-            response = await self._answer(request)
+            response = await self._response(request)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
             # The server waits for nobody any more, and for this answer neither.
-            response = answers.error(503, "The worker is stopping.")
+            response = responses.error(503, "The worker is stopping.")
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _response(self, request: Request) -> Response:
         try:
             method = self._methods.get(request.method)
             if request.method == "OPTIONS":
                 method = self._options
             if method is None:
-                return answers.error(405, "HTTP 405 Method Not Allowed", {"Allow": ",".join(self._allow)})
+                return responses.error(405, "HTTP 405 Method Not Allowed", {"Allow": ",".join(self._allow)})
             refused = _refused(request, method) or await self._stranger(request, method)
             return refused or await self._in_time(request, method)
         except RequestError as error:
             headers = {"Retry-After": "1"} if isinstance(error, UnavailableError) else None
-            return answers.error(error.status, error.message, headers)
+            return responses.error(error.status, error.message, headers)
         except ClientDisconnect:
             raise
         except Exception as error:
@@ -88,7 +88,7 @@ class Resource:
             what, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
             path = request.scope["raw_path"].decode("ascii", "replace")
             _LOG.error("an unexpected %s at %s %s:\n%s", what, request.method, path, where)
-            return answers.error(500, f"The worker failed at this request with {what}; its log names the place.")
+            return responses.error(500, f"The worker failed at this request with {what}; its log names the place.")
 
     async def _in_time(self, request: Request, method: Method) -> Response:
         try:
@@ -107,7 +107,7 @@ class Resource:
         if login is not None:
             good = users.known(login)
             if good is None:
-                good = await self._api.lanes.login.run(lambda: users.compare(login))
+                good = await self._api.pools.login.run(lambda: users.compare(login))
             if good:
                 request.scope["state"][USER] = login.user
                 return None
@@ -125,8 +125,8 @@ def _refused(request: Request, method: Method) -> Response | None:
     """The answer to content of another kind, or to a wish for it."""
     content = request.headers.get("content-type")
     if method.json and content is not None and not is_json(content):
-        return answers.error(415, "HTTP 415 Unsupported Media Type")
+        return responses.error(415, "HTTP 415 Unsupported Media Type")
     accepted = "" if method.accepts_all else ",".join(request.headers.getlist("accept"))
     if request.method != "OPTIONS" and accepted.strip() and not accepts_json(accepted):
-        return answers.error(406, "HTTP 406 Not Acceptable")
+        return responses.error(406, "HTTP 406 Not Acceptable")
     return None

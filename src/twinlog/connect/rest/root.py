@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.model import Health, HealthStatus
-from twinlog.connect.rest import answers
+from twinlog.connect.rest import responses
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.resource import Method, resource
 
@@ -38,13 +38,13 @@ class Root:
         """200, 503 while it starts, or 500; also 500 when the herder does not answer in time."""
         try:
             async with asyncio.timeout(self._api.settings.health_timeout_s):
-                found = await self._api.lanes.health.run(self._api.herder.health)
+                found = await self._api.pools.health.run(self._api.herder.health)
         except TimeoutError:
             message = f"{_SILENT} {self._api.herder.stage()}".rstrip()
             found = HealthStatus(Health.UNHEALTHY, message)
-        return health_answer(found)
+        return health_response(found)
 
 
-def health_answer(found: HealthStatus) -> Response:
+def health_response(found: HealthStatus) -> Response:
     """How a worker is, as an answer: 200, 503 while it starts, or 500."""
-    return answers.answer({"status": found.health.value, "message": found.message}, _STATUS[found.health])
+    return responses.json_response({"status": found.health.value, "message": found.message}, _STATUS[found.health])

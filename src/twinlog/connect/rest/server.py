@@ -73,7 +73,7 @@ class RestServer:
     def stop(self) -> None:
         """Take no more connections, give requests that are under way a moment, and close."""
         self._serving.end()
-        self._api.lanes.close()
+        self._api.pools.close()
         close([*self._public, *self._admin])
 
     def __enter__(self) -> RestServer:

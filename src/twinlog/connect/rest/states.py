@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.model import Restart, TargetState
-from twinlog.connect.rest import answers
+from twinlog.connect.rest import responses
 from twinlog.connect.rest.api import Api, connector_of, flag
 from twinlog.connect.rest.resource import Handler, resource
 
@@ -35,7 +35,7 @@ class States:
             request,
             lambda: self._herder.restart(wanted),
             lambda status: (
-                answers.answer(answers.connector_status(status), 202) if wanted.whole else answers.empty(204)
+                responses.json_response(responses.connector_status(status), 202) if wanted.whole else responses.empty(204)
             ),
         )
 
@@ -43,7 +43,7 @@ class States:
         async def change(request: Request) -> Response:
             name = connector_of(request)
             return await self._api.change(
-                request, lambda: self._herder.set_target_state(name, state), lambda _: answers.empty(done)
+                request, lambda: self._herder.set_target_state(name, state), lambda _: responses.empty(done)
             )
 
         return change

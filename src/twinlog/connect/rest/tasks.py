@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.model import Config, TaskId
-from twinlog.connect.rest import answers
+from twinlog.connect.rest import responses
 from twinlog.connect.rest.api import Api, connector_of
 from twinlog.connect.rest.internal import Internal
 from twinlog.connect.rest.resource import Method, resource
@@ -39,12 +39,12 @@ class ConnectorTasks:
 
     async def status(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.read(lambda: self._herder.status(name), answers.connector_status)
+        return await self._api.read(lambda: self._herder.status(name), responses.connector_status)
 
     async def task_status(self, request: Request) -> Response:
         task = _task_of(request)
         return await self._api.read(
-            lambda: self._herder.task_status(task), lambda status: answers.task_status(task.task, status)
+            lambda: self._herder.task_status(task), lambda status: responses.task_status(task.task, status)
         )
 
     async def tasks(self, request: Request) -> Response:
@@ -52,8 +52,8 @@ class ConnectorTasks:
         return await self._api.change(
             request,
             lambda: self._herder.task_configs(name),
-            lambda configs: answers.answer(
-                [{"id": answers.task_id(task), "config": dict(configs[task])} for task in sorted(configs)]
+            lambda configs: responses.json_response(
+                [{"id": responses.task_id(task), "config": dict(configs[task])} for task in sorted(configs)]
             ),
         )
 
@@ -61,13 +61,13 @@ class ConnectorTasks:
         name = connector_of(request)
 
         def respond(configs: Mapping[TaskId, Config]) -> Response:
-            return answers.answer({str(task): dict(configs[task]) for task in sorted(configs)})
+            return responses.json_response({str(task): dict(configs[task]) for task in sorted(configs)})
 
         return await self._api.change(request, lambda: self._herder.task_configs(name), respond)
 
     async def restart(self, request: Request) -> Response:
         task = _task_of(request)
-        return await self._api.change(request, lambda: self._herder.restart_task(task), lambda _: answers.empty(204))
+        return await self._api.change(request, lambda: self._herder.restart_task(task), lambda _: responses.empty(204))
 
 
 def _task_of(request: Request) -> TaskId:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.rest import answers
+from twinlog.connect.rest import responses
 from twinlog.connect.rest.api import Api, connector_of
 from twinlog.connect.rest.resource import resource
 from twinlog.errors import RequestError
@@ -39,7 +39,7 @@ class Topics:
             raise RequestError(403, "Topic tracking reset is disabled.")
         name = connector_of(request)
         return await self._api.change(
-            request, lambda: self._herder.reset_active_topics(name), lambda _: answers.empty(202)
+            request, lambda: self._herder.reset_active_topics(name), lambda _: responses.empty(202)
         )
 
     def _need_tracking(self) -> None:

@@ -22,8 +22,8 @@ it, and as long again for each further one that comes before it."""
 LOOK_S = 1.0
 
 
-class Place(Protocol):
-    """A flow's place in this process, see `ElectedFlow`."""
+class HostedFlow(Protocol):
+    """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
 
     settings: FlowSettings
 
@@ -36,18 +36,18 @@ class Place(Protocol):
     def hand_over(self, heir: str) -> None: ...
 
 
-def spread(roster: Roster, places: Sequence[Place]) -> None:
+def spread(roster: Roster, hosted_flows: Sequence[HostedFlow]) -> None:
     """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment.
 
     Where processes pack, the other way round: to the one that runs the most.
     """
-    if any(place.clearing for place in places):
+    if any(hosted.clearing for hosted in hosted_flows):
         roster.changing()
         return
     if not roster.may_move or roster.calm_s < CALM_S:
         return
     crews = roster.crews()
-    able = {place.settings.name: place for place in places if place.can_hand_over}
+    able = {hosted.settings.name: hosted for hosted in hosted_flows if hosted.can_hand_over}
     move = _next(roster, crews, able, overlook=float("inf"))
     waits_s = roster.wait(move is not None)
     if move is not None:

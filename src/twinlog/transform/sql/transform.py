@@ -10,7 +10,7 @@ from twinlog.transform.sql.evaluate import Evaluation
 from twinlog.transform.sql.jvm import HEAP_MB, SqlJvm
 from twinlog.transform.sql.shared import MOST_PAUSE_S, PAUSE_S, SHARED, SharedJvm
 
-_Place = tuple[str | None, int | None, int]
+_Origin = tuple[str | None, int | None, int]
 
 
 class SqlTransform:
@@ -26,8 +26,8 @@ class SqlTransform:
         self._shared = shared
         self._evaluation: Evaluation | None = None
         self._alone = False
-        """Whether its JVM is its own, because it cost others theirs: they shall not lose it again."""
-        self._suspect: _Place | None = None
+        """Whether it has a JVM of its own, because it made other transforms lose the shared one."""
+        self._suspect: _Origin | None = None
         """A record that may never end: it is tried by itself, after those before it."""
         self._closed = False
         self._wake = threading.Event()
@@ -73,7 +73,7 @@ class SqlTransform:
             return evaluation(rows)
         except EngineLostError as error:
             stuck_at = evaluation.stuck_at
-            self._suspect = next((place for place in _places(rows) if place[-1] == stuck_at), None)
+            self._suspect = next((origin for origin in _origins(rows) if origin[-1] == stuck_at), None)
             known = _is_one(rows) or self._suspect is not None
             count = "the record at" if known else f"{rows.num_rows} records from"
             at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect[-1]
@@ -126,17 +126,17 @@ class SqlTransform:
             evaluation.close()
 
 
-def _places(rows: Any) -> list[_Place]:
+def _origins(rows: Any) -> list[_Origin]:
     """Where each row comes from; partitions have the same offsets."""
     return list(zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True))
 
 
-def _have(rows: Any, place: _Place) -> bool:
+def _have(rows: Any, origin: _Origin) -> bool:
     """Whether a record is among rows. It may never come, where its partition was released, and rows are many."""
     if not rows.num_rows:
         return False
     offsets = rows.column("offset")
-    return bool(offsets[0].as_py() <= place[-1] <= offsets[-1].as_py()) and place in _places(rows)
+    return bool(offsets[0].as_py() <= origin[-1] <= offsets[-1].as_py()) and origin in _origins(rows)
 
 
 def _is_one(rows: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A worker's place among the workers that share its connectors: what the herder and its thread ask of a group."""
+"""The group of workers that share connectors, as the herder and its thread use it; a standalone worker is alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as JSON, in the shapes of Kafka's `connect.runtime.rest.entities`: the order of fields is theirs, too."""
+"""Response bodies as JSON, in the shapes of Kafka's `connect.runtime.rest.entities`: the order of fields is theirs, too."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ UNDEFINED = "undefined"
 """The version of a plugin that has none; of a state that names no version Connect answers null."""
 
 
-def answer(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer with a JSON body."""
+def json_response(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A response with a JSON body."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     # A name of a lost half of a character stands in no topic; should one come, it is no reason for an error.
     return written(text.encode("utf-8", errors="replace"), status, headers)
 
 
 def written(content: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer with a body that is JSON already."""
+    """A response with a body that is JSON already."""
     return Response(content, status, headers, media_type="application/json")
 
 
 def empty(status: int) -> Response:
-    """An answer without a body."""
+    """A response without a body."""
     return Response(status_code=status)
 
 
 def error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """The body of every error."""
-    return answer({"error_code": status, "message": message}, status, headers)
+    return json_response({"error_code": status, "message": message}, status, headers)
 
 
 def connector(info: ConnectorInfo) -> Json:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Lane:
+class ThreadPool:
     """At most `most` threads, started when they are needed; they never keep a process from ending."""
 
     def __init__(self, name: str, most: int) -> None:
@@ -29,7 +29,7 @@ class Lane:
         self._closed = False
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Call in a thread of this lane and return or raise what it does.
+        """Call in a thread of this pool and return or raise what it does.
 
         Once nobody waits any more the call is left out, or when it has begun its answer is.
         """
@@ -99,17 +99,17 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class ThreadPools:
     """What is read from this worker's memory; what waits for topics, clusters or other workers; probes; scrapes of
     metrics; passwords."""
 
-    read: Lane = field(default_factory=lambda: Lane("read", 8))
-    change: Lane = field(default_factory=lambda: Lane("change", 16))
-    forward: Lane = field(default_factory=lambda: Lane("forward", 16))
-    health: Lane = field(default_factory=lambda: Lane("health", 4))
-    metrics: Lane = field(default_factory=lambda: Lane("metrics", 2))
-    login: Lane = field(default_factory=lambda: Lane("login", 2))
+    read: ThreadPool = field(default_factory=lambda: ThreadPool("read", 8))
+    change: ThreadPool = field(default_factory=lambda: ThreadPool("change", 16))
+    forward: ThreadPool = field(default_factory=lambda: ThreadPool("forward", 16))
+    health: ThreadPool = field(default_factory=lambda: ThreadPool("health", 4))
+    metrics: ThreadPool = field(default_factory=lambda: ThreadPool("metrics", 2))
+    login: ThreadPool = field(default_factory=lambda: ThreadPool("login", 2))
 
     def close(self) -> None:
-        for lane in (self.read, self.change, self.forward, self.health, self.metrics, self.login):
-            lane.close()
+        for pool in (self.read, self.change, self.forward, self.health, self.metrics, self.login):
+            pool.close()

@@ -20,7 +20,7 @@ BATCH_RECORDS = 2_000
 TIMEOUT_S = 15.0
 
 
-class KeyedJournal:
+class CompactedTopic:
     """Appends to partition 0 of such a topic; used by one thread."""
 
     def __init__(self, flow: str, target: ClusterAdmin, topic: InternalTopic, what: str) -> None:

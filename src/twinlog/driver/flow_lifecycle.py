@@ -1,4 +1,4 @@
-"""Where a flow runs in this process: begun on the thread that looks after all flows, ended on one of its own."""
+"""The life cycle of a flow in this process: begun on the thread that looks after all flows, ended on one of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Builder(Protocol):
     def __call__(self, leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner: ...
 
 
-class FlowPlace:
+class FlowLifecycle:
     """One flow, while it runs here and until it has ended; used by one thread, read by others.
 
     `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.

@@ -9,7 +9,7 @@ from twinlog.flows.topology import Topology
 from twinlog.model.acls import Operation
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.switchover.model import Copied, End, Fence, Kind, MovedTopic, Survey
+from twinlog.switchover.model import Copied, End, Fence, Kind, MovedTopic, Preflight
 from twinlog.switchover.waiting import lag
 
 
@@ -57,7 +57,7 @@ def moved_topics(
     return tuple(found)
 
 
-def judge(facts: Facts, wanted: Fence | None) -> Survey:
+def judge(facts: Facts, wanted: Fence | None) -> Preflight:
     """What the facts mean for a switchover whose fence is `wanted`, None to choose one."""
     fence = wanted or (Fence.QUOTA if facts.authorizer is False else Fence.ACL)
     problems, notes = [], list(facts.unread)
@@ -68,7 +68,7 @@ def judge(facts: Facts, wanted: Fence | None) -> Survey:
             notes.append(f"cluster {facts.source} still answers: a planned switchover loses nothing, this one may")
         else:
             notes.append(f"cluster {facts.source} does not answer, and producers there are not fenced")
-        return Survey(facts.topics, fence, tuple(problems), tuple(notes))
+        return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
     problems += _of_fence(facts, fence)
     if facts.kind is Kind.BACK and not facts.earlier:
         problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")
@@ -96,7 +96,7 @@ def judge(facts: Facts, wanted: Fence | None) -> Survey:
     if len(facts.ends) < expected:
         problems.append(f"{expected - len(facts.ends)} partitions of {facts.source} have no leader")
     notes += _notes(facts, fence)
-    return Survey(facts.topics, fence, tuple(problems), tuple(notes), sum(left.values()), facts.rate)
+    return Preflight(facts.topics, fence, tuple(problems), tuple(notes), sum(left.values()), facts.rate)
 
 
 def _of_fence(facts: Facts, fence: Fence) -> list[str]:

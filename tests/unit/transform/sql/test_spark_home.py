@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from twinlog.errors import EngineError
-from twinlog.transform.sql import places
-from twinlog.transform.sql.places import class_path, find_jars, find_java
+from twinlog.transform.sql import spark_home
+from twinlog.transform.sql.spark_home import class_path, find_jars, find_java
 
 
 def program(folder: Path) -> Path:
@@ -39,7 +39,7 @@ def test_jars_are_pysparks_or_those_of_spark_home_or_of_a_container(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A packed environment leaves pyspark to the workers, whose jars are elsewhere."""
-    monkeypatch.setattr(places.pyspark, "__file__", str(tmp_path / "zipped" / "pyspark" / "__init__.py"))
+    monkeypatch.setattr(spark_home.pyspark, "__file__", str(tmp_path / "zipped" / "pyspark" / "__init__.py"))
     with pytest.raises(EngineError, match=r"there are no jars of Spark in .*zipped/pyspark/jars, .*: install pyspark"):
         find_jars({}, tmp_path)
     container = jars(tmp_path / "__spark_libs__")

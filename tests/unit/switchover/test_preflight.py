@@ -13,7 +13,7 @@ from twinlog.model.acls import Operation
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.switchover.model import Copied, End, Fence, Kind, MovedTopic
-from twinlog.switchover.survey import Facts, judge, moved_topics
+from twinlog.switchover.preflight import Facts, judge, moved_topics
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
