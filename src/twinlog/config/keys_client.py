@@ -23,7 +23,7 @@ _write_jvm = partial(Key, level=Level.PRODUCER, effect=JVM)
 
 _SHARED = (
     _admin("client.id", STRING, "", "Put in front of the name the brokers see for this client."),
-    _admin("request.timeout.ms", INT, "30000", "Milliseconds to wait for an answer.", minimum=0),
+    _admin("request.timeout.ms", INT, "30000", "Milliseconds to wait for a response.", minimum=0),
     _admin("reconnect.backoff.ms", LONG, "50", "First pause before connecting again, in milliseconds.", minimum=0),
     _admin("reconnect.backoff.max.ms", LONG, "1000", "Longest pause before connecting again.", minimum=0),
     _admin("retry.backoff.ms", LONG, "100", "Pause before a failed request is sent again, in milliseconds.", minimum=0),
@@ -69,7 +69,7 @@ _SHARED = (
         "10000",
         "Milliseconds a new connection may take, its login included; doubles with each failure.",
     ),
-    _admin("socket.connection.setup.timeout.max.ms", LONG, "30000", "Most milliseconds that grows to."),
+    _admin("socket.connection.setup.timeout.max.ms", LONG, "30000", "Upper limit of `socket.connection.setup.timeout.ms` as it doubles."),
     _admin(
         "metadata.recovery.strategy",
         ENUM,
@@ -90,9 +90,9 @@ _SHARED = (
         "enable.metrics.push", BOOL, "true", "Whether the Java client sends its metrics to the brokers.", effect=JVM
     ),
     _admin("metric.reporters", LIST, None, "Java classes that report metrics.", effect=JVM),
-    _admin("metrics.num.samples", INT, "2", "Samples behind one Java metric.", effect=JVM, minimum=1),
+    _admin("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", effect=JVM, minimum=1),
     _admin("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept.", effect=JVM),
-    _admin("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample.", effect=JVM, minimum=0),
+    _admin("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", effect=JVM, minimum=0),
     _admin("security.providers", STRING, None, "Java classes that add security algorithms.", effect=JVM),
 )
 
@@ -113,13 +113,13 @@ CONSUMER_KEYS = (
         choices=("earliest", "latest", "none"),
     ),
     _consumer("fetch.min.bytes", INT, "1", "Bytes a broker gathers before it answers a fetch.", minimum=0),
-    _consumer("fetch.max.bytes", INT, "52428800", "Most bytes of one fetch answer.", minimum=0),
+    _consumer("fetch.max.bytes", INT, "52428800", "Most bytes of one fetch response.", minimum=0),
     _consumer("fetch.max.wait.ms", INT, "500", "Milliseconds a broker waits for `fetch.min.bytes`.", minimum=0),
     _consumer(
         "max.partition.fetch.bytes",
         INT,
         "8388608",
-        "Most bytes of one partition in an answer; Kafka's own default is 1048576. From a source that is far away more "
+        "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far away more "
         "is asked for, as far as `fetch.max.bytes` and memory allow.",
         minimum=0,
     ),
@@ -135,7 +135,7 @@ CONSUMER_KEYS = (
         "default.api.timeout.ms",
         INT,
         "60000",
-        "Milliseconds a question may take, with its repetitions; fetching goes on for ever.",
+        "Milliseconds a request may take, with its retries; fetches are retried for ever.",
         minimum=0,
     ),
     _read_jvm("allow.auto.create.topics", BOOL, "true", "Reading never creates a topic."),
@@ -237,7 +237,7 @@ PRODUCER_KEYS = (
         "linger.ms",
         LONG,
         "5",
-        "Milliseconds of which records wait a third for each other, where they come one by one so fast that it saves "
+        "Records that come one by one and fast wait for each other for a third of these milliseconds, which saves "
         "requests; 0 sends each at once.",
         minimum=0,
     ),
@@ -265,7 +265,7 @@ ADMIN_KEYS = (
         "default.api.timeout.ms",
         INT,
         "60000",
-        "Milliseconds a request may take, with its repetitions.",
+        "Milliseconds a request may take, with its retries.",
         minimum=0,
     ),
     _admin(

@@ -16,7 +16,7 @@ from twinlog.config.keys_rest import REST_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
 
 _NO_CONVERSION = "Must be there, as in Connect; records are copied as bytes, and nothing converts their {}."
-_TOPIC = "Settings with which that topic is created."
+_TOPIC = "Settings with which the topic is created."
 
 _WORKS: dict[str, str | None] = {
     "offset.storage.topic": "Topic that keeps the connectors' offsets, on the cluster that they write to.",
@@ -44,7 +44,7 @@ _WORKS: dict[str, str | None] = {
         "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`."
     ),
     "session.timeout.ms": (
-        "Milliseconds without a sign of life until a worker counts as lost (10000 in Connect), and others run its "
+        "Milliseconds without a heartbeat after which a worker counts as lost (10000 in Connect), and others run its "
         "connectors; one is sent twice a second."
     ),
     "rebalance.timeout.ms": None,
@@ -71,10 +71,10 @@ _DEFAULTS = {"session.timeout.ms": "6000", "twinlog.unknown.keys": "warn"}
 """What a killed worker ran has to run elsewhere within ten seconds, also with a file that names no session."""
 
 _NO_EFFECT = {
-    "heartbeat.interval.ms": "A worker sends a sign of life twice a second.",
+    "heartbeat.interval.ms": "A worker sends a heartbeat twice a second.",
     "scheduled.rebalance.max.delay.ms": "What a lost worker ran is run elsewhere at once.",
     "worker.sync.timeout.ms": "A worker reads on until it has read all that the group's leader has written.",
-    "worker.unsync.backoff.ms": "A worker that is behind goes on trying.",
+    "worker.unsync.backoff.ms": "A worker that has not caught up goes on trying.",
     "header.converter": _NO_CONVERSION.format("headers").replace("Must be there, as in Connect; r", "R"),
     "topic.creation.enable": "Remote topics are created by the connectors themselves.",
 }
