@@ -166,7 +166,7 @@ def test_a_deleted_config_topic_is_recreated_with_what_the_leader_knows(
             # It makes the topic anew, empty.
             world.start_worker()
         world.advance(30.0)
-        (told,) = (text for text in caplog.messages if "it has them again" in text)
+        (told,) = (text for text in caplog.messages if "has written those that it knows again" in text)
         assert all(name in told for name in before)
         assert NAMES[1] not in told
         if first_to_notice == "the leader":

@@ -295,7 +295,7 @@ def _late(facts: Facts, resumes: TargetOffset, records: int) -> Reason:
         return Reason(Obstacle.CHECKPOINT_OLD, text)
     off = "" if facts.syncs else "; the flow commits no offsets there"
     return Reason(
-        Obstacle.TARGET_BEHIND, f"on the target the group stands at {resumes}, {records} before its place{off}"
+        Obstacle.TARGET_BEHIND, f"on the target the group stands at {resumes}, {records} before its position{off}"
     )
 
 

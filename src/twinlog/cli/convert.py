@@ -25,7 +25,7 @@ from twinlog.convert.to_properties import to_properties
 from twinlog.convert.to_strimzi import to_strimzi
 from twinlog.convert.versions import to_version
 
-EXIT_UNSAID = 3
+EXIT_NOT_CONVERTED = 3
 _MOUNTED = Path("/mnt/secrets")
 
 
@@ -101,12 +101,12 @@ def convert(
     if output is None:
         for name, key in made.secrets:
             typer.echo(
-                f"note: {key} of the Secret {name} stands in INPUT and is to be kept by you; -o DIR does", err=True
+                f"note: INPUT has {key} of the Secret {name}, which is not printed; -o DIR writes it to a file", err=True
             )
     for one in made.not_converted:
         typer.echo(f"not converted: {one}", err=True)
     if made.not_converted:
-        raise typer.Exit(EXIT_UNSAID)
+        raise typer.Exit(EXIT_NOT_CONVERTED)
 
 
 def _version(api: Api) -> Version:

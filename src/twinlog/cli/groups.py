@@ -196,7 +196,7 @@ def summary(seen: GroupsSeen) -> str:
         acts = [
             group.group for group in late if not group.partitions or any(not reason.heals for reason in group.reasons)
         ]
-        text += f"; somebody has to act for {', '.join(acts[:5])}" if acts else "; that heals with time"
+        text += f"; somebody has to act for {', '.join(acts[:5])}" if acts else "; that passes with time"
     return text
 
 

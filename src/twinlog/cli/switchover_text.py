@@ -33,7 +33,7 @@ def stands(entries: Entries) -> str:
     step = entries.last_begun(ORDER[run.options.kind]) or "none"
     where = f"{run.ends} is {run.state}, last step {step}"
     if entries.done("open") is not None:
-        return f"{where}; producers may write to {run.ends.target}, so it is not undone; the same command ends it"
+        return f"{where}; producers may write to {run.ends.target}, so it is not undone; the same command completes it"
     fenced = "producers are fenced; " if entries.begun("fence") is not None else ""
     if run.state is SwitchoverState.ABORTING:
         return f"{where}; {fenced}--abort goes on undoing it"

@@ -74,8 +74,8 @@ class LeaderDuties:
             restored = self._state.restore() if self._group.leads_for_s(term) > 0 else ()
         if restored:
             log.error(
-                "the topic config.storage.topic names was deleted, or recreated without its connectors: it has them "
-                "again, as this worker knows them: %s",
+                "the config topic (config.storage.topic) was deleted, or recreated without its connectors: this worker "
+                "has written those that it knows again: %s",
                 ", ".join(sorted(restored)),
             )
 

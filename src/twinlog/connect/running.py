@@ -259,7 +259,7 @@ class RunningConnectors:
         """Raises RuntimeError while the last one is being taken down."""
         if self._spark_ending is not None:
             if self._spark_ending.is_alive():
-                raise RuntimeError("the last Spark is still being ended")
+                raise RuntimeError("the previous Spark is still being stopped")
             self._spark, self._spark_runs = SparkFlows(self._options, self._clock, self.wake), False
             self._spark_ending = None
         return self._spark

@@ -86,7 +86,7 @@ class ArchiveJob:
             return
         lacks = _lacks(path.parent)
         if lacks is not None:
-            log.info("every start of Spark takes some seconds more than it need: %s", lacks)
+            log.info("every start of Spark takes some seconds more than it needs to: %s", lacks)
             return
         try:
             # It ends when its standard input does. In a session of its own its priority would not count against ours.

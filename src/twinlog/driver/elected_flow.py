@@ -108,7 +108,7 @@ class ElectedFlow:
             self._fail(self.flow.reason or "")
             self._lifecycle.clear(self._leave)
         elif self.election.term != self._term and not self.flow.ended:
-            log.warning("%s: what this process still copies is cut off", self.settings.name)
+            log.warning("%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name)
             self._lifecycle.clear(None)
         elif (heir := self._better_placed(self.flow)) is not None:
             log.warning(

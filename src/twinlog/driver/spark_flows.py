@@ -262,7 +262,7 @@ class SparkFlows:
             run_warm_up(engine, lease_server, clock=self._clock)
         except Exception as error:
             # As when Spark ends meanwhile; taking over then only takes longer.
-            log.debug("the warm-up came to nothing: %r", error)
+            log.debug("the warm-up failed: %r", error)
         self._readiness.warmed_up(engine)
 
     def _hold_executors(self, engine: Engine) -> None:

@@ -115,7 +115,7 @@ class TopicPages:
         """Why there is no more of a partition whose leader answers."""
         where = f"cluster {self._client.alias}: {held} is held up at offset {self._next[held].offset} of {end}"
         if not self._committed:
-            return ClusterError(f"{where}: its leader gives out no more")
+            return ClusterError(f"{where}: its leader returns no more records")
         by = await name_open_transaction(self._client, held)
         return ClusterError(
             f"{where} by {by}; it ends with its transaction timeout, or is ended by kafka-transactions.sh abort"

@@ -104,7 +104,7 @@ class AclSync:
             self._log_once(
                 logging.INFO,
                 f"cluster {admin.alias} has no authorizer, so there are no ACLs to carry over; "
-                f"{self._settings.switch('sync_topic_acls_interval_s')} = false ends the question",
+                f"{self._settings.switch('sync_topic_acls_interval_s')} = false turns this off",
             )
         return found
 

@@ -129,7 +129,7 @@ class RangeReader:
                 )
             if troubled.lasts(wanted, TROUBLED_S, AGAIN_S):
                 log.warning(
-                    "%s gives nothing from offset %d on, and is asked for it for up to %g s: %s",
+                    "%s returns nothing from offset %d on, and is fetched again for up to %g s: %s",
                     wanted.partition,
                     position,
                     patience_s,

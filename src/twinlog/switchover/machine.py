@@ -54,7 +54,7 @@ class Machine:
         entries, run = self._journal.entries, self._journal.entries.run
         emergency = options.kind is Kind.EMERGENCY
         if run is not None and run.state is SwitchoverState.ABORTING and not emergency:
-            raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to end that")
+            raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to complete that")
         if run is not None and emergency and self._is_open(run):
             self._require_same("from", "to", "topics")
             run = self._end_without_source(run)
@@ -71,7 +71,7 @@ class Machine:
             run = self._begin(options)
         elif run.options.kind is not options.kind:
             raise UnderWayError(
-                f"a switchover {run.ends} of another kind ({run.options.kind}) has begun; end it, or undo it with "
+                f"a switchover {run.ends} of another kind ({run.options.kind}) has begun; complete it, or undo it with "
                 "--abort"
             )
         else:

@@ -74,7 +74,7 @@ def judge(facts: Facts, wanted: Fence | None) -> Preflight:
         problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")
     if facts.under_way:
         problems.append(
-            f"a switchover {facts.target}->{facts.source} has begun and is not at its end; end it, or undo it with "
+            f"a switchover {facts.target}->{facts.source} has begun and is not complete; complete it, or undo it with "
             "--abort"
         )
     missing = [

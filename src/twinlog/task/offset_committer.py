@@ -147,8 +147,8 @@ class OffsetCommitter:
                 if self._logged.lasts(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
                     self._event(
                         "positions",
-                        f"positions cannot be stored, trying again: {error}; whoever copies next copies once more what "
-                        "came since",
+                        f"positions cannot be stored, trying again: {error}; the next copier would copy again what came "
+                        "since",
                     )
             else:
                 self._tally.stored(self._loop.clock.monotonic() - begun, good=True)

@@ -63,7 +63,7 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
             20,
             0,
         ),
-        ({"target_committed": 60}, "TARGET_BEHIND", "stands at 60, 10 before its place", 10, 0),
+        ({"target_committed": 60}, "TARGET_BEHIND", "stands at 60, 10 before its position", 10, 0),
         ({"target_committed": 75}, "TARGET_AHEAD", "goes on at 75, 5 after its position there: it would skip", 0, 5),
         ({"target_committed": None}, "NOT_COMMITTED", "nothing is committed on the target", None, None),
         (

@@ -38,7 +38,7 @@ def test_each_partition_is_a_line_and_the_last_line_sums_up() -> None:
     assert text[5].endswith("has moved (Stable on the target)")
     assert text[-2:] == [
         "not followed, see them with --group: other",
-        "a->b: 1 of 3 groups may move now, 1 has moved; 1 may not: flow-behind; that heals with time",
+        "a->b: 1 of 3 groups may move now, 1 has moved; 1 may not: flow-behind; that passes with time",
     ]
 
 

@@ -379,7 +379,7 @@ def test_how_far_it_is_says_what_can_be_done_next() -> None:
     brokers = Brokers(A_TO_B)
     stopped_in_watch(brokers)
     entries = ScriptedJournal(brokers, Kill()).entries
-    assert "producers may write to b, so it is not undone; the same command ends it" in stands(entries)
+    assert "producers may write to b, so it is not undone; the same command completes it" in stands(entries)
     assert not any("--abort" in line for line in report(entries)["next"])
     assert "point producers to b" in report(entries)["next"]
     brokers = Brokers(A_TO_B, stops_when_fenced=True)

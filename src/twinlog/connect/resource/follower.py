@@ -206,7 +206,7 @@ class ResourceFollower:
             return
         if new.worker.settings != self._current.worker.settings:
             log.error(
-                "%s: the target, its login or the worker's own settings are others now: restart this process; until "
+                "%s: the target, its login or the worker's own settings have changed: restart this process; until "
                 "then nothing is changed",
                 self._path,
             )
@@ -243,7 +243,7 @@ class ResourceFollower:
             return
         self._secrets = version
         if new.worker.settings != self._current.worker.settings:
-            log.error("%s: the worker's own login is another one now: restart this process", self._path)
+            log.error("%s: the worker's own login has changed: restart this process", self._path)
         self._begin_anew(new)
         self._current = new
 
@@ -298,7 +298,7 @@ class ResourceFollower:
         present = {name: Present(self._worker.info(name).config, self._worker.target_state(name)) for name in names}
         for name in names:
             if not is_of_a_resource(name) and self._logged.is_new(name):
-                log.warning("%s: connector %s is none of this resource, and stays as it is", self._path, name)
+                log.warning("%s: connector %s does not belong to this resource, and stays as it is", self._path, name)
         again = copies_again(self._current.resource.connectors, present)
         for new, old in again.items():
             if self._logged.is_new(new, AGAIN_S):
@@ -360,7 +360,7 @@ class ResourceFollower:
 
     def _do_asked(self) -> None:
         """Restart what is to be restarted. Raises RequestError where that is not possible now: then the next time."""
-        for restarts, why in ((self._anew, "its Secret is another one"), (self._asked, "an annotation asks for it")):
+        for restarts, why in ((self._anew, "its Secret has changed"), (self._asked, "an annotation asks for it")):
             while restarts:
                 self._unless_gone(partial(self._worker.restart, restarts[0]))
                 log.info("connector %s is restarted, %s", restarts[0].connector, why)

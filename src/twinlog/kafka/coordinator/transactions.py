@@ -150,20 +150,20 @@ class TransactionCoordinator:
         return True
 
     async def _call(self, request: Any) -> Any:
-        """Call the coordinator; retry while it still ends the transaction before."""
+        """Call the coordinator; retry while it still ends the previous transaction."""
         pause_s = BUSY_S
         for _ in range(_TRIES):
             response = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
             code = _code_of(response)
             if code in MOVED:
                 self._coordinator.forget()
-                raise ClusterError(f"cluster {self._client.alias}: the coordinator of {self.transactional_id} moves")
+                raise ClusterError(f"cluster {self._client.alias}: the coordinator of {self.transactional_id} is moving")
             if code != Code.CONCURRENT_TRANSACTIONS:
                 return response
             await self._client.loop.sleep(pause_s)
             pause_s = min(2 * pause_s, BUSY_AT_MOST_S)
         raise ClusterError(
-            f"cluster {self._client.alias}: the transaction before of {self.transactional_id} does not end"
+            f"cluster {self._client.alias}: the previous transaction of {self.transactional_id} does not end"
         )
 
     def _check(self, code: int) -> None:
