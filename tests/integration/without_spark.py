@@ -1,4 +1,4 @@
-"""A flow with its driver and its copiers, and threads in Spark's place: leases are dealt and workers lost at will."""
+"""A flow with its driver and its copiers, and threads in Spark's place: leases are granted and workers lost at will."""
 
 from __future__ import annotations
 

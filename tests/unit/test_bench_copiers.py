@@ -1,4 +1,4 @@
-"""The copiers that only pretend speak the driver's protocol: it deals them leases, and reads their reports."""
+"""The copiers that only pretend speak the driver's protocol: it grants them leases, and reads their reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
         wait_for(lambda: all(len(copier.held) == 2 for copier in copiers), 60, "each holds its share")
 
         again = leases.renew((frozenset(PARTS[:1]), frozenset(PARTS[1:])))
-        wait_for(lambda: sorted(len(copier.held) for copier in copiers) == [1, 3], 60, "the next lease is dealt")
+        wait_for(lambda: sorted(len(copier.held) for copier in copiers) == [1, 3], 60, "the next lease is granted")
         wait_for(lambda: not leases.unclaimed, 60, "the next lease is claimed whole")
 
         for busy in (False, True):

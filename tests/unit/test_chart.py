@@ -88,7 +88,7 @@ def test_wrong_values_are_refused(values: dict[str, Any]) -> None:
 
 
 def test_the_plain_manifests_are_those_of_the_chart() -> None:
-    """Mend them by `python -m scripts.manifests`."""
+    """Fix them by `python -m scripts.manifests`."""
     assert PLAIN.read_text(encoding="utf-8").partition("\n---\n")[2] == text_of()
 
 

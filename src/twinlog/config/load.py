@@ -78,7 +78,7 @@ def load(
     driver = DriverListener(**plain_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
     if problems.all():
-        # From top to bottom, as the file is mended; what stands nowhere comes last.
+        # From top to bottom, as the file is fixed; what stands nowhere comes last.
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         raise ConfigError(in_order, found.warnings)
     return MirrorConfig(

@@ -75,7 +75,7 @@ class ConnectorFlows:
         return [flow.settings for flow in flows if flow.settings.copies]
 
     def remarks(self) -> Mapping[ConnectorName, str]:
-        """What will not work of connectors beside the others, and how to mend it."""
+        """What will not work of connectors beside the others, and how to fix it."""
         connectors = self.usable()
         if connectors != self._compared:
             self._compared = connectors

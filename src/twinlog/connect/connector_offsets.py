@@ -86,7 +86,7 @@ class ConnectorOffsets:
         flow, why = self._flows.build(name)
         if flow is None and self._topic is not None and self._is_source(name):
             raise RefusedError(
-                f"connector {name}: its configuration cannot be used, and so not its positions on the target; mend it "
+                f"connector {name}: its configuration cannot be used, and so not its positions on the target; fix it "
                 f"first: {why}"
             )
         settings = self._elsewhere(flow)

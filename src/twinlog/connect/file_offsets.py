@@ -139,7 +139,7 @@ class FileOffsets:
             if found is not None and found.partition.keys() == _SOURCE and found.connector not in flows:
                 raise RefusedError(
                     f"connector {found.connector}: its configuration cannot be used, and so not its positions on the "
-                    "target; mend it first"
+                    "target; fix it first"
                 )
         with self._lock:
             for key, value in records:

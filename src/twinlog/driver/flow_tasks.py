@@ -106,7 +106,7 @@ class Tasks:
         """Assign these partitions, each to the task that has it already where that is possible."""
         self._partitions = partitions
         self._load.keep(partitions)
-        self._deal()
+        self._divide()
 
     def attend(self) -> None:
         """Follow the slots and the load, and renew the lease when it is over."""
@@ -114,14 +114,14 @@ class Tasks:
         self._hand_over(now)
         if self._drain_by is not None:
             return
-        if self._replan.is_set() and self._may_deal_anew(now):
+        if self._replan.is_set() and self._may_divide_anew(now):
             self._replan.clear()
-            self._deal()
+            self._divide()
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._look(now)
         if self._load.turn(self._leases.assignment()):
-            self._deal(level=True)
+            self._divide(level=True)
         if self._leases.lease != self._lease or self._leases.unclaimed or self._closed:
             # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks. Where one of
             # them has lost its copier, Spark may not know that yet, and would not end it with the lease.
@@ -153,9 +153,9 @@ class Tasks:
             count = sum(len(before[number]) for number in lost)
             log.warning("%s: the copier of %d partitions is gone, others go on with them", self._settings.name, count)
             self._granted_by = now + GRANT_S
-        self._deal(level=bool(opened), same_lease=bool(closed))
+        self._divide(level=bool(opened), same_lease=bool(closed))
 
-    def _may_deal_anew(self, now: float) -> bool:
+    def _may_divide_anew(self, now: float) -> bool:
         """Whether the lease may end for another number of tasks: those that go on for a lost one have what it had.
 
         Else that would wait for Spark, which ends and begins them all.
@@ -191,9 +191,9 @@ class Tasks:
         self.count += 1
         self._calm_since = now
         log.info("%s: one more task, %d now: the copiers are at their limit", self._settings.name, self.count)
-        self._deal()
+        self._divide()
 
-    def _deal(self, *, level: bool = False, same_lease: bool = False) -> None:
+    def _divide(self, *, level: bool = False, same_lease: bool = False) -> None:
         before = self._leases.assignment()
         assignment = self._assign(before, level=level, same_lease=same_lease)
         if assignment == before and self._leases.lease:
@@ -217,7 +217,7 @@ class Tasks:
         open_shares = self._open_shares()
         if not open_shares or (count != len(before) and not same_lease):
             return assign(self._partitions, count, weights=weights, before=open_shares or before, level=level)
-        dealt = iter(assign(self._partitions, len(open_shares), weights=weights, before=open_shares, level=level))
+        divided = iter(assign(self._partitions, len(open_shares), weights=weights, before=open_shares, level=level))
         return tuple(
-            frozenset() if number in self._closed else next(dealt, frozenset()) for number in range(len(before))
+            frozenset() if number in self._closed else next(divided, frozenset()) for number in range(len(before))
         )

@@ -23,7 +23,7 @@ RELEASE_S = 4.0
 """The driver closes the connection of a copier that does not release within this time; by then it may no longer
 append, see `VALID_S`."""
 
-DEALS_AT_ONCE = 16
+GRANTED_AT_ONCE = 16
 """How many copiers get their grants at the same time; one may have to wait for another that does not release."""
 
 
@@ -46,18 +46,18 @@ class Granting:
         self._failed = failed
         self._ids = ids
         self._clock = clock
-        self._deals = ThreadPoolExecutor(DEALS_AT_ONCE, thread_name_prefix=f"deals {flow}")
+        self._granters = ThreadPoolExecutor(GRANTED_AT_ONCE, thread_name_prefix=f"grants {flow}")
 
     def stop(self) -> None:
         """Begin nothing more."""
-        self._deals.shutdown(wait=False)
+        self._granters.shutdown(wait=False)
 
     def submit(self, session: CopierSession) -> None:
         """Grant on another thread, because that may take as long as clusters take to answer."""
 
-        def deal() -> None:
+        def grant() -> None:
             try:
-                self._deal(session)
+                self._grant_share(session)
             except TwinlogError as error:
                 self._failed(type(error).__name__, str(error))
             except Exception as error:
@@ -65,12 +65,12 @@ class Granting:
                 self._failed(type(error).__name__, str(error))
 
         try:
-            self._deals.submit(deal)
+            self._granters.submit(grant)
         except RuntimeError:
             # Stopped meanwhile.
             session.send(Stop())
 
-    def _deal(self, session: CopierSession) -> None:
+    def _grant_share(self, session: CopierSession) -> None:
         """Grant a copier what its share has and it does not hold, once others have released it.
 
         It goes on copying what its share does not have until another copier needs that.
@@ -114,7 +114,7 @@ class Granting:
                 other.close()
                 if self._ids is not None:
                     self._ids.lose(other.name)
-            # A copier ends with its line. One that does not notice stops appending when its last beat is too old.
+            # A copier ends with its line. One that does not notice stops appending when its last heartbeat is too old.
             until = max(other.last_beat for other in slow) + VALID_S
             self._clock.wait_for(
                 self._ledger.changed, lambda: session.closed, max(0.0, until - self._clock.monotonic())

@@ -125,7 +125,7 @@ class LeaseServer:
             log.warning("a connection was refused: its caller does not know the secret")
             line.close()
         except RuntimeError as error:
-            # No more threads, again: whatever the other end held is dealt with as if it had gone.
+            # No more threads, again: whatever the other end held is treated as gone.
             self._warn("a connection was closed", error)
             line.close()
         except MessageError as error:

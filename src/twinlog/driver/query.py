@@ -34,7 +34,7 @@ It takes the JVM 0.13 s of a processor to end one and to plan the next. While no
 BATCHES_PER_S = 0.2
 """How many micro-batches of all queries of a process may end each second: with more than six they last longer.
 
-They end one after the other. Spark deals its idle Pythons to whichever task comes next, so of queries that end a
+They end one after the other. Spark gives its idle Pythons to whichever task comes next, so of queries that end a
 micro-batch together each may find the other's copier, and both hand over all that they copy.
 """
 

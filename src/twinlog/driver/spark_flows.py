@@ -138,8 +138,8 @@ class SparkFlows:
         self._logged = LogOnce(clock)
 
     def start(self, expected: int = 0) -> None:
-        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `hosted_flows` are
-        there by then."""
+        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `hosted_flows`
+        are there by then."""
         self._expected = expected
         self._spark.start()
 
@@ -322,7 +322,7 @@ class SparkFlows:
         for flow in flows:
             flow.leave_tasks(self._leaving)
         if self._slots:
-            shares = self._sharing.deal(self._slots, {flow.settings.name: flow.demand for flow in flows})
+            shares = self._sharing.share_out(self._slots, {flow.settings.name: flow.demand for flow in flows})
             for flow in flows:
                 flow.use_slots(shares[flow.settings.name])
 

@@ -1,4 +1,4 @@
-"""Deals offsets out to tasks and to micro-batches (Spark classes KafkaOffsetRangeCalculator, KafkaMicroBatchStream)."""
+"""Divides offsets among tasks and micro-batches (Spark classes KafkaOffsetRangeCalculator, KafkaMicroBatchStream)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _share(size: int, total: int, places: int) -> int:
 
 
 def _pieces(one: OffsetRange, count: int) -> list[OffsetRange]:
-    """The last piece has what cannot be dealt out evenly."""
+    """The last piece has what cannot be divided evenly."""
     found = []
     start = one.start
     for number in range(count):

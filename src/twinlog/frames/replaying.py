@@ -9,7 +9,7 @@ from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.frames.replay_bounds import Bound, Option, offsets_of, require_order
-from twinlog.frames.shares import deal
+from twinlog.frames.shares import share_out
 from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
@@ -67,7 +67,7 @@ class ReplayPlan:
 
     def shares(self, most: int) -> list[tuple[PartitionToReplay, ...]]:
         """At most so many shares of about the same size."""
-        return deal(self.parts, most)
+        return share_out(self.parts, most)
 
 
 class ReplayPlanner:

@@ -1,4 +1,4 @@
-"""Deals work out to tasks."""
+"""Divides work among tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Work(Protocol):
 W = TypeVar("W", bound=Work)
 
 
-def deal(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
+def share_out(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
     """At most so many shares of about the same size, large ones first; thousands of small parts need no task each."""
     loads: list[tuple[int, int, list[W]]] = [(0, number, []) for number in range(max(1, most))]
     for part in sorted(parts, key=lambda one: -one.offsets):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from twinlog.errors import ClusterError, OptionError
 from twinlog.flows.topology import topology_of
-from twinlog.frames.shares import deal
+from twinlog.frames.shares import share_out
 from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
@@ -59,7 +59,7 @@ class VerifyPlan:
 
     def shares(self, most: int) -> list[VerifyPlan]:
         """At most so many plans of about the same size."""
-        return [replace(self, parts=parts) for parts in deal(self.parts, most)]
+        return [replace(self, parts=parts) for parts in share_out(self.parts, most)]
 
 
 class VerifyPlanner:

@@ -27,7 +27,8 @@ FETCH_BYTES = 4 << 20
 """What one answer of a broker holds, and so what is in memory at once for each broker."""
 
 STALLED_S = 5.0
-"""How long one call waits for a partition that does not get on: without a leader, or held up by an open transaction."""
+"""How long one call waits for a partition that makes no progress: without a leader, or held up by an open
+transaction."""
 
 ANSWER_MS = 100
 """How long one answer waits for that; where there are records it comes at once."""
@@ -60,8 +61,8 @@ class TopicPages:
     is another one.
 
     With `committed` it sees no aborted records, and waits for transactions that are open below the end: one of them may
-    hold the newest record of a key. One reading at a time; `stalled_s` is how long it waits for a partition that does
-    not get on, None for `STALLED_S`. With `last` it begins so many offsets before the end of each partition, if there
+    hold the newest record of a key. One reading at a time; `stalled_s` is how long it waits for a partition without
+    progress, None for `STALLED_S`. With `last` it begins so many offsets before the end of each partition, if there
     are more.
     """
 
@@ -252,14 +253,14 @@ class Reading:
         self._patience = patience
         self._aim: _Aim | None = None
         self._first: _Aim | None = None
-        self._got_on = False
+        self._progressed = False
         self._trouble: str | None = None
 
     async def page(self) -> list[Fetched]:
         """The next answers, whose `TopicPages.visible` batches are to be read before the next call; none at the end.
 
-        Raises ClusterError when a partition does not get on or a cluster does not answer, RefusedError without READ on
-        the topic. What was not read comes with the next reading.
+        Raises ClusterError when a partition makes no progress or a cluster does not answer, RefusedError without READ
+        on the topic. What was not read comes with the next reading.
         """
         pages, patience = self._pages, self._patience
         while True:
@@ -278,16 +279,16 @@ class Reading:
                 continue
             for fetched in answers:
                 self._trouble = pages.judge(fetched) or self._trouble
-                self._got_on = self._got_on or len(fetched.answer.records) > 0
+                self._progressed = self._progressed or len(fetched.answer.records) > 0
             if answers:
                 return answers
 
     async def _look_back(self) -> None:
-        """Deal with what was in the way of the page before this one. Raises ClusterError."""
-        if self._got_on:
-            # Only now: whoever takes long over a page is not to be taken for a partition that does not get on.
-            self._got_on = False
-            self._patience.got_on()
+        """Handle what was in the way of the page before this one. Raises ClusterError."""
+        if self._progressed:
+            # Only now: whoever takes long over a page is not to be taken for a partition that makes no progress.
+            self._progressed = False
+            self._patience.progressed()
         trouble, self._trouble = self._trouble, None
         if trouble is not None:
             await self._patience.wait(trouble)
@@ -323,7 +324,7 @@ class _Patience:
     def over(self) -> bool:
         return self._now() > self._over_at
 
-    def got_on(self) -> None:
+    def progressed(self) -> None:
         """Something was read."""
         if not self.limited:
             self._over_at = self._now() + self._stalled_s

@@ -42,7 +42,7 @@ class TopicReader:
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:
         """Records added since the last call, up to the end as it is now.
 
-        Raises ClusterError when a partition does not get on for seconds or a cluster does not answer, RefusedError
+        Raises ClusterError when a partition makes no progress for seconds or a cluster does not answer, RefusedError
         without READ on the topic; what was not yielded comes with the next call.
         """
         pages = self._pages

@@ -21,10 +21,11 @@ BEAT_S = 1.0
 """How often a copier sends a heartbeat."""
 
 VALID_S = 5.0
-"""How long an answered beat lets a copier append, counted from the moment it was sent."""
+"""How long an answered heartbeat lets a copier append, counted from the moment it was sent."""
 
 DEAD_S = 7.0
-"""After this long without a beat the driver gives a copier's partitions to another; later than `VALID_S` on purpose."""
+"""After this long without a heartbeat the driver gives a copier's partitions to another; later than `VALID_S` on
+purpose."""
 
 
 @dataclass(frozen=True, slots=True)

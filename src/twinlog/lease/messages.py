@@ -127,7 +127,7 @@ class Bye:
 
 @dataclass(frozen=True, slots=True)
 class BeatResponse:
-    """A beat came, the one sent `at`: the copier may append for `valid_s` seconds from then on."""
+    """The answer to the heartbeat that was sent `at`: the copier may append for `valid_s` seconds from then on."""
 
     at: float
     valid_s: float

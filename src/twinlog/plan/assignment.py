@@ -1,4 +1,4 @@
-"""Deals source partitions to tasks: even by measured bytes, and with as few moves as possible."""
+"""Assigns source partitions to tasks: evenly by measured bytes, and with as few moves as possible."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Sharing:
     def __init__(self) -> None:
         self._modest: set[str] = set()
 
-    def deal(self, slots: int, demands: Mapping[str, Demand]) -> dict[str, int]:
+    def share_out(self, slots: int, demands: Mapping[str, Demand]) -> dict[str, int]:
         """How many tasks each flow may have.
 
         A quiet flow leaves all but one slot to others as soon as one of these is at its limit, and has its share again
@@ -33,10 +33,10 @@ class Sharing:
         calm = {name for name, demand in demands.items() if not demand.hungry}
         self._modest = (self._modest | quiet) & calm
         limits = [1 if name in self._modest else demand.limit for name, demand in demands.items()]
-        return dict(zip(demands, deal(slots, limits), strict=True))
+        return dict(zip(demands, share_out(slots, limits), strict=True))
 
 
-def deal(slots: int, limits: Sequence[int]) -> list[int]:
+def share_out(slots: int, limits: Sequence[int]) -> list[int]:
     """How many tasks each flow may have, when it can use no more than its limit.
 
     Every flow has one, and none has two more than another that could use them: with more flows than slots some share

@@ -50,7 +50,7 @@ def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2) -> bytes
     if codec not in _DECOMPRESS:
         raise CorruptBatchError(f"codec number {codec} is unknown; this version has {', '.join(CODECS)}")
     if codec == LZ4 and magic == 0:
-        data = _mend_lz4_header(bytes(data))
+        data = _fix_lz4_header(bytes(data))
     try:
         return _DECOMPRESS[codec](data)
     except (cramjam.DecompressionError, zlib.error, error, EOFError) as reason:
@@ -136,7 +136,7 @@ def _decompress_zstd(data: bytes | memoryview) -> bytes:
     return bytes(cramjam.zstd.decompress(data))
 
 
-def _mend_lz4_header(data: bytes) -> bytes:
+def _fix_lz4_header(data: bytes) -> bytes:
     """Correct the header checksum of an LZ4 frame in a v0 message, which old clients computed over too much
     (KAFKA-3160)."""
     end = 14 if len(data) > 4 and data[4] & _LZ4_CONTENT_SIZE else 6

@@ -1,4 +1,4 @@
-"""Rows that a DataFrame writes: brought into the columns of records, and dealt to the partitions they belong to."""
+"""Rows that a DataFrame writes: brought into the columns of records, and divided by the partitions they belong to."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FEW_RUNS = 4
 
 
 @dataclass(slots=True)
-class Dealer:
-    """Deals rows to partitions. `partitions_of` returns how many a topic has; raises for one that is not there.
+class RowPartitioner:
+    """Divides rows by their partitions. `partitions_of` returns how many a topic has; raises for one that is not there.
 
     `topic` None: a column names it. A row without a partition goes by its key's hash, one without a key, or
     any with `ignore_keys`, to a partition that changes every `sticky_bytes`, beginning with number `first`.
@@ -35,7 +35,7 @@ class Dealer:
     first: int = 0
     _stuck_bytes: int = 0
 
-    def deal(self, rows: Any, now_ms: int) -> Iterator[tuple[TopicPartition, Any]]:
+    def split(self, rows: Any, now_ms: int) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield a partition and its rows, in their order, as columns that `encode` takes.
 
         A row without a timestamp gets `now_ms`. Raises CopyError for a row that cannot be a record.
@@ -97,7 +97,7 @@ class Dealer:
 
 
 def joined(some: list[Any]) -> Any:
-    """Rows of one partition that were dealt one after the other."""
+    """Rows of one partition that were divided one after the other."""
     return some[0] if len(some) == 1 else pa.concat_batches(some)
 
 

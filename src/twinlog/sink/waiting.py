@@ -46,8 +46,8 @@ class WaitingRows:
         del self._sizes[partition]
         return joined(self._rows.pop(partition))
 
-    def dealt(self, size: int) -> None:
-        """Note that a batch of so many bytes was dealt, of which rows may wait."""
+    def note_batch(self, size: int) -> None:
+        """Note that a batch of so many bytes was divided, of which rows may wait."""
         self._held_bytes += size
         if self._held_bytes > MOST_HELD_BYTES:
             self._rows = {partition: [copied(some)] for partition, some in self._rows.items()}

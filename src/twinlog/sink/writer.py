@@ -18,7 +18,7 @@ from twinlog.model.types import TopicPartition
 from twinlog.record.batch import HEADER
 from twinlog.record.compression import CODECS, NONE
 from twinlog.rows.encode import encode
-from twinlog.rows.outgoing import Dealer
+from twinlog.rows.outgoing import RowPartitioner
 from twinlog.rows.range_reader import ALIAS
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.sink.record_appender import RecordAppender
@@ -150,7 +150,7 @@ def _write(
     """Append all rows, and close the appender; returns how many, and one of the partitions they went to."""
     producer = task.producer
     batch_bytes = max(1, min(producer.merge_batch_bytes, producer.max_request_size))
-    dealer = Dealer(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
+    partitioner = RowPartitioner(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
     waiting = WaitingRows(batch_bytes)
     records, somewhere = 0, None
 
@@ -160,13 +160,13 @@ def _write(
 
     try:
         for batch in rows:
-            for partition, some in dealer.deal(batch, wall_ms(link.loop.clock)):
+            for partition, some in partitioner.split(batch, wall_ms(link.loop.clock)):
                 waiting.put(partition, some)
                 records += some.num_rows
                 somewhere = somewhere or partition
             for partition in waiting.ready():
                 send(partition)
-            waiting.dealt(batch.nbytes)
+            waiting.note_batch(batch.nbytes)
         for partition in waiting.left():
             send(partition)
         appender.flush()

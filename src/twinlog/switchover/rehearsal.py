@@ -15,7 +15,7 @@ from twinlog.switchover.waiting import LOST_STILL_S, QUIET_S, STILL_S
 from twinlog.switchover.world import World
 
 STORED_S = 1.0
-"""Until the position of a partition that came to rest is stored."""
+"""Until the position of a partition that became idle is stored."""
 
 REQUEST_S = 0.3
 GROUPS_PER_S = 300.0

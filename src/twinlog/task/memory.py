@@ -20,8 +20,8 @@ ANSWERS = 4
 """A quarter of the budget is for answers that are on their way, of all brokers together."""
 
 STUCK_S = 2.0
-"""When there was no room for so long, partitions of which nothing was acknowledged for so long give way: what of them
-was not sent yet is dropped, and read again later."""
+"""When there was no room for so long, partitions of which nothing was acknowledged for so long free theirs: what of
+them was not sent yet is dropped, and read again later."""
 
 SPARSE = 0.25
 """From half of the budget on, an answer of which no more than this share waits is not worth its memory."""
@@ -88,7 +88,7 @@ class CopierMemory:
             self._free_answers(1.0 if self._tight and size < most_bytes else SPARSE)
             size = self._most(most_bytes)
         if not size and now - self._served_at > STUCK_S:
-            self._push_back(now)
+            self._free_stuck(now)
             size = self._most(most_bytes)
         if size:
             self._served_at = now
@@ -144,13 +144,13 @@ class CopierMemory:
                 for append in appends:
                     self._copy_out(append)
 
-    def _push_back(self, now: float) -> None:
-        """Nobody was given room for long: those that waited longest for the target give way, up to half of the budget.
+    def _free_stuck(self, now: float) -> None:
+        """Nobody was given room for long: free what waited longest for the target, up to half of the budget.
 
-        With room for one answer only, it would be theirs again: they are read for as long as there is room.
+        Of too little, a single answer would fill it with theirs again: they are read for as long as there is room.
         """
         stuck = [part for part in self._partitions.values() if now - part.waits_since > STUCK_S]
         for part in sorted(stuck, key=lambda part: part.waits_since):
             if self.used_bytes <= self.limit_bytes // 2:
                 return
-            part.give_way(now)
+            part.free_memory(now)

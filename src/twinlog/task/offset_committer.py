@@ -17,14 +17,14 @@ from twinlog.offsets.writer import PositionWriter
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.map_writer import MapWriter
 from twinlog.task.partition import PartitionCopy
-from twinlog.task.position_schedule import DuePositions, Rest
+from twinlog.task.position_schedule import DuePositions, IdleDetector
 from twinlog.task.sync_writer import SyncWriter
 from twinlog.task.tally import Tally
 
 LOG_AFTER_S = 20.0
 LOG_AGAIN_S = 600.0
 LOOKS = 5
-"""So often in an interval it is looked whether the copier has come to rest."""
+"""So often in an interval it is looked whether the copier has become idle."""
 
 _FAILING = "positions cannot be stored"
 
@@ -124,12 +124,12 @@ class OffsetCommitter:
 
     async def _keep_positions(self) -> None:
         interval_s = self._settings.position_interval_ms / 1000
-        rest, chosen_at = Rest(interval_s / 2), self._loop.clock.monotonic()
+        idle, chosen_at = IdleDetector(interval_s / 2), self._loop.clock.monotonic()
         while not self._stopped:
             await self._loop.sleep(interval_s / LOOKS)
             begun = self._loop.clock.monotonic()
             # When a flow is drained somebody waits for its last positions: they are stored once nothing moves.
-            due = self._due.moved(self._partitions.values()) if rest.come(self._tally.batches, begun) else []
+            due = self._due.moved(self._partitions.values()) if idle.became_idle(self._tally.batches, begun) else []
             if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
                 chosen_at = begun
                 # Holes are noted as they come, and stored with the position: of too many not each would be kept.
@@ -147,8 +147,8 @@ class OffsetCommitter:
                 if self._logged.lasts(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
                     self._event(
                         "positions",
-                        f"positions cannot be stored, trying again: {error}; the next copier would copy again what came "
-                        "since",
+                        f"positions cannot be stored, trying again: {error}; the next copier would copy again what "
+                        "came since",
                     )
             else:
                 self._tally.stored(self._loop.clock.monotonic() - begun, good=True)

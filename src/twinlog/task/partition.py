@@ -302,11 +302,12 @@ class PartitionCopy:
         if self.read_ahead.acknowledged(self.queue.queued_bytes):
             self._hooks.more(self.source)
 
-    def give_way(self, now: float) -> None:
-        """Make room for others: what was not sent yet is dropped at `now` (monotonic seconds) and read again later."""
+    def free_memory(self, now: float) -> None:
+        """Free memory for other partitions: what was not sent yet is dropped at `now` (monotonic seconds) and read
+        again later."""
         again = None if self.left else self._appends.drop_unsent()
         if again is not None:
-            self.read_ahead.give_way(now)
+            self.read_ahead.back_off(now)
             # The reader may wait at the end of the log and must learn of the new offset.
             self.read_again(again)
 

@@ -22,18 +22,18 @@ class _Stored(NamedTuple):
     copied_bytes: int
 
 
-class Rest:
-    """Whether a copier has just come to rest: once for each rest, and at most once in `interval_s` seconds."""
+class IdleDetector:
+    """Whether a copier has just become idle: once for each idle time, and at most once in `interval_s` seconds."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._seen = self._reported = 0
         self._reported_at = float("-inf")
 
-    def come(self, batches: int, now: float) -> bool:
+    def became_idle(self, batches: int, now: float) -> bool:
         """By the number of batches that it has appended so far."""
-        resting, self._seen = batches == self._seen, batches
-        if not resting or batches == self._reported or now - self._reported_at < self._interval_s:
+        idle, self._seen = batches == self._seen, batches
+        if not idle or batches == self._reported or now - self._reported_at < self._interval_s:
             return False
         self._reported, self._reported_at = batches, now
         return True
@@ -50,7 +50,7 @@ class DuePositions:
         """Partitions that had moved at the last call, and how far."""
 
     def choose(self, parts: Iterable[PartitionCopy], now: float) -> list[PartitionCopy]:
-        """Those whose position is stored now: it moved, and came to rest since the last call, or that of before is old
+        """Those whose position is stored now: it moved, and stood still since the last call, or that of before is old
         enough, or too much lies between.
         """
         moved = self.moved(parts)

@@ -1,21 +1,22 @@
-"""How far one partition is read ahead of what the target takes, and for how long it gives way to others."""
+"""How far one partition is read ahead of what the target takes, and for how long it is not read after its memory was
+freed."""
 
 from __future__ import annotations
 
-STAND_BACK_S = (2.0, 32.0)
-"""For how long a partition that gave way is not read, at first and at most."""
+BACKOFF_S = (2.0, 32.0)
+"""For how long a partition is not read after its memory was freed, at first and at most."""
 
 
 class ReadAhead:
-    """`held_back` is True while the partition is not read because too much of it waits, or because it gave way."""
+    """`held_back` is True while the partition is not read because too much of it waits, or it backs off."""
 
-    __slots__ = ("_gave_way", "_limit_bytes", "_until", "held_back")
+    __slots__ = ("_backoffs", "_limit_bytes", "_until", "held_back")
 
     def __init__(self) -> None:
         self.held_back = False
         self._limit_bytes = 0
         self._until = 0.0
-        self._gave_way = 0
+        self._backoffs = 0
 
     def is_full(self, queued_bytes: int, limit_bytes: int, now: float) -> bool:
         """Whether to wait, with so much queued and room for so much (`now` in monotonic seconds)."""
@@ -27,15 +28,15 @@ class ReadAhead:
         """It is not read for another reason."""
         self.held_back = False
 
-    def give_way(self, now: float) -> None:
-        """What waited was dropped at a time (monotonic seconds).
+    def back_off(self, now: float) -> None:
+        """What waited was dropped at `now` (monotonic seconds), to free memory.
 
         It is read again once the target acknowledged something, or after a while that doubles each time, for as long as
         the target takes nothing of it.
         """
-        first_s, most_s = STAND_BACK_S
-        self._until = now + min(first_s * 2**self._gave_way, most_s)
-        self._gave_way += 1
+        first_s, most_s = BACKOFF_S
+        self._until = now + min(first_s * 2**self._backoffs, most_s)
+        self._backoffs += 1
 
     def reset(self) -> None:
         """It is read from another offset now."""
@@ -43,7 +44,7 @@ class ReadAhead:
 
     def acknowledged(self, queued_bytes: int) -> bool:
         """The target took something, and so much is left; whether reading may go on that was held back."""
-        self._until, self._gave_way = 0.0, 0
+        self._until, self._backoffs = 0.0, 0
         if self.held_back and queued_bytes < self._limit_bytes:
             self.held_back = False
             return True

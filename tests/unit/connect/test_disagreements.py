@@ -1,4 +1,4 @@
-"""Connectors of one pair of clusters that do not fit together say what will not work, and how to mend it."""
+"""Connectors of one pair of clusters that do not fit together say what will not work, and how to fix it."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     found = disagreements([one, two])
     assert [item.name for item in found] == ["one", "two"]
     assert str(found[0]).startswith("one and two are both to copy u to one remote topic each, where every record would")
-    mended = build("source", {"topics": "t, u", **found[0].settings}, "one")
-    assert disagreements([mended, two]) == []
+    fixed = build("source", {"topics": "t, u", **found[0].settings}, "one")
+    assert disagreements([fixed, two]) == []
     # Who writes it elsewhere doubles nothing.
     router = {
         "transforms": "r",

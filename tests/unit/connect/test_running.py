@@ -169,7 +169,7 @@ def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnec
     attend(running)
     assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
     assert running.connectors[C].task_states("w", 1)[0].trace == "no permission"
-    # Pausing mends nothing, as in Connect.
+    # Pausing fixes nothing, as in Connect.
     have(running, TargetState.PAUSED)
     assert states(running) == (ConnectorState.PAUSED, [ConnectorState.FAILED])
     have(running)

@@ -13,7 +13,7 @@ import pytest
 from twinlog.driver import spark_flows as module
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
 from twinlog.model.types import Alias
-from twinlog.plan.sharing import Demand, Sharing, deal, group
+from twinlog.plan.sharing import Demand, Sharing, share_out, group
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 CLIENT = ClientSettings(("127.0.0.1:1",))
@@ -231,11 +231,11 @@ def test_a_failed_flow_does_not_stop_the_warm_up_of_a_standby(
 
 
 def test_slots_are_dealt_evenly_within_the_limits() -> None:
-    assert deal(0, [3, 3]) == [1, 1]
-    assert deal(5, [3, 3]) == [3, 2]
-    assert deal(9, [1, 9, 2]) == [1, 6, 2]
-    assert deal(100, [3, 3]) == [3, 3]
-    assert deal(3, []) == []
+    assert share_out(0, [3, 3]) == [1, 1]
+    assert share_out(5, [3, 3]) == [3, 2]
+    assert share_out(9, [1, 9, 2]) == [1, 6, 2]
+    assert share_out(100, [3, 3]) == [3, 3]
+    assert share_out(3, []) == []
 
 
 def test_flows_share_tasks_only_when_they_must() -> None:
@@ -256,10 +256,10 @@ def test_a_flow_stays_where_it_is_as_far_as_possible() -> None:
 def test_a_quiet_flow_makes_room_until_it_needs_its_share() -> None:
     sharing = Sharing()
     calm, quiet, hungry = Demand(8), Demand(8, quiet=True), Demand(8, hungry=True)
-    assert sharing.deal(8, {"a": calm, "b": quiet}) == {"a": 4, "b": 4}, "nobody needs more"
-    assert sharing.deal(8, {"a": hungry, "b": quiet}) == {"a": 7, "b": 1}
-    assert sharing.deal(8, {"a": calm, "b": calm}) == {"a": 7, "b": 1}, "it stays so while that does"
-    assert sharing.deal(8, {"a": calm, "b": hungry}) == {"a": 4, "b": 4}
-    assert sharing.deal(8, {"a": hungry, "b": hungry}) == {"a": 4, "b": 4}
-    assert sharing.deal(8, {"a": quiet, "b": hungry}) == {"a": 1, "b": 7}
-    assert sharing.deal(8, {"b": hungry}) == {"b": 8}
+    assert sharing.share_out(8, {"a": calm, "b": quiet}) == {"a": 4, "b": 4}, "nobody needs more"
+    assert sharing.share_out(8, {"a": hungry, "b": quiet}) == {"a": 7, "b": 1}
+    assert sharing.share_out(8, {"a": calm, "b": calm}) == {"a": 7, "b": 1}, "it stays so while that does"
+    assert sharing.share_out(8, {"a": calm, "b": hungry}) == {"a": 4, "b": 4}
+    assert sharing.share_out(8, {"a": hungry, "b": hungry}) == {"a": 4, "b": 4}
+    assert sharing.share_out(8, {"a": quiet, "b": hungry}) == {"a": 1, "b": 7}
+    assert sharing.share_out(8, {"b": hungry}) == {"b": 8}

@@ -1,4 +1,4 @@
-"""How offsets are dealt out to tasks and micro-batches."""
+"""How offsets are divided among tasks and micro-batches."""
 
 from __future__ import annotations
 

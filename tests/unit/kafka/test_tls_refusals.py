@@ -1,4 +1,4 @@
-"""A handshake that comes to nothing is reported in words with the way out, and ends what no retry can mend.
+"""A handshake that comes to nothing is reported in words with the way out, and ends what no retry can fix.
 
 The other side is Python's `ssl` here; `tests/integration/test_encrypted.py` has real brokers.
 """

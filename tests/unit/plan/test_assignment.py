@@ -1,4 +1,4 @@
-"""How partitions are dealt to tasks: evenly, with few moves, and without taking long."""
+"""How partitions are assigned to tasks: evenly, with few moves, and without taking long."""
 
 from __future__ import annotations
 

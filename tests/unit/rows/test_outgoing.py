@@ -1,4 +1,4 @@
-"""Rows that are dealt to partitions, and the records that they become."""
+"""Rows that are divided to partitions, and the records that they become."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from twinlog.model.types import TopicName
 from twinlog.record.batch import read_batch
 from twinlog.record.records import decode_records
 from twinlog.rows.encode import encode
-from twinlog.rows.outgoing import Dealer, joined
+from twinlog.rows.outgoing import RowPartitioner, joined
 from twinlog.rows.partitioning import key_partitions
 
 NOW = 1_700_000_000_000
 
 
-def dealt(dealer: Dealer, **columns: Any) -> dict[str, list[dict[str, Any]]]:
+def divided(partitioner: RowPartitioner, **columns: Any) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for partition, rows in dealer.deal(pa.record_batch(columns), NOW):
+    for partition, rows in partitioner.split(pa.record_batch(columns), NOW):
         found.setdefault(str(partition), []).extend(rows.to_pylist())
     return found
 
@@ -31,8 +31,8 @@ def values(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[bytes]]:
     return {where: [row["value"] for row in rows] for where, rows in found.items()}
 
 
-def dealer(topic: str | None = "t", partitions: int = 3, **more: Any) -> Dealer:
-    return Dealer(None if topic is None else TopicName(topic), lambda _: partitions, 100, **more)
+def partitioner(topic: str | None = "t", partitions: int = 3, **more: Any) -> RowPartitioner:
+    return RowPartitioner(None if topic is None else TopicName(topic), lambda _: partitions, 100, **more)
 
 
 def test_keys_have_the_partitions_of_kafkas_own_hash(chance: random.Random) -> None:
@@ -44,8 +44,8 @@ def test_keys_have_the_partitions_of_kafkas_own_hash(chance: random.Random) -> N
 
 
 def test_a_row_goes_to_its_partition_or_by_its_key_or_where_the_last_went() -> None:
-    found = dealt(
-        dealer(first=1),
+    found = divided(
+        partitioner(first=1),
         key=pa.array(["k", "k", None, None], pa.string()),
         value=pa.array([b"0", b"1", b"2", b"3"]),
         partition=pa.array([0, None, 2, None], pa.int32()),
@@ -54,13 +54,13 @@ def test_a_row_goes_to_its_partition_or_by_its_key_or_where_the_last_went() -> N
     for value, partition in ((b"0", 0), (b"1", partition_for(b"k", 3)), (b"2", 2), (b"3", 1)):
         expected.setdefault(f"t-{partition}", []).append(value)
     assert values(found) == expected
-    ignoring = dealt(dealer(ignore_keys=True), key=pa.array([b"k", b"j"]), value=pa.array([b"0", b"1"]))
+    ignoring = divided(partitioner(ignore_keys=True), key=pa.array([b"k", b"j"]), value=pa.array([b"0", b"1"]))
     assert values(ignoring) == {"t-0": [b"0", b"1"]}
 
 
 def test_rows_without_a_key_change_their_partition_after_so_many_bytes() -> None:
-    one = dealer()
-    seen = [values(dealt(one, value=pa.array([bytes(40)] * 5))) for _ in range(3)]
+    one = partitioner()
+    seen = [values(divided(one, value=pa.array([bytes(40)] * 5))) for _ in range(3)]
     assert {where for found in seen for where in found} == {"t-0", "t-1", "t-2"}
     assert sum(len(rows) for found in seen for rows in found.values()) == 15
     assert all(len(rows) <= 3 for found in seen for rows in found.values())
@@ -68,8 +68,8 @@ def test_rows_without_a_key_change_their_partition_after_so_many_bytes() -> None
 
 def test_many_runs_are_sorted_and_keep_their_order(chance: random.Random) -> None:
     numbers = [chance.randrange(3) for _ in range(500)]
-    found = dealt(
-        dealer(None),
+    found = divided(
+        partitioner(None),
         topic=pa.array([f"t{number % 2}" for number in range(500)]),
         value=pa.array([str(number) for number in range(500)]),
         partition=pa.array(numbers, pa.int32()),
@@ -86,23 +86,23 @@ def test_timestamps_and_headers_stay_and_now_is_the_time_of_those_without_one() 
         [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}], None, []],
         pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     )
-    ((rows),) = dealt(
-        dealer(partitions=1), value=pa.array([b"a", b"b", b"c"]), timestamp=times, headers=headers
+    ((rows),) = divided(
+        partitioner(partitions=1), value=pa.array([b"a", b"b", b"c"]), timestamp=times, headers=headers
     ).values()
     assert [round(row["timestamp"].timestamp() * 1e6) for row in rows] == [5_000, NOW * 1_000, 7_999]
     assert [row["headers"] for row in rows] == headers.to_pylist()
-    ((rows),) = dealt(dealer(partitions=1), value=pa.array([b"a"])).values()
+    ((rows),) = divided(partitioner(partitions=1), value=pa.array([b"a"])).values()
     assert rows[0]["timestamp"].timestamp() * 1_000 == NOW
 
 
 def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_some() -> None:
     """Spark hands over some thousand rows at once, and headers may be rare."""
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    deals = dealer(partitions=1)
+    rows_of = partitioner(partitions=1)
     waiting = []
     for cell in (None, [{"key": "h", "value": b"1"}], None):
         batch = pa.record_batch({"value": pa.array([b"a"]), "headers": pa.array([cell], kind)})
-        waiting += [rows for _, rows in deals.deal(batch, NOW)]
+        waiting += [rows for _, rows in rows_of.split(batch, NOW)]
     together = joined(waiting)
     assert together.column("headers").to_pylist() == [None, [{"key": "h", "value": b"1"}], None]
     (data,) = encode(together, most_bytes=10_000)
@@ -137,4 +137,4 @@ def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_s
 )
 def test_a_row_that_cannot_be_a_record_is_refused(columns: dict[str, Any], words: str) -> None:
     with pytest.raises(CopyError, match=words):
-        dealt(dealer(None if "topic" in columns else "t"), **columns)
+        divided(partitioner(None if "topic" in columns else "t"), **columns)

@@ -43,7 +43,7 @@ def test_a_row_that_waits_does_not_hold_what_was_written_meanwhile() -> None:
         expected.append(batch.column("value")[3_999].as_py())
         for partition in waiting.ready():
             waiting.take(partition)
-        waiting.dealt(batch.nbytes)
+        waiting.note_batch(batch.nbytes)
         del batch
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < MOST_HELD_BYTES + (8 << 20)

@@ -183,7 +183,7 @@ def test_a_partition_that_gives_way_again_waits_longer(world: World) -> None:
     part = world.part(0)
     for longer in (2, 4, 8, 16, 32, 32):
         world.receive({0: 512 * KB})
-        part.give_way(world.clock.now)
+        part.free_memory(world.clock.now)
         world.clock.now += longer - 0.1
         assert part.fetch_position(MB) is None
         world.clock.now += 0.2

@@ -196,7 +196,8 @@ def test_one_stuck_partition_holds_up_nobody(monkeypatch: pytest.MonkeyPatch, ho
 def test_what_waits_for_a_topic_is_within_the_budget_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch, fault: Fault
 ) -> None:
-    """What waits gives way to others, and is read again. Its room is free at once, whoever looks for its topic then."""
+    """What waits is dropped for others, and is read again. Its room is free at once, whoever looks for its topic
+    then."""
     with watched(monkeypatch, 60, transform=by("but_the_first")) as one:
         here = one.here
         here.target.fault(CREATE_TOPICS, fault, times=100_000)

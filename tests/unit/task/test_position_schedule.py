@@ -8,7 +8,7 @@ from typing import cast
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.task.partition import PartitionCopy
-from twinlog.task.position_schedule import STEADY, UNSTORED_BYTES, DuePositions, Rest
+from twinlog.task.position_schedule import STEADY, UNSTORED_BYTES, DuePositions, IdleDetector
 
 INTERVAL_S = 0.5
 HOUR = 7200
@@ -86,19 +86,19 @@ def test_one_that_was_away_begins_anew() -> None:
     assert turn(due, [one], 1) == [0]
 
 
-def test_a_copier_that_came_to_rest_is_noticed_once_and_not_too_often() -> None:
-    rest = Rest(0.25)
-    assert [rest.come(batches, at / 10) for at, batches in enumerate([5, 9, 9, 9, 9])] == [
+def test_a_copier_that_became_idle_is_noticed_once_and_not_too_often() -> None:
+    idle = IdleDetector(0.25)
+    assert [idle.became_idle(batches, at / 10) for at, batches in enumerate([5, 9, 9, 9, 9])] == [
         False,
         False,
         True,
         False,
         False,
     ]
-    # Between one batch and the next it seems to rest, again and again.
-    told = sum(rest.come(9 + at // 2, 1 + at / 10) for at in range(100))
+    # Between one batch and the next it seems idle, again and again.
+    told = sum(idle.became_idle(9 + at // 2, 1 + at / 10) for at in range(100))
     assert 20 <= told <= 40
 
 
 def test_one_that_never_copied_has_nothing_to_store() -> None:
-    assert not Rest(0.25).come(0, 1.0)
+    assert not IdleDetector(0.25).became_idle(0, 1.0)

@@ -214,7 +214,7 @@ def test_what_was_routed_is_not_routed_again_where_the_rest_of_its_fetch_gives_w
         here.write(b"3", b"4")
         here.until(lambda: seen(here, "even") == [b"2", b"4"])
         for _ in range(10):
-            copier.partitions[part()].give_way(here.clock.now)
+            copier.partitions[part()].free_memory(here.clock.now)
             here.pass_by(0.5)
         for rule in here.target.faults._rules:
             rule.times = 0

@@ -140,7 +140,7 @@ def test_what_another_transform_had_made_before_a_crash_is_named_as_a_reason_and
         assert "or the transform is another one now" in told
 
 
-def test_what_began_with_a_record_in_part_does_not_give_way() -> None:
+def test_of_what_began_with_a_record_in_part_nothing_is_freed() -> None:
     """Read again, it would be there in part twice."""
     one_by_one = {"merge_batch_bytes": 16_384, "max_in_flight": 1}
     with world(transform=by("thirds"), producer=one_by_one) as here:
@@ -149,7 +149,7 @@ def test_what_began_with_a_record_in_part_does_not_give_way() -> None:
         here.target.fault(PRODUCE, Fault(delay_s=0.3), times=1000, topic=REMOTE)
         here.write(b"1", b"2")
         for _ in range(30):
-            copier.partitions[part()].give_way(here.clock.now)
+            copier.partitions[part()].free_memory(here.clock.now)
             here.pass_by(0.1)
         here.until(lambda: at(here) == 2)
         here.pass_by(5)

@@ -1,4 +1,4 @@
-"""What is asked for becomes sections of partitions, dealt out to tasks; and what nobody can compare is said."""
+"""What is asked for becomes sections of partitions, divided among tasks; and what nobody can compare is reported."""
 
 from __future__ import annotations
 

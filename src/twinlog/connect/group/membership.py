@@ -193,7 +193,7 @@ class WorkerGroup:
                 "wait for the session.timeout.ms of one that was killed, or choose another group.id"
             )
         except _OtherTopicsError as error:
-            # Somebody has to mend its file and start it anew; until then it disturbs the others seldom.
+            # Somebody has to fix its file and start it anew; until then it disturbs the others seldom.
             await self._trouble(str(error), wait_s=APART_S)
         except RefusedError as error:
             await self._trouble(str(error), wait_s=REFUSED_S)

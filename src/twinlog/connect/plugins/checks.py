@@ -100,7 +100,7 @@ class Checks:
         return name in self._values
 
     def advise(self, name: str, found: Iterable[Disagreement]) -> None:
-        """What will not work between the connector `name` and another one, at the keys that mend it."""
+        """What will not work between the connector `name` and another one, at the keys that fix it."""
         for item in found:
             for key, value in item.settings.items():
                 definition = self._definitions.get(key)

@@ -41,7 +41,7 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """What will not work between the connector `name` and another one, and the settings of `name` that mend it."""
+    """What will not work between the connector `name` and another one, and the settings of `name` that fix it."""
 
     name: str
     other: str
@@ -50,7 +50,7 @@ class Disagreement:
 
     def __str__(self) -> str:
         changes = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
-        return f"{self.what}. To mend it, write in {self.name}: {changes}; or change {self.other} likewise."
+        return f"{self.what}. To fix it, write in {self.name}: {changes}; or change {self.other} likewise."
 
 
 def disagreements(connectors: Iterable[ConnectorFlow]) -> list[Disagreement]:

@@ -90,5 +90,5 @@ def refused(found: Validation) -> str:
 
 
 def _of(name: str, found: Iterable[Disagreement]) -> list[Disagreement]:
-    """Those that concern the connector `name`; the settings that mend one of another connector are not its own."""
+    """Those that concern the connector `name`; the settings that fix one of another connector are not its own."""
     return [item for item in found if name in {item.name, item.other}]

@@ -76,7 +76,7 @@ class MetricsServer:
         return await run_in_threadpool(json_page, self._pages)
 
     async def _live(self, request: Request) -> Response:
-        """This process answers: to start it anew would mend no cluster that does not."""
+        """This process answers: to start it anew would fix no cluster that does not."""
         return PlainTextResponse("live\n")
 
     async def _health(self, request: Request) -> Response:

@@ -48,7 +48,7 @@ class Bootstrap:
 
     async def run(self, servers: Sequence[Any]) -> Any:
         """Raises KafkaTimeoutError at the deadline, or when all were asked once, and at once what no other server can
-        mend."""
+        fix."""
         connections = self._connections
         try:
             while not connections.closed:
