@@ -11,10 +11,10 @@ AGAIN_S = 60.0
 """A condition that lasts is logged again after so long."""
 
 DOUBLING_S = (AGAIN_S, 600.0)
-"""One that nobody may attend to for days: the wait doubles up to the longest one, see `LogOnce.lasts`."""
+"""The first and the longest wait between two log lines of a condition that may last for days, see `LogOnce.lasts`."""
 
 MOST = 10_000
-"""What is remembered of either kind; processes, topics and rights come and go for months."""
+"""Entries remembered of either kind: processes, topics and rights come and go for months."""
 
 NEVER = float("inf")
 

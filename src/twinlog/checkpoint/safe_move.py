@@ -180,7 +180,7 @@ def judge(facts: Facts, *, most_repeats: int = 0) -> MoveVerdict:
     behind = _behind(facts, facts.committed)
     if behind is not None:
         return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
-    true, exact = _true_place(facts)
+    true, exact = _true_offset(facts)
     if true is None:
         text = "what the group has committed is older than everything known of the copy"
         return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
@@ -216,23 +216,24 @@ def _behind(facts: Facts, committed: SourceOffset) -> Reason | None:
     return None
 
 
-def _true_place(facts: Facts) -> tuple[TargetOffset | None, bool]:
-    """Where the group has to go on, and whether that is exact.
+def _true_offset(facts: Facts) -> tuple[TargetOffset | None, bool]:
+    """The target offset at which the group has to go on, and whether it is exact.
 
-    At both ends it is, however offsets are translated: nothing is left to read on the source, and all is copied.
+    A group at the end of the source's log, all of which is copied, goes on at the end of the target's: that is exact,
+    however offsets are translated.
     """
     if facts.exact and facts.translated is not None:
         return facts.translated, True
     if facts.source_lag == 0 and _distance(facts.copied, facts.source_end) == 0 and facts.target_end is not None:
         return facts.target_end, True
-    return _least_place(facts), False
+    return _least_offset(facts), False
 
 
-def _least_place(facts: Facts) -> TargetOffset | None:
-    """The furthest place of which it is known that nothing before it is left to read.
+def _least_offset(facts: Facts) -> TargetOffset | None:
+    """The largest target offset before which the group has certainly read everything.
 
-    A checkpoint of the same or an earlier commit is one, too: whoever wrote it, MirrorMaker 2 perhaps, knew offset
-    syncs that others have replaced since.
+    A checkpoint of the same or an earlier commit gives one, too: MirrorMaker 2 may have written it from offset syncs
+    that newer ones have replaced since.
     """
     known = [] if facts.translated is None else [facts.translated]
     if facts.checkpoint_target is not None and facts.checkpoint_source is not None and facts.committed is not None:
@@ -243,7 +244,7 @@ def _least_place(facts: Facts) -> TargetOffset | None:
 def _compared(
     facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
 ) -> MoveVerdict:
-    """The verdict where the place is known at which the group has to go on."""
+    """The verdict where the target offset is known at which the group has to go on."""
     resumes = facts.resumes
     if resumes is None:
         text = "nothing is committed on the target for this partition"

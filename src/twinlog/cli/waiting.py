@@ -16,10 +16,10 @@ AGAIN_S = 5.0
 
 
 class Waiting(Protocol):
-    """Somebody who reads from clusters on another thread."""
+    """Something that reads from clusters on another thread."""
 
     def waits(self) -> list[str]:
-        """What it waits for just now, in words."""
+        """What it waits for now, in words."""
 
 
 @contextmanager

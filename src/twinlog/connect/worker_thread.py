@@ -287,7 +287,7 @@ class WorkerThread:
         self.duties.keep_session_key()
 
     def _enter(self, term: int) -> None:
-        """What was given in a later term is not begun in this one, and all begins anew in a new one."""
+        """Enter a term of membership: with a new one everything that runs here begins anew."""
         if term != self._running.term:
             self._running.term = term
             for name in self._running.connectors:

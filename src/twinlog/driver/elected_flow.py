@@ -34,7 +34,7 @@ READ_AGAIN_S = 10.0
 """Pause before reading ahead is tried again when there are no threads or files left."""
 
 LEAVE_S = 0.5
-"""How long a clean stop waits until the coordinator has got it."""
+"""How long a clean stop waits until the coordinator has the leave request."""
 
 
 class ElectedFlow:

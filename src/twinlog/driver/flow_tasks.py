@@ -24,10 +24,11 @@ FIRST, FIRST_TRANSFORMING = 1, 2
 LOOK_S = 1.0
 GROW_AFTER_S = 5.0
 VACANT_S = 0.2
-"""So long after the loss of a copier its share may be claimed by a task that Spark runs again; then others have it."""
+"""So long after the loss of a copier a task that Spark runs again may claim its share; then others get it."""
 
 GRANT_S = 3.0
-"""How long they may take for that before the lease ends all the same, where Spark has fewer slots by now."""
+"""How long other tasks may take to get the partitions of a lost copier, where Spark has fewer slots by now; then the
+lease ends all the same."""
 
 DRAIN_S = 8.0
 """How long an executor that is about to go is given for its copiers to release what they hold."""

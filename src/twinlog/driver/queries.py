@@ -64,7 +64,7 @@ class Queries:
         return lambda: None
 
     def _arrange(self, flows: Sequence[FlowRunner], slots: int) -> None:
-        """Give each flow its place; a flow that has one keeps it as long as the slots allow."""
+        """Assign each flow to a query; a flow keeps the query that it has as long as the slots allow."""
         named = {flow.settings.name: flow for flow in flows}
         before = [[flow.settings.name for flow in query.flows] for query in self._queries]
         # Without an executor no flow moves for now.

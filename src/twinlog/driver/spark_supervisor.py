@@ -124,7 +124,7 @@ class SupervisedEngine:
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                loss = self._one_life()
+                loss = self._run_engine()
                 if loss is None or self._closing.is_set():
                     return
                 self._loss = loss
@@ -144,8 +144,8 @@ class SupervisedEngine:
         finally:
             self._wake()
 
-    def _one_life(self) -> EngineError | None:
-        """Start an engine and stay with it; how it was lost, None when it was stopped.
+    def _run_engine(self) -> EngineError | None:
+        """Start an engine and watch it; returns how it was lost, None when it was stopped.
 
         Raises EngineError when it cannot start, and never could, and when one is lost that others have started.
         """

@@ -33,7 +33,7 @@ point_of = cast("Callable[[int, int, int], Point]", Point)
 
 
 class Run(NamedTuple):
-    """`records` in number, from source offset `source` on are at `target` and after it, none missing on either side.
+    """So many `records` from source offset `source` on are at target offset `target` and after it, without holes.
 
     With 0 records copying continues there, and what was copied in between is not known.
     """

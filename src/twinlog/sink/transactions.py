@@ -172,15 +172,15 @@ class BatchTransactions:
             await self._retry(lambda: coordinator.init(holder))
 
     async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
-        """The last run decided, and its tasks were as many others: what it left is committed here."""
+        """Commit what the last run decided and left, which had another number of tasks."""
         lost = [part for part in range(len(decision.holders)) if not await self._commit_left(decision, part)]
         if lost or written:
             await self.drop(written)
             raise CopyError(
                 f"micro-batch {decision.number} was written by {len(decision.holders)} tasks, of which the target has "
                 f"dropped what tasks {', '.join(map(str, lost))} wrote, as it waited longer than "
-                f"kafka.transaction.timeout.ms = {self._timeout_ms} for the query to come back. Run it with as many "
-                f"tasks as then, now there are {parts}: these rows are written then, and no others"
+                f"kafka.transaction.timeout.ms = {self._timeout_ms} for the query to come back. Run the query with "
+                f"{len(decision.holders)} tasks instead of {parts}: it then writes those rows again, and no others"
             )
 
     async def _require_open(self, part: Part) -> None:

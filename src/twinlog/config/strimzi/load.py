@@ -86,7 +86,7 @@ def config_of(resource: Resource, listen: str = DEFAULT_LISTENER) -> ResourceCon
 
 
 def _bare(resource: Resource) -> list[Entry]:
-    """As little of a worker as there can be."""
+    """The smallest configuration that a worker can have."""
     fixed = {"bootstrap.servers": "target:9092", "key.converter": CONVERTER, "value.converter": CONVERTER}
     fixed |= dict(STORAGE.values())
     return [_plain(resource.file, key, value) for key, value in fixed.items()]

@@ -67,12 +67,12 @@ Names = Callable[[], Iterable[ConnectorName]]
 Weights = Callable[[], Mapping[ConnectorName, Weight]]
 
 JoinGroup = Callable[[Weights, Names, Callable[[], None], Callable[[Exception], None]], Group]
-"""Makes a worker's place of all connectors and what they weigh, of the names of those that it still runs, of what is
-called after `assignment` changed, and of what is called with an error that nobody expected."""
+"""Makes the group of a worker. Arguments: all connectors with their weights; the names of those that the worker still
+runs; a function that is called after `assignment` changed; one that is called with an unexpected error."""
 
 
 class Alone:
-    """The place of a standalone worker, which runs every connector (Kafka class StandaloneHerder)."""
+    """The group of a standalone worker, which runs every connector by itself (Kafka class StandaloneHerder)."""
 
     reason: str | None = None
     term = 0

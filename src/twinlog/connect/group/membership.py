@@ -1,4 +1,4 @@
-"""A worker's place in its group: it joins, sends heartbeats, and gets what it is to run from the group's leader.
+"""A worker's membership in its group: it joins, sends heartbeats, and gets what it is to run from the group's leader.
 
 The group is the one that Connect's workers use (`group.id`), with another protocol: neither can join while the other
 has members, so that both never run the same connectors at one time.

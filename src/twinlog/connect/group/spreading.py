@@ -55,12 +55,12 @@ def assign(
     final: dict[ConnectorName, WorkerId] = {}
     for kind in sorted({weight.kind for weight in connectors.values()}):
         weights = {name: max(1, weight.tasks) for name, weight in connectors.items() if weight.kind == kind}
-        homes = _Homes(weights, counts, unready)
+        placement = _Placement(weights, counts, unready)
         for name in sorted(weights, key=lambda name: (name not in owner, -weights[name], name)):
             wanted = owner.get(name) or (planned or {}).get(name)
-            homes.put(name, wanted if wanted in counts else homes.least)
-        homes.even_out(owner)
-        final |= homes.of
+            placement.put(name, wanted if wanted in counts else placement.least)
+        placement.even_out(owner)
+        final |= placement.of
     given: dict[WorkerId, set[ConnectorName]] = {worker: set() for worker in owned}
     for name, worker in final.items():
         if owner.get(name, worker) == worker:
@@ -69,7 +69,7 @@ def assign(
     return Spread({worker: frozenset(names) for worker, names in given.items()}, moves)
 
 
-class _Homes:
+class _Placement:
     """Where the connectors of one kind are to run. `counts` are connectors of all kinds by worker."""
 
     def __init__(

@@ -16,8 +16,8 @@ BEAT_S = 0.5
 """How often a member sends a heartbeat; also how late it may notice that another one joined or left."""
 
 VOID_S = 3 * BEAT_S
-"""How long before a heartbeat a join must have been sent that its answer declares void: on its other connection it may
-arrive later than the heartbeat."""
+"""The answer to a heartbeat ends a join only if the join was sent so long before the heartbeat: on its own connection a
+later join may arrive after the heartbeat."""
 
 
 class GroupSession:

@@ -68,7 +68,7 @@ class GroupSeen:
 
 
 class Membership:
-    """This client's place in one group.
+    """This client's membership in one group.
 
     `join` waits for the other members on a connection of its own, so `beat` and `leave` may be called meanwhile. Calls
     raise ClusterError for what may pass, RefusedError when the principal lacks a right, and GroupTakenError while the
