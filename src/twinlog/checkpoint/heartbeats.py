@@ -1,4 +1,4 @@
-"""Heartbeats: a sign of life of a flow that other flows mirror on, in MirrorMaker 2's bytes."""
+"""Heartbeats: records that show that a flow is alive, and that other flows mirror on, in MirrorMaker 2's bytes."""
 
 from __future__ import annotations
 

@@ -21,19 +21,19 @@ def mirrors_of_resource(path: Path) -> Mirrors:
     connectors = tuple(
         Connector(one.name, one.kind, one.source, one.target, one.entries, one.state) for one in resource.connectors
     )
-    not_converted = tuple(_without_form(documents.resource.members["spec"], documents.file))
+    not_converted = tuple(_without_form(documents.resource.children["spec"], documents.file))
     remarks = tuple(warning for warning in resource.warnings if "no effect here" not in warning)
     return Mirrors((Worker(target, resource.worker, connectors),), not_converted, remarks)
 
 
 def _without_form(spec: Item, file: str) -> Iterator[NotConverted]:
     """Fields that only a resource has."""
-    for name, item in spec.members.items():
+    for name, item in spec.children.items():
         if name not in _SAID or item.path.endswith("rack.topologyKey"):
             yield NotConverted(f"{file}:{item.line}", item.path, "only a resource has this")
     mirrors = spec.get("mirrors")
     for mirror in mirrors.items if mirrors is not None else ():
-        for name, connector in mirror.members.items():
-            for field in _CONNECTOR_ONLY & set(connector.members) if name.endswith("Connector") else ():
-                item = connector.members[field]
+        for name, connector in mirror.children.items():
+            for field in _CONNECTOR_ONLY & set(connector.children) if name.endswith("Connector") else ():
+                item = connector.children[field]
                 yield NotConverted(f"{file}:{item.line}", item.path, "only a resource has this")

@@ -277,7 +277,7 @@ class _Translation:
             elif char == "\\":
                 self._emit(*self._shared_escape(in_class=True))
             elif char == "-":
-                # A hyphen is a range only between two members; anywhere else Python wants it escaped.
+                # A hyphen is a range only between two characters; anywhere else Python wants it escaped.
                 between = not first and self.text[self.at + 1 : self.at + 2] not in {"]", ""}
                 self._emit("-" if between else r"\-", 1)
             else:

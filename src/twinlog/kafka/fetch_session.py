@@ -117,13 +117,13 @@ class FetchSession:
             self._refused.clear()
         else:
             self._reset()
-        return self._answers(response)
+        return self._responses(response)
 
     def _of_leader(self, partition: TopicPartition, at: FetchPosition) -> FetchPosition:
         leader = self._client.leader(partition)
         return at if leader is None else at._replace(leader_epoch=leader.epoch)
 
-    def _answers(self, response: FetchedPartitions) -> list[Fetched]:
+    def _responses(self, response: FetchedPartitions) -> list[Fetched]:
         found = []
         for key, parts in response.topics:
             name = self._names.get(key) if isinstance(key, uuid.UUID) else TopicName(key)

@@ -75,13 +75,13 @@ def read_headers(array: Bytes, fields: Fields) -> Headers | None:
         # The header with this number, of all records that have so many.
         goes_on = counts[having] > number
         having, at = having[goes_on], at[goes_on]
-        slots = bounds[having] + number
+        indexes = bounds[having] + number
         found, at = _cells(array, at)
         if found.length.min() < 0:
             raise UnusualError("a header has no name")
-        names.first[slots], names.length[slots] = found.first, found.length
+        names.first[indexes], names.length[indexes] = found.first, found.length
         found, at = _cells(array, at)
-        contents.first[slots], contents.length[slots] = found.first, found.length
+        contents.first[indexes], contents.length[indexes] = found.first, found.length
         if (at > fields.ends[having]).any():
             raise UnusualError("a record is shorter than its headers")
     return Headers(bounds, names, contents)

@@ -76,7 +76,7 @@ def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], coun
     order = np.argsort(-many, kind="stable")
     behind = np.cumsum(many)
     total = int(behind[-1])
-    slots = (behind - many)[order]
+    indexes = (behind - many)[order]
     sorted_counts = many[order]
     at = np.asarray(begins, dtype=np.int64)[order]
     starts = np.empty(total, dtype=np.int64)
@@ -85,7 +85,7 @@ def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], coun
     active = len(many) - np.searchsorted(sorted_counts[::-1], steps, side="right")
     for step, left in enumerate(active.tolist()):
         here = at[:left]
-        starts[slots[:left] + step] = here
+        starts[indexes[:left] + step] = here
         size, past = read_varints(array, here)
         if size.min() < 0 or size.max() > len(array):
             raise UnusualError("a length that cannot be")

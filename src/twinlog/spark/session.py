@@ -103,7 +103,7 @@ class SparkEngine:
         self._session = self._jvm.session(conf)
 
     def _settings(self, scratch: Path) -> SparkConf:
-        # How large Spark is, its users may have settled for every program of this machine.
+        # How large Spark is, its users may have set for every program of this machine.
         set_already = file_settings()
         usual = local_settings({**set_already, **self._conf}) if self.local else CLUSTER_SETTINGS
         settings = {

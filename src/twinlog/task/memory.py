@@ -85,7 +85,7 @@ class CopierMemory:
         size = self._most(most_bytes)
         if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
             self._looked_at = now
-            self._free_answers(1.0 if self._tight and size < most_bytes else SPARSE)
+            self._free_responses(1.0 if self._tight and size < most_bytes else SPARSE)
             size = self._most(most_bytes)
         if not size and now - self._served_at > STUCK_S:
             self._free_stuck(now)
@@ -130,7 +130,7 @@ class CopierMemory:
         if self._kept.pop(id(kept), None) is not None:
             self._kept_bytes -= kept.size
 
-    def _free_answers(self, share: float) -> None:
+    def _free_responses(self, share: float) -> None:
         """Copy out what waits in answers of which no more than a share does, so that the rest of them is free."""
         shared: dict[int, tuple[int, list[Append]]] = {}
         for part in self._partitions.values():

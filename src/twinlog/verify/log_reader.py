@@ -221,7 +221,7 @@ class LogReader:
         while True:
             trouble, code = None, 0
             try:
-                answer = self._logs.loop.run(self._answer)
+                answer = self._logs.loop.run(self._response)
             except RefusedError:
                 raise
             except ClusterError as error:
@@ -252,7 +252,7 @@ class LogReader:
                 self._stale = True
             self._logs.loop.run(self._logs.loop.sleep, backoff.failed() if trouble else PAUSE_S)
 
-    async def _answer(self) -> PartitionResponse | None:
+    async def _response(self) -> PartitionResponse | None:
         """The answer that is on its way for the position, or else a new one; the next one is asked for at once."""
         expected, self._next = self._next, None
         answer = None

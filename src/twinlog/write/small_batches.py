@@ -194,8 +194,8 @@ def _records(array: Bytes, places: Longs, ends: Longs, counts: Longs, spans: Lon
                 break
         deltas, bodies, past, usual = _step(words, at[active], number)
         usual &= past <= ends[active]
-        slots = first[active] + number
-        all_deltas[slots], all_bodies[slots], all_lengths[slots] = deltas, bodies, past - bodies
+        indexes = first[active] + number
+        all_deltas[indexes], all_bodies[indexes], all_lengths[indexes] = deltas, bodies, past - bodies
         newest[active] = np.maximum(newest[active], deltas)
         fine[active] = usual
         at[active] = np.where(usual, past, 0)

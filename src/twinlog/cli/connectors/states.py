@@ -11,7 +11,7 @@ from twinlog.errors import RequestError, TwinlogError
 
 FAILED, RUNNING = "FAILED", "RUNNING"
 _IDLE = {"PAUSED", "STOPPED"}
-_SETTLED = {RUNNING, FAILED} | _IDLE
+_STABLE = {RUNNING, FAILED} | _IDLE
 STAYS_S = 5.0
 """How long a connector is paused, stopped or without tasks before that counts as what it is to be: what was asked for
 shows a moment later."""
@@ -71,7 +71,7 @@ def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> Look:
         now = clock.monotonic()
         waits = [f"{name} has no status yet" for name in seen.without]
         for name, status in seen.statuses.items():
-            pending = sorted({state for state in states(status) if state not in _SETTLED})
+            pending = sorted({state for state in states(status) if state not in _STABLE})
             idle = sorted(set(states(status)) & _IDLE)
             text = f"{name} is {', '.join(pending or idle)}" if pending or idle else f"{name} has no tasks yet"
             if pending:

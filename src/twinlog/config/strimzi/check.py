@@ -79,11 +79,11 @@ def _check_map(item: Item, table_path: str, found: Checked, *, named: bool) -> N
         path = f"{item.path}.{key}".lstrip(".")
         found.problems.append(ConfigProblem(found.file, line, path, "written twice", "each field once"))
     known = _children(table_path, found.version)
-    for name, member in item.members.items():
+    for name, child in item.children.items():
         if name in known:
-            _check_value(member, f"{table_path}.{name}".lstrip("."), known[name], found, named=named)
+            _check_value(child, f"{table_path}.{name}".lstrip("."), known[name], found, named=named)
         else:
-            found.wrong(member, "an unknown field", _instead(name, table_path, known, found.version))
+            found.wrong(child, "an unknown field", _instead(name, table_path, known, found.version))
     for name, one in known.items():
         if found.version in one.required and item.get(name) is None and not (named and item.kind == "null"):
             path = f"{item.path}.{name}".lstrip(".")
@@ -137,14 +137,14 @@ def _check_value(item: Item, table_path: str, one: Field, found: Checked, *, nam
 def _check_free(item: Item, table_path: str, found: Checked) -> None:
     """A map of settings: their values are looked at with those of the flows."""
     cluster, connector = _CLUSTER.match(table_path), _CONNECTOR.match(table_path)
-    for name, member in item.members.items():
+    for name, child in item.children.items():
         if cluster and forbidden(name, found.version, storage=cluster[1] == "target"):
             # Strimzi drops it and warns.
-            found.named.append((member.path, member.line))
+            found.named.append((child.path, child.line))
         elif connector and name in CONNECTOR_FORBIDDEN:
-            found.named.append((member.path, member.line))
-        elif (cluster or connector) and member.kind in {"map", "list"}:
-            found.wrong(member, _shown(member), "a text, a number, true or false")
+            found.named.append((child.path, child.line))
+        elif (cluster or connector) and child.kind in {"map", "list"}:
+            found.wrong(child, _shown(child), "a text, a number, true or false")
 
 
 def _shown(item: Item) -> str:

@@ -52,7 +52,7 @@ class Connection:
     def config(self) -> Iterator[Entry]:
         """What stands in the cluster's `config` and may stand there."""
         config = self.cluster.get("config")
-        for key, value in (config.members if config is not None else {}).items():
+        for key, value in (config.children if config is not None else {}).items():
             dropped = forbidden(key, self.found.version, storage=self.is_target)
             if not dropped and value.kind not in {"map", "list", "null"}:
                 yield self.found.entry(key, value.text, value)
@@ -84,13 +84,13 @@ class Connection:
         if kind == "tls":
             if tls is None:
                 self.found.wrong(authentication, "a certificate without TLS", "tls: {} or tls with trustedCertificates")
-            own = authentication.members["certificateAndKey"]
+            own = authentication.children["certificateAndKey"]
             for setting, field in (("certificate.chain", "certificate"), ("key", "key")):
                 yield self.found.entry(f"ssl.keystore.{setting}", self._secret(own, field), own)
             yield self.found.entry("ssl.keystore.type", "PEM", own)
         elif kind == "custom":
             config = authentication.get("config")
-            for key, value in (config.members if config is not None else {}).items():
+            for key, value in (config.children if config is not None else {}).items():
                 if key.startswith(("sasl.", "ssl.keystore.")):
                     yield self.found.entry(key, value.text, value)
                 else:
@@ -100,7 +100,7 @@ class Connection:
         else:
             mechanism = {"plain": "PLAIN"}.get(kind, kind.upper())
             module = "plain.PlainLoginModule" if kind == "plain" else "scram.ScramLoginModule"
-            password = self._secret(authentication.members["passwordSecret"], "password", quoted=True)
+            password = self._secret(authentication.children["passwordSecret"], "password", quoted=True)
             options = {"username": authentication.text_of("username") or "", "password": password}
             yield self.found.entry("sasl.mechanism", mechanism, authentication)
             yield self.found.entry("sasl.jaas.config", _jaas(module, options), authentication)
@@ -137,7 +137,7 @@ class Connection:
             else:
                 options[option] = self._secret(one, key, quoted=True)
         extensions = login.get("saslExtensions")
-        for name, value in (extensions.members if extensions is not None else {}).items():
+        for name, value in (extensions.children if extensions is not None else {}).items():
             options[f"oauth.sasl.extension.{name}"] = value.text
         trusted = {entry.key: entry for entry in self._trusted(login.get("tlsTrustedCertificates"), "oauth.")}
         options |= {name: entry.written for name, entry in trusted.items()}

@@ -50,7 +50,7 @@ class Item:
         return value.lower() if self.kind == "boolean" else value
 
     @cached_property
-    def members(self) -> Mapping[str, Item]:
+    def children(self) -> Mapping[str, Item]:
         """The values of a map by key; nothing for anything else. Of two equal keys the last."""
         if not isinstance(self.node, MappingNode):
             return {}
@@ -59,7 +59,7 @@ class Item:
             name = str(key.value)
             if str(key.tag) == f"{_TAG}merge":
                 for one in value.value if isinstance(value, SequenceNode) else (value,):
-                    found = {**Item(one, self.path).members, **found}
+                    found = {**Item(one, self.path).children, **found}
                 continue
             found[name] = Item(value, f"{self.path}.{name}" if self.path else name, key)
         return found
@@ -86,7 +86,7 @@ class Item:
         """What is below those keys; None where there is nothing, or null."""
         found: Item | None = self
         for name in names:
-            found = None if found is None else found.members.get(name)
+            found = None if found is None else found.children.get(name)
         return None if found is None or found.kind == "null" else found
 
     def text_of(self, *names: str) -> str | None:

@@ -114,7 +114,7 @@ class _Mirror:
 class _Reader:
     def __init__(self, resource: Item, found: Checked, secrets: Secrets) -> None:
         self._resource = resource
-        self._spec = resource.members["spec"]
+        self._spec = resource.children["spec"]
         self._found = found
         self._secrets = secrets
         self._namespace = resource.text_of("metadata", "namespace") or "default"
@@ -140,7 +140,7 @@ class _Reader:
             worker,
             tuple(connectors),
             self._secrets,
-            {key: one.text for key, one in (annotations.members if annotations is not None else {}).items()},
+            {key: one.text for key, one in (annotations.children if annotations is not None else {}).items()},
             self._loggers(),
             None if memory is None else memory.lower(),
             clusters,
@@ -173,7 +173,7 @@ class _Reader:
         self._check_aliases()
         seen: dict[tuple[str, str], int] = {}
         worker = self._target() if self._spec.get("connectCluster") or self._spec.get("target") else None
-        for item in self._spec.members["mirrors"].items:
+        for item in self._spec.children["mirrors"].items:
             ends: list[Item] = []
             for field, name in (("source", "sourceCluster"), ("target", "targetCluster")):
                 inline, named = item.get(field), item.get(name)
@@ -199,7 +199,7 @@ class _Reader:
         clusters = self._spec.get("clusters")
         seen: set[str] = set()
         for one in clusters.items if clusters is not None else ():
-            alias = one.members["alias"]
+            alias = one.children["alias"]
             if alias.text in seen:
                 self._found.wrong(alias, repr(alias.text), "another alias than those before")
             seen.add(alias.text)
@@ -210,7 +210,7 @@ class _Reader:
             return
         if mirror.target.text_of("bootstrapServers") != worker.text_of("bootstrapServers"):
             self._found.wrong(
-                mirror.item.members.get("targetCluster", mirror.item),
+                mirror.item.children.get("targetCluster", mirror.item),
                 repr(mirror.ends[1]),
                 f"{worker.text_of('alias')!r} as spec.connectCluster, or a cluster of the same bootstrapServers",
             )
@@ -249,7 +249,7 @@ class _Reader:
         clusters: dict[str, Entry] = {}
         named = len(self._found.named)
         for side, cluster in (("target", mirror.target), ("source", mirror.source)):
-            alias = cluster.members["alias"]
+            alias = cluster.children["alias"]
             clusters[f"{side}.cluster.alias"] = self._found.entry(f"{side}.cluster.alias", alias.text, alias)
             for key, entry in self._client_settings(cluster, is_target=side == "target").items():
                 name = f"{side}.cluster.{key}"
@@ -282,7 +282,7 @@ class _Reader:
 
     def _config(self, spec: Item) -> Iterator[tuple[str, Entry]]:
         config = spec.get("config")
-        for key, value in (config.members if config is not None else {}).items():
+        for key, value in (config.children if config is not None else {}).items():
             if key not in CONNECTOR_FORBIDDEN and value.kind not in {"map", "list", "null"}:
                 yield key, self._found.entry(key, value.text, value)
 
@@ -336,7 +336,7 @@ class _Reader:
                 return {}
             return {entry.key: entry.value for entry in parse_properties(text, f"{name}/{key}")}
         loggers = logging.get("loggers")
-        return {key: one.text for key, one in (loggers.members if loggers is not None else {}).items()}
+        return {key: one.text for key, one in (loggers.children if loggers is not None else {}).items()}
 
 
 def _auto_restart(spec: Item) -> AutoRestart | None:

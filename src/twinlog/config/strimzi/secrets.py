@@ -120,7 +120,7 @@ def read_secret_documents(documents: Sequence[Item]) -> dict[tuple[str, str], st
             continue
         for section in ("data", "stringData"):
             values = one.get(section)
-            for key, value in (values.members if values is not None else {}).items():
+            for key, value in (values.children if values is not None else {}).items():
                 text = value.text
                 if kind == "Secret" and section == "data":
                     try:
