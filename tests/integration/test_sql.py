@@ -87,7 +87,7 @@ def test_a_killed_jvm_is_followed_by_another_and_skips_no_record(
     produce(copy_flow.source, topic_name, numbered(500, start=500), per_batch=11)
     told = running.wait_for_event("transform")
     assert "Spark's JVM for transform.sql was killed by SIGKILL, evaluating " in told
-    assert "; another one is started; no record is" in told
+    assert "; a new JVM is started; no record is" in told
     assert SHARED.running().process is not process
     copy_flow.wait_until_caught_up(running, topic_name)
     assert values(copy_flow.target, remote) == [b"%d!" % number for number in range(1000)]

@@ -182,7 +182,7 @@ def judge(facts: Facts, *, most_repeats: int = 0) -> MoveVerdict:
         return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
     true, exact = _true_offset(facts)
     if true is None:
-        text = "what the group has committed is older than everything known of the copy"
+        text = "the group has committed an offset older than any that can be translated"
         return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
     return _compared(facts, true, exact, in_use, most_repeats)
 

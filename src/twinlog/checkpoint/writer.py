@@ -223,8 +223,8 @@ class CheckpointWriter:
                 lost[topic].append(group)
         for topic, groups in lost.items():
             log.warning(
-                "%s: no checkpoints in topic %s for group %s: it is not copied, or what the group has committed is "
-                "older than everything known of its copy",
+                "%s: no checkpoints in topic %s for group %s: it is not copied, or the group has committed offsets "
+                "older than any that can be translated",
                 self._settings.name,
                 topic,
                 listed(groups),

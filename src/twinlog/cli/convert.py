@@ -91,7 +91,7 @@ def convert(
     with ends_if_wrong(EXIT_CONFIG):
         made = _made(inputs, to, _version(version), Vault(str(folder)))
     if output is None and len(made.files) > 1:
-        raise typer.BadParameter(f"{len(made.files)} files come of this: name a folder", param_hint="-o")
+        raise typer.BadParameter(f"the result is {len(made.files)} files: name a folder", param_hint="-o")
     if output is None:
         typer.echo("".join(made.files.values()), nl=False)
     else:

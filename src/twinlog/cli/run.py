@@ -59,8 +59,8 @@ def run(
         str,
         typer.Option(
             metavar="URL",
-            help="Where the REST API of Strimzi's resource is; http://:8083 for all addresses of this machine, which "
-            "several processes on several machines need.",
+            help="Address of the REST API for Strimzi's resource; http://:8083 for all addresses of this machine, "
+            "which several processes on several machines need.",
         ),
     ] = DEFAULT_LISTENER,
     metrics_listener: MetricsListeners = None,

@@ -81,7 +81,7 @@ def _lag(seen: FlowSeen) -> str:
     if seen.lag is None:
         why = f" ({seen.lag_trouble})" if seen.lag_trouble else ""
         most_s = seen.lag_at_most_s
-        bound = "" if most_s is None else f", nothing that is not copied is older than {_span(most_s)}"
+        bound = "" if most_s is None else f", the oldest record to copy at most {_span(most_s)} old"
         return f"unknown{why}{was}{bound}"
     more = f", of {seen.unknown} partitions unknown" if seen.unknown else ""
     size = "" if seen.lag_bytes is None or not seen.lag else f", {_bytes(seen.lag_bytes)}"

@@ -45,13 +45,13 @@ def verify(
         typer.Option(
             "--from-timestamp",
             metavar="TIME",
-            help=f"Only from the first record on that is as new: {moment.HELP}",
+            help=f"Begin at the first record that is not older: {moment.HELP}",
             show_default=False,
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only before the first record that is as new.", show_default=False),
+        typer.Option(metavar="TIME", help="End before the first record that is not older.", show_default=False),
     ] = None,
     every_record: Annotated[
         bool,

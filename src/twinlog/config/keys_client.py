@@ -119,8 +119,8 @@ CONSUMER_KEYS = (
         "max.partition.fetch.bytes",
         INT,
         "8388608",
-        "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far away more "
-        "is asked for, as far as `fetch.max.bytes` and memory allow.",
+        "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far away "
+        "more is asked for, as far as `fetch.max.bytes` and memory allow.",
         minimum=0,
     ),
     _consumer("check.crcs", BOOL, "true", "Whether each batch's checksum is checked before it is copied."),

@@ -73,7 +73,7 @@ def read_properties(path: Path) -> list[Entry]:
 def require_text(data: bytes, path: Path) -> None:
     """Raise ConfigError for what no editor wrote, such as a key store: its bytes would be read as keys."""
     if b"\0" in data:
-        raise ConfigError([ConfigProblem(str(path), None, "(file)", "no text, as it has zero bytes", "a text file")])
+        raise ConfigError([ConfigProblem(str(path), None, "(file)", "not text: it contains NUL bytes", "a text file")])
 
 
 def parse_properties(text: str, file: str) -> list[Entry]:

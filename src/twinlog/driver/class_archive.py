@@ -45,7 +45,7 @@ def warm_up(ending: threading.Event | None = None) -> Path:
         with Scratch(path.parent) as work:
             fresh = work / path.name
             if not _record(fresh, ending or threading.Event()) or not fresh.is_file():
-                raise TwinlogError("Spark did not leave a class archive; starts stay as they are")
+                raise TwinlogError("Spark did not leave a class archive; later starts get no faster")
             fresh.replace(path)
         forget_unused(path)
     return path

@@ -103,7 +103,7 @@ def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_lag_seconds",
-        "Since when the oldest record waits that is not copied; 0 without one.",
+        "Seconds that the oldest record to copy has waited; 0 without one.",
         ((one.flow, _waits_s(report.lag, report.oldest_ms, report.at_ms)) for one, report in here),
     )
     yield _gauge(
@@ -118,12 +118,12 @@ def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_eta_seconds",
-        "When the lag will be gone at its present speed; NaN while it grows.",
+        "Seconds until the lag is gone at its present speed; NaN while it grows.",
         ((one.flow, nan if report.eta_s is None else report.eta_s) for one, report in here),
     )
     yield _gauge(
         "twinlog_report_age_seconds",
-        "Since when the copier that is silent the longest was not heard.",
+        "Seconds since the copier that is silent the longest last reported.",
         ((one.flow, nan if one.heard_s is None else one.heard_s) for one, _ in here),
     )
     safe = [(one.flow, seconds_to_safe_failover(report)) for one, report in here]
@@ -145,7 +145,7 @@ def _topics(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
         for unit, about in (
             ("records", "Source offsets of the topic still to copy."),
             ("bytes", "The same by the mean size of copied records."),
-            ("seconds", "Since when the oldest record of the topic waits; 0 without one."),
+            ("seconds", "Seconds that the oldest record of the topic has waited; 0 without one."),
         )
     )
     for one, report in here:
@@ -230,12 +230,12 @@ def _groups(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     )
     yield _gauge(
         "twinlog_checkpoint_age_seconds",
-        "Since when checkpoints were last brought up to date, or the process runs the flow if they never were.",
+        "Seconds since checkpoints were last brought up to date, or the process runs the flow if they never were.",
         ((flow, _since_s(groups.checkpoints_ms or report.since_ms, report.at_ms)) for flow, report, groups in followed),
     )
     yield _gauge(
         "twinlog_group_sync_age_seconds",
-        "Since when groups were last moved along on the target, or the process runs the flow if they never were.",
+        "Seconds since groups were last moved along on the target, or the process runs the flow if they never were.",
         (
             (flow, _since_s(groups.sync_ms or report.since_ms, report.at_ms))
             for flow, report, groups in followed

@@ -172,7 +172,7 @@ class LeaseServer:
                 case SharesRequest():
                     line.send(SharesResponse(tuple(map(tuple, bundle.shares()))))
                 case _:
-                    raise MessageError(f"a planner sent {type(question).__name__}, which only others send")
+                    raise MessageError(f"a planner sent {type(question).__name__}, which it may not send")
         line.close()
 
     def close(self) -> None:

@@ -243,7 +243,7 @@ class Leases:
             case Bye():
                 return False
             case _:
-                raise MessageError(f"copier {session.name} sent {type(message).__name__}, which only others send")
+                raise MessageError(f"copier {session.name} sent {type(message).__name__}, which it may not send")
         return True
 
     def _lend(self, session: CopierSession) -> None:

@@ -40,7 +40,8 @@ def _greet(line: Channel, hello: Hello, caller: str) -> None:
         data = line.receive_bytes()
     except (OSError, EOFError) as error:
         raise DriverLostError(
-            f"the driver did not answer {caller}, which has {_named(VERSION, __version__)}: it ends, hangs, or is older"
+            f"the driver did not answer {caller}, which has {_named(VERSION, __version__)}: it is ending, hangs, or is "
+            "older"
         ) from error
     version, release = _version(data)
     if version != VERSION:

@@ -95,7 +95,7 @@ def check_one_cluster(
             other.connect()
             found = other.identity().cluster_id
         except ClusterError as error:
-            log.debug("%s: not checked whether its clients have one cluster: %s", flow.name, error)
+            log.debug("%s: could not check whether its clients connect to one cluster: %s", flow.name, error)
             continue
         finally:
             other.close()

@@ -117,15 +117,15 @@ class RangeReader:
             late = waited_s > patience_s
             if late or gone:
                 sure = late or waited_s > GONE_S
-                behind = self._after_loss(wanted, position, fail_on_data_loss, sure=sure, late=late)
-                if behind > position:
-                    position, got_on_at = behind, self._now()
+                after = self._after_loss(wanted, position, fail_on_data_loss, sure=sure, late=late)
+                if after > position:
+                    position, got_on_at = after, self._now()
                     continue
             why = trouble or "the broker has no more of it"
             if late:
                 raise ClusterError(
-                    f"cluster {ALIAS}: {wanted.partition} gave nothing from offset {position} on for {patience_s:g} s, "
-                    f"though it was to be read to {wanted.end}: {why}; see option kafkaConsumer.pollTimeoutMs"
+                    f"cluster {ALIAS}: {wanted.partition} returned nothing from offset {position} on for "
+                    f"{patience_s:g} s, though it was to be read to {wanted.end}: {why}; see option kafkaConsumer.pollTimeoutMs"
                 )
             if troubled.lasts(wanted, TROUBLED_S, AGAIN_S):
                 log.warning(

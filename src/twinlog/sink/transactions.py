@@ -67,7 +67,7 @@ class BatchTransactions:
                 return replace(part, committed=True, decided=True), None
             part = replace(part, decided=True)
             log.warning(
-                "%s: its transaction was decided on, and the target has aborted it; it is written again",
+                "%s: its transaction was to be committed, but the target has aborted it; its rows are written again",
                 coordinator.transactional_id,
             )
         return part, await self._retry(coordinator.init)
@@ -81,9 +81,9 @@ class BatchTransactions:
             raise self._older_checkpoint(number, f"has micro-batch {noted.number}")
         if noted.state == "decided":
             raise CopyError(
-                f"it was decided that micro-batch {number} of query {self._query} counts, and cluster "
-                f"{self._client.alias} has forgotten what of it was left to commit (offsets.retention.minutes). "
-                + self._by_hand()
+                f"micro-batch {number} of query {self._query} was to be committed, but cluster "
+                f"{self._client.alias} has forgotten which of its transactions were left to commit "
+                "(offsets.retention.minutes). " + self._by_hand()
             )
         return True
 
@@ -105,8 +105,8 @@ class BatchTransactions:
             before = await self._retry(self._decisions.last)
             if before is None:
                 raise ClusterError(
-                    f"cluster {self._client.alias}: the decision about micro-batch {number} of query {self._query} was "
-                    "forgotten meanwhile (offsets.retention.minutes); start the query again"
+                    f"cluster {self._client.alias}: the decision to commit micro-batch {number} of query {self._query} "
+                    "was forgotten meanwhile (offsets.retention.minutes); start the query again"
                 )
             if len(before.holders) != len(parts):
                 await self._finish(before, written, len(parts))
@@ -245,9 +245,9 @@ class BatchTransactions:
             if noted:
                 return True
             raise CopyError(
-                f"it was decided that transaction {coordinator.transactional_id} counts, and cluster "
-                f"{self._client.alias} has forgotten it (transactional.id.expiration.ms), so nobody knows whether it "
-                "was committed. " + self._by_hand()
+                f"transaction {coordinator.transactional_id} was to be committed, but cluster {self._client.alias} has "
+                "forgotten it (transactional.id.expiration.ms), so nobody knows whether it was committed. "
+                + self._by_hand()
             ) from None
 
     def _older_checkpoint(self, number: int, found: str) -> CopyError:

@@ -35,9 +35,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOST = (
-    "it is left as it is, so its JVM is not started again when it dies and has no figures in the metrics, each query "
-    "starts Python processes anew, executors are kept while other processes run the flows, and those that go are not "
-    "drained before"
+    "its settings stay as they are: a JVM that dies is not started again, and has no metrics; each query starts Python "
+    "processes of its own; executors are kept while other processes run the flows, and are not drained before they go"
 )
 
 _ENDED = "the SparkSession that was given to twinlog has been stopped, or its JVM has died: nothing is copied any more"

@@ -151,7 +151,7 @@ class Lookup:
             )
         if self._translator.knows(source):
             return TranslatedOffset(
-                partition, offset, there, reason="it is older than everything known of this partition"
+                partition, offset, there, reason="it is older than any offset of this partition that can be translated"
             )
         return TranslatedOffset(
             partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet"

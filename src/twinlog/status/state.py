@@ -145,7 +145,7 @@ def state_of(facts: FlowFacts) -> ShownState:
             Condition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}"
         )
     if facts.beats and not facts.elected:
-        return ShownState(Condition.RUNNING, "alive", "heartbeats are written, nothing reports")
+        return ShownState(Condition.RUNNING, "alive", "heartbeats are written, but nobody reports its state")
     return ShownState(Condition.DOWN, "not running", f"no process runs it, {last}")
 
 

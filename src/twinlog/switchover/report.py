@@ -121,7 +121,7 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     if (entries.done("watch") or {}).get("lost"):
         lines.append(
             f"{source} was lost before it had stood still for long enough: what somebody wrote to it past the fence, "
-            "and was not copied, is there alone"
+            "and was not copied, is only there"
         )
     for topic, partitions in found["tail"].items():
         lines.append(
@@ -139,7 +139,9 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         lines.append(f"producers on {source} are not fenced: keep them away when it is back ({left})")
     elif found["fence"] != Fence.NONE and entries.done("release") is None:
         if found["fence"] == Fence.QUOTA:
-            lines.append(f"stop what still produces to {source}: brokers append the next request of who is throttled")
+            lines.append(
+                f"stop what still produces to {source}: brokers append the next request of each throttled producer"
+            )
         lines.append(f"producers stay fenced on {source}, until a way back, or --release")
         if any(topic.keeps_name for topic in topics_of(entries.done("check") or {"topics": []})):
             lines[-1] += f"; --release comes before flow {target}->{source} runs without a way back"

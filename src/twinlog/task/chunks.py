@@ -72,7 +72,8 @@ async def chunks(
             silent_since = now if silent_since is None else silent_since
             if now - silent_since > SILENT_S:
                 raise ClusterError(
-                    f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as over a quota"
+                    f"cluster {client.alias}: {partition} could not be read for {SILENT_S:.0f} s, as when a quota "
+                    "throttles it"
                 )
             await client.loop.sleep(ASK_AGAIN_S)
             continue

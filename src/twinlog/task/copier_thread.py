@@ -215,7 +215,7 @@ class CopierThread:
             case Drop():
                 self._drop()
             case _:
-                raise MessageError(f"the driver sent {type(message).__name__}, which only others send")
+                raise MessageError(f"the driver sent {type(message).__name__}, which it may not send")
 
     async def _borrow(self) -> LentId:
         """A transactional id from the driver; the line breaks when none comes."""

@@ -18,7 +18,7 @@ ROUND_S = 0.05
 """How long a reading waits for others that need it, too: a broker that lost its log lost that of many partitions."""
 
 STALLED_S = 60.0
-"""After so long without records, as over a quota, a read ends with an error."""
+"""After so long without records, as when a quota throttles it, a read ends with an error."""
 
 
 class StoredMaps:

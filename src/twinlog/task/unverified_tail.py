@@ -74,7 +74,7 @@ async def _unmarked(
             at = FetchPosition(position.next_target - 1, MARKER_BYTES, topic_id=topic_id)
             by_node.setdefault(leader.node, {})[remote] = at
     found: dict[TopicPartition, bool] = {}
-    errors = dict.fromkeys(positions, "it has no leader, or returns nothing, as over a quota")
+    errors = dict.fromkeys(positions, "it has no leader, or returns nothing, as when a quota throttles it")
 
     async def ask(node: int, wanted: dict[TopicPartition, FetchPosition]) -> None:
         session = FetchSession(target, node, read_committed=False, kept=False)

@@ -39,8 +39,8 @@ MOST_PLACES = 1_000
 """At so many places of a section without a map both logs are searched for where they go on together."""
 
 TOO_MANY = (
-    f"before them both sides part in more than {MOST_PLACES} places; --from-timestamp with the time of the first one "
-    "goes on there"
+    f"before them the two sides differ in more than {MOST_PLACES} places; --from-timestamp with the time of the first "
+    "one continues there"
 )
 
 

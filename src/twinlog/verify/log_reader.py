@@ -244,7 +244,7 @@ class LogReader:
             if waited > self._patience_s or (code in _GONE and waited > GONE_S):
                 why = "the topic was deleted, or recreated" if code in _GONE else trouble
                 raise ClusterError(
-                    f"cluster {self._logs.alias}: {self.partition} gave nothing from offset {self.position} on for "
+                    f"cluster {self._logs.alias}: {self.partition} returned nothing from offset {self.position} on for "
                     f"{waited:.0f} s, though it was to be read to {self.end}: {why or 'the broker has no more of it'}"
                 )
             if trouble is not None:

@@ -53,7 +53,7 @@ def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
         ({"copied": None, "translated": None, "exact": False}, "NOT_COPIED", "not copied this partition", 40, 0),
         (
             {"translated": None, "exact": False, "checkpoint_source": None, "checkpoint_target": None},
-            *("NOT_TRANSLATED", "older than everything known", None, None),
+            *("NOT_TRANSLATED", "older than any that can be translated", None, None),
         ),
         ({"translated": None, "exact": False}, "NOT_EXACT", "would repeat some, up to 40 records", 40, 0),
         (

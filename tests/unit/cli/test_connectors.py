@@ -110,7 +110,7 @@ def test_waiting_ends_when_everything_runs(worker: ScriptedWorker) -> None:
     ("found", "words"),
     [
         (state("c", "RUNNING", "FAILED", "UNASSIGNED", trace="no right"), "c, task 0: no right"),
-        (state("c", "PAUSED", "PAUSED"), "not running: c; `twinlog connectors resume` has them run"),
+        (state("c", "PAUSED", "PAUSED"), "not running: c; `twinlog connectors resume` starts them"),
     ],
 )
 def test_waiting_ends_when_something_will_not_run(
@@ -327,7 +327,7 @@ def test_altered_offsets_of_each_kind(worker: ScriptedWorker, kind: str, words: 
     worker.on(f"GET {PATH}/config", source(**{"connector.class": f"{MIRROR}{kind}Connector"}))
     worker.on(f"PATCH {PATH}/offsets", {"message": "altered"})
     code, out, _ = run(worker, "offsets", "alter", NAME, *words)
-    assert (code, out) == (0, "altered\n`twinlog connectors resume 'a->b /1'` has it go on\n")
+    assert (code, out) == (0, "altered\n`twinlog connectors resume 'a->b /1'` starts it\n")
     assert worker.asked[-1].body == {"offsets": sent}
 
 
@@ -373,7 +373,7 @@ def test_offsets_of_a_running_connector(worker: ScriptedWorker) -> None:
     assert run(worker, "offsets", "reset", NAME)[0] == 2, "nobody answers whether it is meant"
     assert run(worker, "offsets", "reset", NAME, "-y")[:2] == (
         0,
-        "reset\n`twinlog connectors resume 'a->b /1'` has it go on\n",
+        "reset\n`twinlog connectors resume 'a->b /1'` starts it\n",
     )
 
 

@@ -76,7 +76,7 @@ def test_of_a_dead_flow_no_figure_is_shown_as_if_it_were_of_now() -> None:
     dead = seen(replace(REPORTED, at_ms=OLD.at_ms), processes=())
     assert lines(dead)[0].startswith("a->b: dead: no process runs it")
     assert line(dead, "lag") == (
-        "lag         unknown; it was 1,204 records 11 s ago, nothing that is not copied is older than 3 s"
+        "lag         unknown; it was 1,204 records 11 s ago, the oldest record to copy at most 3 s old"
     )
     assert (line(dead, "rate"), line(dead, "orders")) == ("", "")
     assert line(dead, "run by") == "run by      last report 11 s ago from host-1"

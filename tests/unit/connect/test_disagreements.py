@@ -99,7 +99,7 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
     one, two = build("source", {"topics": "t, u"}, "one"), build("source", {"topics": "u, v.*"}, "two")
     found = disagreements([one, two])
     assert [item.name for item in found] == ["one", "two"]
-    assert str(found[0]).startswith("one and two are both to copy u to one remote topic each, where every record would")
+    assert str(found[0]).startswith("one and two are both to copy u to one remote topic each. As every record would")
     fixed = build("source", {"topics": "t, u", **found[0].settings}, "one")
     assert disagreements([fixed, two]) == []
     # Who writes it elsewhere doubles nothing.

@@ -168,7 +168,7 @@ def test_wrong_input_writes_nothing(tmp_path: Path) -> None:
     ("words", "found"),
     [
         (("--to", "properties"), "has this form already"),
-        (("--to", "connectors"), "files come of this: name a folder"),
+        (("--to", "connectors"), "files: name a folder"),
         (("mm2.properties", "--to", "strimzi"), "one such file at a time"),
     ],
 )

@@ -190,7 +190,7 @@ def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: py
     def logged(why: str) -> bool:
         return why in caplog.text
 
-    for why in ("copier one sent End, which only others send", "message Claim lacks field lease"):
+    for why in ("copier one sent End, which it may not send", "message Claim lacks field lease"):
         wait_for(partial(logged, why), 60, "it is logged")
     wait_for(lambda: driver.leases.copiers == 0, 60, "both are gone")
 

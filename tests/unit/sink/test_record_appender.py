@@ -80,6 +80,6 @@ def test_what_nobody_takes_is_said_long_before_it_fails_and_that_it_is_taken_aga
     appender.close()
     said = [record.getMessage() for record in caplog.records if record.name == "twinlog.sink.record_appender"]
     assert said == [
-        "no records are taken by rows-1, for up to kafka.delivery.timeout.ms = 120000: no answer",
-        "records are taken again by all partitions",
+        "rows-1 accept no records, waiting for up to kafka.delivery.timeout.ms = 120000: no answer",
+        "all partitions accept records again",
     ]

@@ -106,7 +106,7 @@ def test_what_the_target_has_forgotten_is_not_written_again(query: Query) -> Non
     query.decide(*parts)
     query.forget(parts[1])
     assert query.write(0, 0).committed
-    with pytest.raises(CopyError, match=r"transaction sink\.query-1 counts, and cluster west has forgotten it"):
+    with pytest.raises(CopyError, match=r"transaction sink\.query-1 was to be committed, but cluster west has forgotten it"):
         query.write(1, 1)
     # Nor by a run with fewer tasks, whose driver looks after the rest.
     with pytest.raises(CopyError, match="has forgotten it"):

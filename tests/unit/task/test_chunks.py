@@ -102,5 +102,5 @@ def test_a_silent_broker_is_given_up(loop: Loop, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chunks, "SILENT_S", 0.05)
     cluster: Any = Cluster(loop)
     cluster.alias = "north"
-    with pytest.raises(ClusterError, match=r"t-0 could not be read for .*, as over a quota"):
+    with pytest.raises(ClusterError, match=r"t-0 could not be read for .*, as when a quota throttles it"):
         loop.run(_record, cluster, SOURCE, 15)

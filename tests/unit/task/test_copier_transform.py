@@ -18,7 +18,7 @@ class Lost:
 
     def __init__(self, lost_at: int = 0) -> None:
         self.ready = True
-        self.why = "Spark's JVM for transform.sql was killed by SIGKILL; another one is started"
+        self.why = "Spark's JVM for transform.sql was killed by SIGKILL; a new JVM is started"
         self.lost_at = lost_at
         self.calls = 0
 
@@ -50,7 +50,7 @@ def test_a_lost_jvm_is_waited_for_and_skips_no_record(mode: str, monkeypatch: py
             here.pass_by(0.5)
         held = copier.partitions[part()]
         assert held.trouble == (
-            "transform: Spark's JVM for transform.sql was killed by SIGKILL; another one is started"
+            "transform: Spark's JVM for transform.sql was killed by SIGKILL; a new JVM is started"
         )
         assert len(here.copied(committed=mode == "enabled")) < len(ODD)
         asked = sql.calls

@@ -104,7 +104,7 @@ def status(
         typer.echo("there are no connectors")
     idle = [one["name"] for one in statuses if set(states(one)) & {"PAUSED", "STOPPED"}]
     if wait and idle and not seen.failed:
-        trouble(f"not running: {', '.join(idle)}; `twinlog connectors resume` has them run")
+        trouble(f"not running: {', '.join(idle)}; `twinlog connectors resume` starts them")
     if seen.failed or (wait and idle):
         raise typer.Exit(EXIT_TROUBLE)
 

@@ -127,4 +127,4 @@ def _change(rest: ConnectRest, method: str, name: str, body: Any) -> None:
             raise RequestError(400, f"{name} is not stopped: `twinlog connectors stop {word}` ends its tasks") from None
         raise
     typer.echo(answer["message"])
-    typer.echo(f"`twinlog connectors resume {word}` has it go on")
+    typer.echo(f"`twinlog connectors resume {word}` starts it")

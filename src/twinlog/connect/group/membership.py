@@ -35,7 +35,9 @@ REFUSED_S = 10.0
 APART_S = 60.0
 LEAVE_S = 6.0
 LOOK_S = 1.0
-SILENT = "its coordinator has not answered for a session; this worker writes nothing, and others may run what it ran"
+SILENT = (
+    "its coordinator has not answered for a session; this worker writes nothing, and others may run its connectors now"
+)
 LOG_AFTER_S = 2.0
 _OUTAGE = object()
 
@@ -288,7 +290,7 @@ class WorkerGroup:
         return {member: encode_assignment(leader, names, owners) for member, names in given.items()}
 
     def _lost(self) -> None:
-        """This worker is no member: another one may run what it ran."""
+        """This worker is no member: another one may run its connectors and tasks."""
         with self._lock:
             had, self.assignment = self.assignment, None
             self.term += 1

@@ -105,7 +105,7 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
     if _ends(one.settings) == _ends(source.settings):
         return None
     what = (
-        f"heartbeats of {one.name} are of {_ends(one.settings)}, so whoever watches {_ends(source.settings)}, which "
+        f"heartbeats of {one.name} are of {_ends(one.settings)}, so a monitor of {_ends(source.settings)}, which "
         f"{source.name} mirrors, finds none"
     )
     aliases = {"source.cluster.alias": "source", "target.cluster.alias": "target"}
@@ -124,8 +124,9 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
     if not topics:
         return None
     what = (
-        f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each, where every record "
-        "would be twice, so only the one that began with it does, and is to keep it: the other would begin anew"
+        f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each. As every record "
+        "would be there twice, only the connector that began with a topic copies it. Let that one keep it: the other would "
+        "copy it from its beginning"
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
     return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})

@@ -88,7 +88,7 @@ class Resource:
             what, where = type(error).__name__, "".join(traceback.format_tb(error.__traceback__))
             path = request.scope["raw_path"].decode("ascii", "replace")
             _LOG.error("an unexpected %s at %s %s:\n%s", what, request.method, path, where)
-            return responses.error(500, f"The worker failed at this request with {what}; its log names the place.")
+            return responses.error(500, f"The worker failed at this request with {what}; its log has the stack.")
 
     async def _in_time(self, request: Request, method: Method) -> Response:
         try:

@@ -64,7 +64,7 @@ class Announcements:
         self._troubled_since = None
         if session_s > SESSION_S and self._logged.is_new("session"):
             log.info(
-                "%s: the brokers want sessions of %.0f s at least, so another process takes over that late",
+                "%s: the brokers want sessions of %.0f s at least, so another process takes over only after that time",
                 *(self._flow, session_s),
             )
 
@@ -101,7 +101,7 @@ class Announcements:
     def lost(self) -> None:
         """This process ran the flow, and another one may by now."""
         log.warning(
-            "%s: this process was silent for too long, another one may run the flow now; it copies nothing more",
+            "%s: this process was silent for too long, another one may run the flow now; this one stops copying",
             self._flow,
         )
 

@@ -176,7 +176,7 @@ class Election:
         self._loop.call_threadsafe(end)
         # Nothing may run again for this term, however long that takes.
         while not (self._admin.clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
-            log.debug("%s: the end of the term waits", self.settings.name)
+            log.debug("%s: still waiting for the event loop to end the term", self.settings.name)
 
     def stop(self, timeout_s: float, *, leave: bool = True) -> None:
         """Leave, so that another process may lead at once; whatever the leader runs must have ended before.

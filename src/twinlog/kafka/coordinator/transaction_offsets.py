@@ -50,7 +50,7 @@ class TransactionOffsets:
         for code in sorted(codes):
             if code == Code.TOPIC_AUTHORIZATION_FAILED:
                 topic = next(iter(offsets)).topic
-                raise self._client.lacks("READ", f"topic {topic}", "noting in a transaction what it got")
+                raise self._client.lacks("READ", f"topic {topic}", "adding its offsets to a transaction")
             self._check(code)
 
     def _check(self, code: int) -> None:
@@ -58,7 +58,7 @@ class TransactionOffsets:
             return
         alias = self._client.alias
         if code == Code.GROUP_AUTHORIZATION_FAILED:
-            raise self._client.lacks("READ", f"group {self._group}", "noting in a transaction what was written")
+            raise self._client.lacks("READ", f"group {self._group}", "adding its offsets to a transaction")
         if code in _FENCED:
             raise FencedError(f"cluster {alias}: another process has taken over what commits group {self._group}")
         raise ClusterError(f"cluster {alias}: group {self._group}: {error_codes.explain(code)}")

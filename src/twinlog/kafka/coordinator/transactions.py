@@ -126,7 +126,7 @@ class TransactionCoordinator:
             )
         )
         if response.error_code == Code.GROUP_AUTHORIZATION_FAILED:
-            raise self._client.lacks("READ", f"group {group}", "noting in a transaction what was written")
+            raise self._client.lacks("READ", f"group {group}", "adding its offsets to a transaction")
         self._check(response.error_code)
 
     async def end(self, holder: ProducerEpoch, *, commit: bool) -> bool:

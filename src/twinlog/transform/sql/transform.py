@@ -77,7 +77,7 @@ class SqlTransform:
             known = _is_one(rows) or self._suspect is not None
             count = "the record at" if known else f"{rows.num_rows} records from"
             at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect[-1]
-            self._why = why = f"{error}, evaluating {count} source offset {at}; another one is started"
+            self._why = why = f"{error}, evaluating {count} source offset {at}; a new JVM is started"
             jvm, alone = evaluation.jvm, self._alone
             # What it has is of no use to the other flows, either.
             jvm.condemned = True

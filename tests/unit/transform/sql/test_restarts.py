@@ -87,7 +87,7 @@ def test_a_jvm_that_finds_no_room_is_started_again_once_there_is_some(monkeypatc
     failures: list[Failure] = []
     with monkeypatch.context() as exhausted:
         exhausted.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(EngineLostError, match="another one is started"):
+        with pytest.raises(EngineLostError, match="a new JVM is started"):
             list(apply(sql, ROWS, failures.append))
     assert failures == []
     assert begun.acquire(timeout=60)
