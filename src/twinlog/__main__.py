@@ -45,7 +45,7 @@ def _refuse(error: OSError) -> NoReturn:
 def _end(code: object) -> NoReturn:
     """End at once: while Python takes itself apart a signal would end the process without a line."""
     for stream in (sys.stdout, sys.stderr):
-        # Who read them may have gone.
+        # The reader of the pipe may have ended.
         try:
             stream.flush()
         except BrokenPipeError:

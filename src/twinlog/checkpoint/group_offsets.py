@@ -95,7 +95,7 @@ class GroupOffsetTranslator:
             if topic is None or not self._way_back:
                 return None
             there = TopicPartition(topic, partition.partition)
-            # What the way back copies from is our target.
+            # The source of the flow back is this flow's target.
             back = self._back.to_source(there, TargetOffset(offset))
             return None if back is None else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact)
         there = TopicPartition(self._policy.remote_name(self._settings.source, partition.topic), partition.partition)

@@ -57,7 +57,7 @@ def check(
 
     Example: twinlog check mirror.yaml --secrets /mnt/secrets
     """
-    # connect-mirror-maker's `--clusters a b c` leaves b and c over.
+    # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
     wanted = None if clusters is None else [*clusters, *map(str, more or [])]
     kind = kind_of(path)
     if kind is not FileKind.MIRROR:

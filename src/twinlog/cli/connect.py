@@ -89,7 +89,7 @@ def connect(
                 "worker has offset.storage.file.filename and no group.id",
                 param_hint="CONNECTOR",
             )
-        # What is doubtful about them is logged by the worker once it has them.
+        # The worker logs its warnings about connectors when it has read them.
         found, _ = read_connectors(connectors or [], config)
         users = rest_users(config)
     except ConfigError as error:

@@ -67,7 +67,7 @@ def detach(module: str, words: Sequence[str], log_name: str, environment: Mappin
     folder = Path(environment.get("LOG_DIR") or "logs")
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{log_name}.out"
-    # A second one beside a first that goes on there must not cut off what that one has written.
+    # Opened to append: another process may still be writing to this file.
     with log.open("ab") as output:
         subprocess.Popen(
             [sys.executable, "-m", module, *words],

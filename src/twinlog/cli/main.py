@@ -12,7 +12,7 @@ from twinlog.cli.on_demand import LazyCommand, OnDemand
 
 class _Commands(OnDemand):
     lazy = (
-        # connect-mirror-maker's `--clusters a b c` leaves b and c over.
+        # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
         LazyCommand("run", "twinlog.cli.run", "run", {"allow_extra_args": True}),
         LazyCommand("check", "twinlog.cli.check", "check"),
         LazyCommand("plan", "twinlog.cli.plan", "plan"),

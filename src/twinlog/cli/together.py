@@ -57,7 +57,7 @@ class Together(logging.Handler):
             try:
                 timer.start()
             except RuntimeError:
-                # There may be no more threads: then now.
+                # No thread can be started: written at once.
                 self.flush()
             else:
                 self._timer = timer

@@ -29,7 +29,7 @@ def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers
         try:
             rules.append(topology_of(flow))
         except ConfigError:
-            # A class that only the host of that flow has, or a problem that is reported elsewhere.
+            # The class exists only on that flow's host, or the problem is reported elsewhere.
             continue
     warned: set[frozenset[str]] = set()
     for rule in rules:

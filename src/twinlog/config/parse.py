@@ -148,7 +148,7 @@ def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
     later: dict[str, Entry] = {}
     jvm: dict[str, None] = {}
     broker: dict[str, None] = {}
-    # By these transforms of fields read keys and values.
+    # Transforms of fields use these converters to read keys and values.
     transforming = any(item.name == "transforms" and item.entry.value.strip() for item in scoped)
     reads = ("key.converter", "value.converter") if transforming else ()
     for item in scoped:

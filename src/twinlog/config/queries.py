@@ -28,7 +28,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     written = [(flow, text) for flow in flows if (text := _query(flow))]
     if not written:
         return []
-    # Who has none loads nothing of pyspark.
+    # Without a query nothing of pyspark is loaded.
     from twinlog.transform.sql.check import refusals  # noqa: PLC0415
 
     try:

@@ -32,7 +32,7 @@ def transform_settings(
 def _connects_own(connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
     if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
         return None
-    # Who has none loads nothing of them.
+    # Without transforms nothing of them is loaded.
     from twinlog.config.smt.read import read_chain  # noqa: PLC0415
 
     return read_chain(connector, layers, file, warnings)
@@ -40,7 +40,7 @@ def _connects_own(connector: Reading, layers: FlowLayers, file: str, warnings: l
 
 def _try(connector: Reading, settings: TransformSettings) -> None:
     """Runs the user's code; what is wrong with it is a problem of the line that names it."""
-    # Who copies unchanged needs no pyarrow.
+    # Copying without transforms needs no pyarrow.
     from twinlog.transform.build import build  # noqa: PLC0415
     from twinlog.transform.contract import try_on_nothing  # noqa: PLC0415
     from twinlog.transform.routing import check_topic  # noqa: PLC0415

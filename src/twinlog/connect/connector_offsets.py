@@ -99,10 +99,10 @@ class ConnectorOffsets:
             _topic_of(target, settings).append([offset_records.encode(name, one) for one in offsets])
             earlier = settings.earlier_positions_topic
             if deleted and earlier not in (None, settings.positions_topic) and earlier in target.topics():
-                # What a connector's own topic lacks is looked for there.
+                # Positions that a connector's own topic lacks are read from this one.
                 _topic(target, str(earlier)).append([offset_records.encode(name, one) for one in deleted])
         if deleted:
-            # Nor is it to be taken over from here again.
+            # Otherwise they would be taken over from the worker's topic again.
             here = [one.partition for one in self._state.offsets(name)]
             gone = [StoredOffset(one.partition, None) for one in deleted if one.partition in here]
             self._state.put_offsets(name, gone)

@@ -100,7 +100,7 @@ class FileOffsets:
         if flow.kind != "source":
             return True
         if not self._lock.acquire(blocking=False):
-            # Whoever has it may wait for a cluster.
+            # The thread that holds the lock may be waiting for a cluster.
             return False
         try:
             stored = self._of(flow)
@@ -113,7 +113,7 @@ class FileOffsets:
         finally:
             self._lock.release()
 
-    # As a log of records.
+    # The methods of a log of records.
 
     topic_id: object = None
 
@@ -151,11 +151,11 @@ class FileOffsets:
             self._save()
 
     def append_and_read(self, records: Iterable[StoredRecord]) -> list[OffsetRecord]:
-        """Both."""
+        """Append `records`, then read."""
         self.append(records)
         return self.read()
 
-    # Between file and topics.
+    # Copying between the file and the topics.
 
     def _sources(self) -> list[ConnectorFlow]:
         return [flow for flow in self._flows() if flow.kind == "source"]

@@ -49,7 +49,7 @@ class Permission:
         until = self._clock.monotonic() + GROUP_S
         while True:
             assignment = self._thread.group.assignment
-            # Another leader may write once this worker is perhaps no member any more.
+            # When this worker may have lost its membership, another leader may write.
             if self._thread.started.is_set() and assignment is not None and self._thread.group.leads_for_s() > 0:
                 return assignment
             if self._thread.left:

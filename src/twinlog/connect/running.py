@@ -146,7 +146,7 @@ class RunningConnectors:
             return
         tasks = found.meant(restart)
         if found.trace is not None or not restart.only_failed:
-            # A connector of ours does nothing that its tasks do not do: without them there is nothing to end.
+            # A connector does all its work in its tasks: there is nothing else to stop.
             found.restarts, found.failure = True, None
         self._restart_tasks(found, tasks)
 
@@ -189,7 +189,7 @@ class RunningConnectors:
             try:
                 self._attend(running)
             except Exception as error:
-                # The others go on.
+                # An error of one connector does not stop the others.
                 log.exception("connector %s", name)
                 running.failure = f"internal error: {type(error).__name__}"
                 self._end(running)
@@ -222,7 +222,7 @@ class RunningConnectors:
         self._end_spark()
         for running in self._running.values():
             if isinstance(running.part, Copying):
-                # Nobody attends to its flow any more: what is just being ended of it ends with Spark.
+                # Its flow is not attended any more: what is still stopping ends with Spark.
                 running.part.clearing = self._spark_ending
                 if running.part.failure is None:
                     running.part.lost = reason
@@ -276,10 +276,10 @@ class RunningConnectors:
         if part is not None:
             part.attend()
             if isinstance(part, Following) and part.both_ways != self._both_ways(part.flow.settings):
-                # Who copies has come or gone since.
+                # The connectors that copy there have changed since.
                 self._end(running)
             if isinstance(part, Copying) and part.conflicting != self._conflicting.get(part.settings.name, ()):
-                # It has to know of them before both begin with a new topic.
+                # It has to know its new conflicts before both connectors begin to copy a new topic.
                 self._end(running)
             if running.term != self.term:
                 self._end(running)

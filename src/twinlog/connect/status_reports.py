@@ -74,7 +74,7 @@ class StatusReports:
             due = now >= self._topics_at
             self._topics_at = now + TOPICS_S if due else self._topics_at
             for name, one in self._running.connectors.items():
-                # Whoever is shown as stopped shows all that it wrote.
+                # All topics of a connector that has stopped are shown.
                 if written := one.take_written(running=due):
                     self._written.setdefault(name, set()).update(written)
         noted = self._state.look(

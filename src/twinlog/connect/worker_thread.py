@@ -83,7 +83,7 @@ class WorkerThread:
         self.failure: str | None = None
         """Why the worker ended by itself."""
         self.group = join(flows.weights, self._owned, self._wake_up, self._crash)
-        # Nothing is written on once another worker may write, not even what waits for a broker.
+        # When another worker may write, nothing more is appended, not even requests that wait for a broker.
         admin.client.append_only_while(lambda: self.group.leads_for_s() > 0, reads=True)
         self._crashed = crashed
         self._state = state
@@ -211,7 +211,7 @@ class WorkerThread:
             self._report(self.group.assignment)
         except TwinlogError as error:
             log.debug("at the end: %s", error)
-        # What is just being changed is changed before.
+        # A change in progress is completed first.
         with self.changing:
             self.left = True
             self.group.stop()
@@ -258,7 +258,7 @@ class WorkerThread:
         if reads:
             self._read_at = now + READ_S
             self._try(self._read, troubles)
-        # What runs goes on by what was read before: it is attended, and ends, whether or not its topics answer.
+        # Connectors run with what was read before: they are attended, and stop, whether or not the topics answer.
         with self._following:
             self._enter(self.group.term)
             self._follow(self.group.assignment)
@@ -271,7 +271,7 @@ class WorkerThread:
         if troubles:
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
                 log.warning("the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
-        # A turn that reads nothing has no answer of theirs.
+        # A turn without reading does not show whether they answer.
         elif reads and self._logged.over(_OUTAGE):
             log.info("the worker's topics answer again")
 
@@ -309,13 +309,14 @@ class WorkerThread:
             if name not in self._running.connectors:
                 if not self._workers_before.gone(name, self.worker_id):
                     continue
-                # Built here while another worker ran it: what its configuration refers to may be another one since.
+                # It was built here while another worker ran it: values that its configuration refers to may have
+                # changed since.
                 self._flows.forget(name)
             flow, why = self._flows.build(name)
             self._running.set(name, flow, self._target_state(name), why, self._tasks(name))
             self._running.remark(name, remarks.get(name))
         for name in self._running.connectors.keys() - (names & known):
-            # What somebody holds still is nobody else's meanwhile.
+            # A connector that is held still is not removed meanwhile.
             if not self._still[name]:
                 self._running.remove(name)
         for restart in restarts:

@@ -79,7 +79,7 @@ def _counts(key: str, kind: ConnectorKind) -> bool:
         # Settings of the worker, which the connector would not look at.
         return False
     if key in SECURITY.exact and CONNECTOR.find(key) is None:
-        # It stands at both clusters already.
+        # Both clusters have it already.
         return False
     if kind == "heartbeat":
         return owner(key) == "heartbeat" or key.startswith(_HEARTBEATS)
@@ -114,7 +114,7 @@ def _worker(found: ParsedFile, ends: SourceAndTarget, port: int) -> dict[str, En
     for name, form in _STORAGE.items():
         value = form.format(ends[0])
         kept.setdefault(name, Entry(name, value, found.file, None, value))
-    # A dedicated MirrorMaker 2 answers nobody.
+    # A dedicated MirrorMaker 2 has no REST API.
     listener = f"http://127.0.0.1:{port}"
     for name, value in (("key.converter", CONVERTER), ("value.converter", CONVERTER), ("listeners", listener)):
         kept.setdefault(name, Entry(name, value, found.file, None, value))

@@ -138,7 +138,7 @@ class _Writer:
                 continue
             owned = owner(key)
             if owned is not None and owned != connector.kind:
-                # It means nothing there.
+                # The key has no effect there.
                 if owned not in connectors:
                     self._not_converted.append(not_converted(entry, f"it means nothing to a {connector.kind} connector"))
                 continue
@@ -190,7 +190,7 @@ class _Writer:
                     return
         flow[key] = value
 
-    # -- what else is to be known
+    # -- notes
 
     def _note_positions(
         self, worker: Worker, ends: tuple[str, str], connectors: Mapping[ConnectorKind, Connector]

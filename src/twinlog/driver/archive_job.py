@@ -40,7 +40,7 @@ class ArchiveJob:
         self._wanted = wanted
         self._after_s = after_s
         self._command = command
-        # Before Spark's start has put its own Python there.
+        # Copied before Spark's start adds its own Python to it.
         self._environment = dict(os.environ)
         self._since: float | None = None
         self._process: subprocess.Popen[bytes] | None = None

@@ -69,7 +69,7 @@ def _record(fresh: Path, ending: threading.Event) -> bool:
         ran = run_warm_up(engine, lease_server, patience_s=PATIENCE_S, ending=ending, clock=SYSTEM)
     finally:
         lease_server.close()
-        # It writes the archive at its end.
+        # The JVM writes the archive when it ends.
         engine.stop(PATIENCE_S if ran else 1.0)
         done.set()
     return ran and not ending.is_set()

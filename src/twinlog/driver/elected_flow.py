@@ -126,7 +126,7 @@ class ElectedFlow:
         now = self._clock.monotonic()
         self._away_since = now if self._away_since is None else self._away_since
         roster, election = self._roster, self.election
-        # A process that ends when all is copied must see that itself.
+        # With `--until caught-up` this process has to see the end itself, so it keeps the flow.
         if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
             return None
         crew = roster.crews().get(self.settings.name)
@@ -137,7 +137,7 @@ class ElectedFlow:
         return choose(self.settings.name, others, counts, pack=roster.packs) if others else None
 
     def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
-        # The term first: a standing that is older than it would be taken for its own.
+        # The term is read first: a standing read before it could belong to an earlier term.
         election, term = self.election, self.election.term
         if election.standing is not Standing.LEADING:
             self._lifecycle.put_off.over()

@@ -26,7 +26,7 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
     if report.lag > 0:
         if report.eta_s is None:
             return inf
-        # It is rounded, and something does wait.
+        # `eta_s` is rounded, perhaps to 0, though records are left.
         left_s = max(0.1, report.eta_s)
     groups = report.groups
     if groups is None:

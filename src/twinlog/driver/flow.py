@@ -243,7 +243,7 @@ class FlowRunner:
         self.ready.set()
         self.leases.abandon()
         self._jobs.stop(JOBS_STOP_S, cut_off=True)
-        # Its connections are closed next, under whatever it does.
+        # Its connections are closed next, whatever it is doing.
         self._thread.join(THREAD_STOP_S)
 
     def close(self) -> None:
@@ -370,7 +370,7 @@ class FlowRunner:
     # Called by leases, on their threads.
 
     def _copier_failed(self, kind: str, text: str) -> None:
-        # Our own errors are sentences; of any other the kind has the reason.
+        # The text of a twinlog error is a sentence; for other errors their class is shown, too.
         self.fail(text if is_ours(kind) else f"{text} ({kind})")
 
     def _copier_event(self, kind: str, text: str) -> None:

@@ -140,7 +140,7 @@ class FlowLifecycle:
                 else:
                     if not flow.stop(COPIERS_STOP_S):
                         flow.abandon()
-                        # A copier that does not even get the message may append until its permission ends.
+                        # A copier that the message does not reach may append until its permission expires.
                         self._clock.sleep(VALID_S)
                     then()
             except Exception as error:

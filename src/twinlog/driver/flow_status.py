@@ -152,7 +152,7 @@ class FlowStatus:
         self._parts[key] = part, holder
         self._count(key, part, holder, 1)
         if part.trouble is not None and key not in self._own:
-            # It is shown after the partition's name, and an error has that, too.
+            # Shown after the partition's name, with which the text of an error begins as well.
             self._stuck[key] = part.trouble.removeprefix(f"{key}: ")
         else:
             self._stuck.pop(key, None)

@@ -132,7 +132,7 @@ class LeaseServer:
             self._warn("a connection was closed", error)
             line.close()
         except (OSError, EOFError, ValueError):
-            # The last where a stranger answers the challenge with what is no text.
+            # ValueError: a stranger answered the challenge with bytes that are no text.
             line.close()
 
     def _report(self, stranger: Stranger) -> None:

@@ -123,7 +123,7 @@ def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, 
         return reach.out_s + age_s, reach.why
     if not driver.out:
         return None
-    # A copier without requests to the cluster cannot know; one that got an answer meanwhile does.
+    # Copiers without requests to the cluster show nothing; one that got an answer meanwhile shows that it is reachable.
     answered_s = min((reach.heard_s + age_s for reach, age_s in copiers if reach.heard_s >= 0), default=None)
     if answered_s is not None and answered_s < driver.out_s - JITTER_S:
         return None

@@ -116,7 +116,7 @@ class PeriodicJob:
                 if self._step() is None:
                     self.succeeded_ms = wall_ms(self._clock)
             except TwinlogError as error:
-                # What never worked, or failed before, was reported then, or has nothing to bring to an end.
+                # What failed before was reported then; what never succeeded has nothing to complete.
                 known = self.trouble is not None or not self._succeeded
                 level = logging.DEBUG if known else logging.WARNING
                 log.log(level, "%s: could not %s a last time: %s", self._flow, self.what, error)

@@ -51,7 +51,7 @@ class Publisher:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:
             if isinstance(error, NotAppendedError) and error.code in _TOO_LARGE:
-                # The next one has fewer topics, in the end none.
+                # The next report has fewer topics, in the end none.
                 self._most_bytes = max(1, len(record[1]) // 2)
                 self._too_large(error.size)
             log.debug("%s: its state was not published: %s", self._settings.name, error)

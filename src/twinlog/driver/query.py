@@ -133,7 +133,7 @@ class SupervisedQuery:
         if mismatch is None:
             self._begin_later(fault)
         else:
-            # Spark has tried four times, where it could in other executors: no retry exchanges a wheel.
+            # Spark has tried four times, in other executors where it could: another try does not replace a wheel.
             self._end_flows(mismatch)
 
     def _end_batch(self, flows: Sequence[FlowRunner], now: float, batch_s: float) -> None:

@@ -231,7 +231,7 @@ class TopicConflicts:
         return (
             here is not None
             and here.route(pair.remote) == conflict.destination(other)
-            # No records of the user's; of both flows somebody may watch whether they copy.
+            # Heartbeats are no user's records, and either flow may be monitored by them.
             and not self._topology.policy.is_heartbeats(pair.source.name)
         )
 

@@ -248,7 +248,7 @@ class TopicRefresh:
     ) -> None:
         """Log what the flow does not copy, and why, so that it does not look idle."""
         settings = self._settings
-        # Of a copy that is here for long the original may have been deleted meanwhile.
+        # Only new topics: the original of an old copy may have been deleted meanwhile.
         fresh = source.keys() - (self._seen or frozenset())
         if fresh:
             seem_copies, mirrored = misread_topics(self._topology, self._aliases, source, target)

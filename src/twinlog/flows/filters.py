@@ -26,7 +26,7 @@ def matching(patterns: tuple[str, ...], name: str) -> str | None:
             if matches((pattern,), name):
                 return pattern
         except PatternError:
-            # As of `(a|b`, whose rest stood after a comma.
+            # For example `(a|b`, cut off by a comma.
             continue
     return None
 

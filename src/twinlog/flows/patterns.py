@@ -106,7 +106,7 @@ def _beginnings(patterns: tuple[str, ...]) -> list[tuple[str, bool]] | None:
 
 def _are_apart(one: tuple[str, bool], other: tuple[str, bool]) -> bool:
     (here, more_here), (there, more_there) = one, other
-    # A dot may be any character.
+    # A dot matches any character.
     if any(a != b and "." not in (a, b) for a, b in zip(here, there, strict=False)):
         return True
     return (len(here) < len(there) and not more_here) or (len(there) < len(here) and not more_there)

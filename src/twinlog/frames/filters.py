@@ -60,7 +60,7 @@ def narrow(
             oldest_ms = since if oldest_ms is None else max(oldest_ms, since or oldest_ms)
     left = [one for one in left if one.size > 0]
     if oldest_ms is not None and oldest_ms > 0 and left:
-        # Before the first record that is new enough, all are older; after it some may be, too.
+        # All records before the first one that is new enough are older; later ones may be older, too.
         found = at_timestamp([one.partition for one in left], oldest_ms)
         left = [
             replace(one, start=one.end if found[one.partition] < 0 else max(one.start, found[one.partition]))

@@ -132,7 +132,7 @@ class TopicStream:
             self._lost(f"Partitions {as_set(gone)} have been deleted.")
         starts = {part: {**begin, **found}[part] for part in until if part in begin or part in found}
         if starts and not self._planner.topic_ids:
-            # Of a query that goes on with a micro-batch of its log, nothing was asked yet.
+            # A query that resumes with a planned micro-batch has not asked the cluster yet.
             self._planner.latest()
         anew = self._recreated({part.topic for part in starts}, {part.topic for part in begin})
         starts |= self._planner.earliest(part for part in starts if part.topic in anew)

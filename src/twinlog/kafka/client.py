@@ -213,8 +213,9 @@ class ClusterClient:
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            # Connections keep this error, and all their requests share it: by its traceback it would hold what was in
-            # flight while the broker stays away. Ours is in no variable: it would hold the frame, which holds it.
+            # Connections keep this error, and all their requests share it: its traceback would keep what was in flight
+            # in memory while the broker is away. Our own error is raised without a variable, which would make a cycle
+            # with the frame.
             error.__traceback__ = None
             raise self._fault(manager, asked, node, error) from error
         finally:

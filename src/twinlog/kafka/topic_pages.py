@@ -170,7 +170,7 @@ class TopicPages:
             kind = TopicGoneError if gone else ClusterError
             raise kind(f"cluster {client.alias}: topic {self._topic} {what}")
         if topic.topic_id != self._topic_id:
-            # Created anew, so it begins anew.
+            # The topic was recreated, so reading begins again.
             self._topic_id = topic.topic_id
             self._next.clear()
         leaders = {TopicPartition(self._topic, number): leader.node for number, leader in topic.leaders.items()}
@@ -286,7 +286,7 @@ class Reading:
     async def _look_back(self) -> None:
         """Handle what was in the way of the page before this one. Raises ClusterError."""
         if self._progressed:
-            # Only now: whoever takes long over a page is not to be taken for a partition that makes no progress.
+            # Only now: a caller that takes long over a page must not look like a partition without progress.
             self._progressed = False
             self._patience.progressed()
         trouble, self._trouble = self._trouble, None
@@ -301,7 +301,7 @@ class Reading:
                 raise await self._pages.held_up(held, self._aim.ends[held])
 
     def _no_further(self, aim: _Aim) -> _Aim:
-        # A partition that grows must not hide that another one gives nothing.
+        # A partition that grows must not hide one that returns nothing.
         if self._first is None or self._first.topic_id != aim.topic_id:
             self._first = aim
         first = self._first

@@ -255,7 +255,8 @@ class SegmentWriter:
         ):
             begin = stored.next_source, stored.next_target
         if tip is not None and (begin is None or not tip.before(*begin)):
-            # A crash between the two, or another program has stored the position.
+            # There was a crash after the map was stored and before the position was, or another program stored the
+            # position.
             begin = (tip.source, tip.target) if tip.before(*now) else None
         generation = generation if tip is None else max(generation, tip.generation + COPIER_GENERATIONS)
         new = cls(partition, *(begin or now), generation=generation, complete=complete, segment_points=segment_points)

@@ -39,7 +39,7 @@ class SyncStore:
         with self._reading:
             for _, record in self._reader.read():
                 key, value = record.key, record.value
-                # On what is none MirrorMaker 2 would fail.
+                # Other records are skipped, where MirrorMaker 2 would fail.
                 if key is None or value is None or len(value) < VALUE_SIZE:
                     continue
                 with self._lock:

@@ -56,7 +56,7 @@ class Translator:
         self.looked_at_syncs = False
         """Whether there was an offset that maps do not answer; months of offset syncs take long to read."""
         self._need_syncs = False
-        # Another program's positions may be in the other topic, and do not count here.
+        # Positions of another program may be in the other topic, and are ignored here.
         self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
         self._logged = LogOnce(target.clock)
         self._flow = settings.name

@@ -168,7 +168,7 @@ def _topics(
         mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
         wanted = names.replicas(mine)
         if theirs is not None and wanted is not None and theirs != wanted:
-            # Both may have as many, and neither what the flow asks for.
+            # Both sides may have equal numbers, and yet not the number that the flow asks for.
             asked = None if wanted == mine else f"replication.factor = {wanted}"
             yield Difference("replicas", _shown(here, there), str(mine), str(theirs), asked)
     for there in sorted(right.topics):

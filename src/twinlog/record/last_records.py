@@ -77,7 +77,7 @@ def keep_last(
     at = 0
     try:
         for _ in range(batch.record_count):
-            # Numbers of one and two bytes are read here: a call for each would double the time.
+            # Varints of one and two bytes are read inline: a call for each would double the time.
             byte = block[at]
             if byte < 128:
                 size, at = byte >> 1, at + 1

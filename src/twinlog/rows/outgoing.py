@@ -117,7 +117,7 @@ def _records(rows: Any, now_ms: int) -> Any:
     }
     headers = _column(rows, "headers")
     if headers is not None:
-        # Also where no row has any: rows of another batch that do may be joined with these.
+        # Kept even without any header: these rows may be joined with those of a batch that has some.
         columns["headers"] = _headers(headers)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

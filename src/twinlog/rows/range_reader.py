@@ -99,17 +99,17 @@ class RangeReader:
                 while answer is not None:
                     rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
                     if rows.position <= position or rows.position >= min(past, wanted.end):
-                        # Its memory serves the next but one.
+                        # Releases its memory for the request after the next.
                         answer = None
                     position = max(position, rows.position)
                     yield from rows.batches
-                    # Not beside what comes next.
+                    # Released before the next rows are decoded.
                     del rows
                 if position > begun:
                     backoff.worked()
                     if troubled.over(wanted):
                         log.warning("%s is read again, from offset %d on", wanted.partition, begun)
-                    # Who takes long over a batch is not to be taken for a partition that gives nothing.
+                    # A caller that takes long over a batch must not look like a partition that returns nothing.
                     got_on_at = self._now()
                     took_s = got_on_at - asked_at
                     continue
@@ -138,7 +138,7 @@ class RangeReader:
             if trouble is not None:
                 log.info("%s is fetched again: %s", wanted.partition, trouble)
                 self._stale = True
-            # Without one the broker has waited, as a rule.
+            # Without an error the broker itself has waited, as a rule.
             self._loop.run(self._loop.sleep, backoff.failed() if trouble else EMPTY_PAUSE_S)
 
     def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:

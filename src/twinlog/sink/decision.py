@@ -103,7 +103,7 @@ class Decisions:
             for place in range(1, pieces_of(first)):
                 other = _latest(await self._offsets(self._group(place)))
                 if other is None:
-                    # Each group forgets by itself.
+                    # The offsets of each group expire separately.
                     return None
                 if other[1].offset != number:
                     raise ValueError

@@ -131,7 +131,7 @@ class BatchTransactions:
         if not written:
             return
         try:
-            # A decision that is on its way fails, or is seen.
+            # From here on a decision in flight either fails or can be read.
             await self._become_root({part.root for part in parts})
         except FencedError:
             log.info("%s: another run of the query has begun", self._name)
@@ -259,7 +259,7 @@ class BatchTransactions:
 
     async def _become_root(self, seen: set[ProducerEpoch]) -> ProducerEpoch:
         """Be the producer that decides, if no task of another run has begun since these tasks did."""
-        # Of one producer id only the last epoch can be it; another id comes when epochs run out.
+        # Only the last epoch of a producer id can be current; a new id comes when epochs run out.
         last = {root.producer_id: root for root in sorted(seen) if root != NOBODY}
         fenced: FencedError | None = None
         for root in last.values():

@@ -101,7 +101,7 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     try:
         records, somewhere = _write(task, link, appender, rows, first)
     except BaseException:
-        # Nobody who reads committed records is to wait for the end of a transaction that nobody goes on with.
+        # Consumers with read_committed must not wait for a transaction that nobody will end.
         with contextlib.suppress(TwinlogError):
             late = link.loop.run(appender.answered, DROP_S)
             link.loop.run(transactions.drop, [replace(part, holder=holder)], DROP_S, late)

@@ -35,10 +35,10 @@ class Blame:
         The last is how spark-submit writes: "Executor memory must be a positive number".
         """
         values = {**self._file, **self._settings}
-        # What somebody wrote is to blame rather than what was always so.
+        # A setting that was given by the user is more likely wrong than a default.
         order = list(dict.fromkeys((*self._given, *self._file, *self._settings)))
         named = [key for key in order if re.search(rf"(?<![\w.]){re.escape(key)}(?!\w|\.\w)", reason)]
-        # Values and words of what was always so may stand anywhere: the application's name is in many a path.
+        # Values of defaults may appear anywhere in the text, as the application's name does in paths.
         written = list(dict.fromkeys((*self._given, *self._file)))
         by_value = [key for key in written if _names(values.get(key, ""), reason)]
         words = set(re.findall(r"[a-z]+", reason.lower()))

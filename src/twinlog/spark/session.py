@@ -103,7 +103,7 @@ class SparkEngine:
         self._session = self._jvm.session(conf)
 
     def _settings(self, scratch: Path) -> SparkConf:
-        # How large Spark is, its users may have set for every program of this machine.
+        # Users may have set Spark's size for every program of this machine.
         set_already = file_settings()
         usual = local_settings({**set_already, **self._conf}) if self.local else CLUSTER_SETTINGS
         settings = {
@@ -231,7 +231,7 @@ class SparkEngine:
         if session is not None and not self.local and self._jvm.alive:
             stopping = threading.Thread(target=_stop_quietly, args=(session,), daemon=True)
             stopping.start()
-            # What is left of the time is the JVM's own.
+            # The rest of the time is for the JVM to end.
             stopping.join(timeout_s * 0.8)
             if stopping.is_alive():
                 log.warning(

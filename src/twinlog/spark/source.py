@@ -119,7 +119,7 @@ class LeaseReader(DataSourceStreamReader):  # type: ignore[misc]
         return self._line
 
     def __getstate__(self) -> dict[str, Any]:
-        # A task calls `read`, which needs nothing; of another version it could not take a field.
+        # A task calls `read`, which needs no field; a task of another version could not load one.
         return {}
 
 

@@ -123,7 +123,7 @@ def state_of(facts: FlowFacts) -> ShownState:
     if facts.connector is not None and not (facts.fresh and report is not None and report.state not in ENDED):
         return _of_connector(facts, facts.connector)
     if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
-        # It reported that itself, and that stays true with time.
+        # The process reported its end itself; an old report of that is still true.
         return ShownState(Condition.DOWN, report.state, report.detail)
     if report is not None and age_s is not None and facts.fresh:
         if not facts.elected or facts.leader == report.process:

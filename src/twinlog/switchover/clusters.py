@@ -119,7 +119,8 @@ class Clusters:
             self.journal.note_fence(plan)
 
     def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
-        # The note of a fence is written there, and groups are translated by what may take long to read.
+        # The other journal gets the note of the fence, and the maps to translate groups may take long to read: both
+        # come first.
         if fence is not Fence.NONE:
             self._other_journal.take()
         self._groups.seen(topics, {}, {}, began)

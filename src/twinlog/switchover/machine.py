@@ -167,8 +167,8 @@ class Machine:
         if entries.done("release") is not None:
             return True
         if emergency:
-            # The way back is in the journal of the lost source. After the cut nothing was copied unless there was one,
-            # but for what was seen to be late.
+            # The way back is in the journal of the lost source. Without a way back, only the late records that were
+            # seen were copied after the cut.
             copied, cut = self._world.copied(), from_json((entries.done("settle") or {}).get("cut", {}))
             ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
             return any(copied[where].source > end for where, end in ends.items() if where in copied)
@@ -183,7 +183,7 @@ class Machine:
         now_ms = self._world.now_ms()
         name = f"{now_ms:x}-{secrets.token_hex(3)}"
         run = Run(name, self._world.ends, options, SwitchoverState.RUNNING, now_ms, self._owner, now_ms)
-        # Lines of the one before have another name, and count no more; but what it had fenced is lifted by its plan.
+        # Lines of the previous run have its name, and are ignored; but its fence is lifted by its own plan.
         before = self._journal.entries
         plan = before.steps.get(("fence", Phase.BEGUN))
         ended = before.run is None or before.run.state in ENDED
@@ -251,12 +251,12 @@ class Machine:
                 self._journal.write(ended)
                 ended = []
                 context.entries = self._journal.entries
-            # Somebody may act on it: producers go on once `open` is over, so that must be written down.
+            # Operators act on what is shown: producers go on after `open`, so the end of that step is written first.
             self._show(name, step.words)
             result = self._tried(name, step.act, context)
             if isinstance(result, Again):
                 self._show(name, f"{result.why}: goes back to {result.step}")
-                # The flow back has begun, and counts from there.
+                # `rejoin` is not repeated: the flow back has begun at its positions.
                 back = [one for one in order[order.index(result.step) : order.index(name) + 1] if one != "rejoin"]
                 self._journal.write([Line(one, phase, None) for one in back for phase in Phase])
                 if result.step == "check":

@@ -168,7 +168,7 @@ def prove(context: Context) -> Data | Again:
             short.append(str(remote))
         known_ends = [offset for offset in (expected, is_end) if offset is not None]
         if known_ends:
-            # After the end of the log the flow back would pass over what is written there next.
+            # With a position beyond the end of the log the flow back would skip the records written there next.
             positions[remote] = min(known_ends)
         rows.append(
             {

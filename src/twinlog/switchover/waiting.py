@@ -79,7 +79,7 @@ def catch_up(context: Context) -> Data:
         if copied != before:
             before, moved_ms = copied, now_ms
         left = sum(lag(ends, starts, copied).values())
-        # Where nothing is copied meanwhile, nobody would drain what is left.
+        # A small lag counts only while records are copied: otherwise it would never reach 0.
         if left == 0 or (left <= context.options.near and copied != first):
             return {"lag": left}
         stands = now_ms - moved_ms >= STANDS_S * 1000
@@ -154,7 +154,7 @@ def drain(context: Context) -> Data:
         if behind != before:
             before, since_ms = behind, now_ms
         elif behind and now_ms - since_ms >= HOLLOW_S * 1000:
-            # MirrorMaker 2 stores positions of records only, and markers of transactions come after these.
+            # MirrorMaker 2's positions are those of records: markers of transactions after the last one stay uncounted.
             for where in world.hollow({where: (cut[where] - left, cut[where]) for where, left in behind.items()}):
                 del behind[where]
         if not behind:

@@ -40,7 +40,7 @@ class Arrived:
                 if batch.last_offset < self.position:
                     continue
                 self.first = self.first or batch
-                # What came in transactions is either counted by the position or was aborted.
+                # Records of transactions are either counted by the position or aborted.
                 if not batch.is_control and not batch.is_transactional:
                     self._batches.append((fetched.records[batch.start : batch.end], batch))
                 self.position = TargetOffset(batch.last_offset + 1)

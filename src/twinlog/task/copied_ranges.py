@@ -42,7 +42,7 @@ class CopiedRanges:
         """A partition that was taken at position `begin` has come to `end`, `records` after the last call."""
         with self._lock:
             known = self._ends.get(source)
-            # One that was taken anew, as after it was elsewhere, begins anew.
+            # A partition that comes back from another copier begins a new range.
             start = known if known is not None and known.next_source >= begin.next_source else begin
             self._ends[source] = end
             before = self._ranges.get(source, [])

@@ -256,7 +256,7 @@ class Copier:
         self._producer.offer(queue)
 
     def _seen_foreign(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
-        # A transform that routes records to other partitions of a remote topic does so in other copiers, too.
+        # A transform that routes records writes to any partition, from other copiers as well.
         if remote.topic not in self._routes.topics:
             self._foreign.seen(remote, first, end)
 

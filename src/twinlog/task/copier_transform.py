@@ -105,10 +105,10 @@ class CopierTransform:
         reported = part.trouble
         self._report(part.source, reported)
         while not self._stopped() and not part.left and (trouble := transforming.trouble) is not None:
-            # Appends that are still answered would clear it.
+            # Set at each turn: an acknowledged append clears it.
             part.hinder(f"transform: {trouble}")
             if part.trouble != reported:
-                # Another one does not start.
+                # The reason has changed: the next JVM does not start.
                 reported = part.trouble
                 self._report(part.source, reported)
             await self._loop.sleep(RETRY_S)

@@ -46,7 +46,7 @@ class ForeignOffsets:
     def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
         if is_heartbeats(remote.topic, self._separator):
-            # Each of several connectors of two clusters copies them, and nobody has to act for that.
+            # Several connectors between two clusters all copy heartbeats: that needs no action.
             return
         seen = self._seen.get(remote)
         if seen is None:

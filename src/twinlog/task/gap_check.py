@@ -64,7 +64,7 @@ class GapCheck:
         """Report a gap, then continue after it or raise GapError; heartbeats stop no flow."""
         text = gap.describe(partition)
         if partition.topic == HEARTBEATS:
-            # Whoever writes them makes the topic anew where somebody deletes it, and nobody loses a record of theirs.
+            # The writer of heartbeats creates a deleted topic again, and no user's records are lost.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
             )

@@ -61,7 +61,7 @@ async def look_at_losses(target: ClusterClient, parts: Collection[PartitionCopy]
     unverified, errors = await find_unverified(target, {remote: part.committed for remote, part in whole.items()}, {})
     for remote, why in errors.items():
         raise ClusterError(f"cluster {target.alias}: {remote} does not report where committed records end: {why}")
-    # The comparison with the source shows whether something is missing there.
+    # Recovery compares them with the source, and finds what is missing.
     lost |= {
         part: part.committed.next_target or TargetOffset(0) for remote, part in whole.items() if unverified[remote]
     }

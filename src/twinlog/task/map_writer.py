@@ -43,7 +43,7 @@ class MapWriter:
             self._settings.consumer.auto_offset_reset == "earliest" or position.next_target == 0
         )
         least = first_generation(self._clock.wall()) if grant.tip is None else 0
-        # What an attempt before this one wrote is of another generation.
+        # Segments that an earlier attempt wrote have another generation.
         before = self._writers.get(grant.source)
         self._writers[grant.source] = SegmentWriter.take_over(
             grant.source,

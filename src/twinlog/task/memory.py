@@ -138,7 +138,7 @@ class CopierMemory:
                 data = append.data
                 if type(data) is memoryview:
                     shared.setdefault(id(data.obj), (memoryview(data.obj).nbytes, []))[1].append(append)
-        # One answer after the other: there is not the room to have all of them twice.
+        # One response after the other: there is no room for copies of all of them at once.
         for size, appends in shared.values():
             if sum(append.bytes for append in appends) <= share * size:
                 for append in appends:

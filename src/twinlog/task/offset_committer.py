@@ -128,11 +128,12 @@ class OffsetCommitter:
         while not self._stopped:
             await self._loop.sleep(interval_s / LOOKS)
             begun = self._loop.clock.monotonic()
-            # When a flow is drained somebody waits for its last positions: they are stored once nothing moves.
+            # A drained flow is waited for until its last positions are stored: they are stored as soon as it is idle.
             due = self._due.moved(self._partitions.values()) if idle.became_idle(self._tally.batches, begun) else []
             if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
                 chosen_at = begun
-                # Holes are noted as they come, and stored with the position: of too many not each would be kept.
+                # Holes are gathered at each turn, and stored with the position: gathered seldom, they might be too many
+                # to keep.
                 self._gather()
                 due = self._due.choose(self._partitions.values(), begun)
             if not due:

@@ -283,7 +283,7 @@ class PartitionAppends:
         next_target, late_appends = self.copied.acknowledged.next_target, self.queue.late.expected
         return Appending(self._owner.source, self._owner.remote, self._transactional, next_target, late_appends)
 
-    # Going on elsewhere.
+    # Continuing at another position.
 
     def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
         """Copying continues at `position`; `runs` had arrived before it."""
@@ -293,7 +293,7 @@ class PartitionAppends:
     def become(self, identity: ProducerIdentity, sequence: int, position: Position) -> None:
         """Drop the queue, and append as `identity` from `position` and a sequence number on."""
         self.misplaced = None
-        # Where every append was answered, the log that was just read has them, and they count.
+        # If every append was answered, the log that was just read contains them all.
         most_bytes = self.queue.late_bytes_left if identity == self.queue.identity else None
         self.queue.clear(identity, sequence)
         self.expect_late(position, most_bytes)

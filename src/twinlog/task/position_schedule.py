@@ -43,7 +43,7 @@ class DuePositions:
     """The positions of one copier as they were stored last, and when; `interval_s` is that of `choose`."""
 
     def __init__(self, interval_s: float) -> None:
-        # A little less than so many intervals, for none is exact.
+        # Half an interval less, since turns are not exactly on time.
         self._rest_s = (STEADY - 0.5) * interval_s
         self._stored: dict[TopicPartition, _Stored] = {}
         self._seen: dict[TopicPartition, Position] = {}

@@ -87,7 +87,7 @@ class Recovery:
                 part.fail(error)
                 return
             if end is not None and position == part.acknowledged:
-                # Nothing is missing, so only the epoch was wrong: asking with it again would give the same answer.
+                # Nothing is missing, so only the leader epoch was wrong: a request with it would fail again.
                 position = replace(position, leader_epoch=-1)
                 await self._loop.sleep(RETRY_MS / 1000)
             if part.acknowledged is before and part.at_rest:

@@ -55,7 +55,7 @@ class Releasing:
             return
         self._committer.forget(partition)
         self._logs_at_rest.forget([withdrawn.remote])
-        # Nobody has waited for appends of its last copier.
+        # Appends of its previous copier may still be under way.
         if self._producer.meets_late_appends(withdrawn):
             self.undrained.add(partition)
 

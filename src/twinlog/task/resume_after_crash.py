@@ -327,7 +327,7 @@ async def resume_after_log_end(
         # Better a record twice than one not at all.
         await follower.pass_over(deleted or 0)
         if deleted is None:
-            # The target knows the sequence numbers of those that are not counted.
+            # The target has seen sequence numbers of records that could not be counted.
             writer = fencing(writer)
         elif writer is not None:
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))

@@ -160,7 +160,7 @@ class Routes:
                 if self._abort is not None:
                     self._sequences[queue.partition] = queue.next_sequence
             if queues and self._abort is None:
-                # With numbers from 0 on again, brokers may take what comes for what they have.
+                # Sequence numbers would begin at 0 again, and brokers could take new appends for duplicates.
                 self._identity = None
             self._limits.pop(topic, None)
             self._topics.drop(topic)
@@ -226,7 +226,7 @@ class Routes:
             queue.put(appends)
             self._offer(queue)
         if self._abort is not None and unit.own:
-            # In a transaction its own appends go with them.
+            # In a transaction its own appends are sent together with the routed ones.
             unit.owner.append(unit.take_own())
 
     def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:

@@ -91,7 +91,8 @@ class TransactionalId:
             except ClusterError as error:
                 if self._ended():
                     raise
-                # Nothing may be on its way to a partition whose marker is missing, and so nobody asks who leads it.
+                # A partition whose marker is missing may have no requests in flight, so its leader has to be looked up
+                # here.
                 self._appender.refresh()
                 self._failed(error)
                 await self._client.loop.sleep(backoff.failed())

@@ -227,11 +227,11 @@ class Transactions:
             for part in changed.values()
         }
         if positions:
-            # What is in a transaction must have its position there, whatever is known of its map.
+            # Copies in a transaction need their position in it, even where the map is not known.
             positions |= await self._holder.retry(lambda: self._mark(positions))
             await self._positions.store(positions, self._check)
         self._check()
-        # From here on only the coordinator knows how it ends.
+        # From here on the coordinator decides whether it is committed.
         if (self._in_transaction or self._positions) and not await self._holder.end(commit=True):
             raise AbortedError("the coordinator no longer knows the transaction")
         self._leaderless.ended()
@@ -239,7 +239,7 @@ class Transactions:
         self._positions.disband()
         for source, position in positions.items():
             self._stored[source] = position
-            # This is not the position of a partition that went back meanwhile because the target lost records.
+            # A partition that went back meanwhile, as the target lost records, keeps its earlier position.
             if changed[source].committed is before[source]:
                 changed[source].commit(position)
         self._ended_at = self._now()

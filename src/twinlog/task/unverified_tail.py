@@ -56,7 +56,8 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
     for state in states:
         if (state.producer_id, state.epoch) == (writer.producer_id, writer.epoch) and state.last_sequence >= 0:
             appended = records_between(writer.sequence, state.last_sequence + 1)
-            # Half way round is behind: the log has fewer of the writer's records than the position counts.
+            # Sequence numbers wrap: a distance of more than half the range means that the log has fewer of the writer's
+            # records than the position counts.
             return appended > end - counted
     return False
 

@@ -34,7 +34,7 @@ def sql_transform(settings: TransformSettings) -> SqlTransform | None:
     """The query of a flow, which is not started yet; None without one."""
     if not settings.sql:
         return None
-    # Who has none loads nothing of pyspark.
+    # Without a query nothing of pyspark is loaded.
     from twinlog.transform.sql.transform import SqlTransform  # noqa: PLC0415
 
     return SqlTransform(settings.sql)

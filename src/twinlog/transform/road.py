@@ -110,7 +110,7 @@ class TransformedRoad:
         except _StopError as stop:
             if stop.error is not None and stop.offset <= offsets_of(rows.batches[0])[0]:
                 raise stop.error from None
-            # What lies after is read again, and counts then.
+            # What follows is read again, and is counted then.
             passed = decode(records, named, position, stop.offset, replace(read, counts_only=True), hidden)
         prepared.position, prepared.leader_epoch = SourceOffset(passed.position), passed.leader_epoch
         prepared.aborted, prepared.control = passed.aborted, passed.control
@@ -141,7 +141,7 @@ class TransformedRoad:
                 work.take(some)
             except _StopError as stop:
                 if isinstance(stop.error, EngineError):
-                    # They may be what it has ended of.
+                    # So many rows may have made the JVM end: the next try has fewer.
                     self._most_rows = max(1, some.num_rows // 4)
                     raise
                 self._learn(_rows_before(some, stop.offset), self.now() - before)
@@ -194,7 +194,7 @@ class _Preparation:
         if self.first is None:
             self.first = offset
         elif offset > self.first and self.road.now() > self.until:
-            # Where each record fails the function is called twice as often as there are records.
+            # When every record fails, the function is called twice per record, so the time is limited.
             raise _StopError(offset, None)
 
     def _fail(self, failure: Failure) -> None:

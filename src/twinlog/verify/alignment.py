@@ -108,13 +108,13 @@ def find_begin(
             tried.add(begin)
         return None
 
-    # As a rule offsets are in step around a sync, and where there is none as well.
-    # One in the middle of a compacted log is not where they begin.
+    # As a rule offsets are in step around a sync, and where there is none as well. A sync in the middle of a compacted
+    # log does not show where the copies begin.
     known = sorted(syncs) if alike == ALIKE else []
     back = [(one, min(one[0] - source, one[1] - target)) for one in ((source, target), (0, 0), *known)]
     return (
         first_alike((upstream - steps, downstream - steps) for (upstream, downstream), steps in back)
-        # A sync may be far after the begin, where a single record there is not as it should be.
+        # Last, the syncs themselves, which may be far after the beginning: one wrong record there must not decide.
         or _by_timestamp(logs, section, alike)
         or first_alike(known)
     )

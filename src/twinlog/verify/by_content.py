@@ -151,7 +151,7 @@ class ByContent:
         """
         part, verdict = self._part, self._findings.verdict
         if part.compacted:
-            # Nothing near need be on both sides.
+            # Compaction may have removed all records nearby.
             return False
         if "target" in section.retained and (
             section.target == section.target_end or begins_after(self._logs, section, part.syncs)
@@ -199,7 +199,7 @@ class ByContent:
             self._target.take(found.target_next)
             return False
         if section.open_end and found.to_end:
-            # After the end of the source the target has what nobody asked for.
+            # Records of the target after the end of the source were not to be compared.
             found = without_tail(found)
         self._count_gap(found)
         self._source.take(found.source_next)

@@ -175,7 +175,7 @@ class LogReader:
         del chosen[used:]
         past = fetched.past if len(chosen) == len(fetched.batches) else fetched.batches[len(chosen)].base_offset
         if fetched.batches[min(len(chosen), len(fetched.batches) - 1)].magic < 2 and len(chosen) < len(fetched.batches):
-            # A wrapper has the offset of its last record.
+            # In old formats a wrapper has the offset of its last record.
             past = chosen[-1].last_offset + 1
         self._rows_past = max(past, self.position + 1)
 

@@ -80,7 +80,7 @@ def _by_map(
         if bounds.source_start < first.source:
             left.append(Left("source", bounds.source_start, first.source, BEFORE_COPYING))
         if bounds.target_start < first.target:
-            # Nothing had been copied: what is there is of somebody else.
+            # Copying had not begun: earlier records there are another producer's.
             found.append(Section("foreign", first.source, first.source, bounds.target_start, first.target))
     elif bounds.source_start < first.source and bounds.target_start < first.target:
         found.append(Section("copied from", bounds.source_start, first.source, bounds.target_start, first.target))
@@ -89,12 +89,12 @@ def _by_map(
             left.append(Left("source", bounds.source_start, first.source, RETAINED_TARGET))
         if bounds.target_start < first.target:
             left.append(Left("target", bounds.target_start, first.target, OLDER))
-    behind = [*((point.source, point.target) for point in points[1:]), (known.next_source, known.next_target)]
-    for point, (past_source, past_target) in zip(points, behind, strict=True):
+    part_ends = [*((point.source, point.target) for point in points[1:]), (known.next_source, known.next_target)]
+    for point, (past_source, past_target) in zip(points, part_ends, strict=True):
         found += _between(point.source, point.target, past_source, past_target, point.uncertainty)
     end_source, end_target = known.next_source, known.next_target
     if source_end > end_source and target_end > end_target:
-        # Another program copied on.
+        # Another program continued to copy.
         found.append(Section("by content", end_source, source_end, end_target, target_end, open_end=open_end))
     elif source_end > end_source:
         found.append(Section("not copied", end_source, source_end, end_target, end_target))

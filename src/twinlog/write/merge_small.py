@@ -146,7 +146,7 @@ def _write(source: Bytes, timestamps: Longs, numbers: Longs, bodies: Longs, leng
     places = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(inside + head_sizes, out=places[1:])
     data = np.empty(int(places[-1]) + _SLACK, dtype=np.uint8)
-    # Each piece is written with some bytes too many, which the next one covers.
+    # Each piece is written with some bytes too many, which the next one overwrites.
     at = places[:-1]
     windows(data, 8)[at] = (heads | stamps << 8 * (head_sizes + 1)).view("V8")
     at = at + head_sizes + 1 + stamp_sizes

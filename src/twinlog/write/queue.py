@@ -232,7 +232,7 @@ class AppendQueue:
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._in_flight and window and window[0].state is SendState.FAILED:
-            # What is left failed, or was appended after one that failed; the first one decides what to do.
+            # All that is left has failed, or follows a failed append; the error of the first one counts.
             first = window[0]
             if first.behind and first.code in _OUT_OF_STEP:
                 # The one before it was missing then and has arrived since (Kafka's TransactionManager.canRetry).

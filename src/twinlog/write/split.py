@@ -76,7 +76,7 @@ def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, pa
     first = _part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle)
     second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
     owner, next_source = _owner(first.spans(), first_source), second.spans()[0][0]
-    # Where the second half begins with what was added to a record, the first has not all of that record.
+    # If the second half begins with rows added to a record, the first half does not hold all rows of that record.
     yield from _cut(first, rules, first_source, owner if next_source == ADDED else SourceOffset(owner + 1))
     yield from _cut(second, rules, owner if next_source == ADDED else next_source, past)
 

@@ -40,7 +40,7 @@ def rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
         # Of another connector, on a worker of Kafka's.
         return [("PARTITION", "OFFSET"), *((str(entry["partition"]), _offset(entry)) for entry in entries)]
     head = (_HEADS.get(field, field.upper()) for field in fields)
-    # By number, where something is one.
+    # Sorted by type first: numbers by value.
     in_order = sorted(entries, key=lambda entry: [(type(part).__name__, part) for part in _place(entry, fields)])
     return [(*head, "OFFSET"), *((*map(str, _place(entry, fields)), _offset(entry)) for entry in in_order)]
 

@@ -112,7 +112,7 @@ class ConnectRest:
                 f"{nothing}: name the address of a worker with --url; --listens-later waits until one listens"
             ) from None
         message = answer.message
-        # Where it reads, Kafka's worker calls a rebalance an error of its own.
+        # For requests that only read, Kafka's worker answers a rebalance with 500 in place of 409.
         if answer.status == 500 and "rebalance is expected" in (message or ""):
             return answer, f"the workers rebalance: {message}"
         if answer.status == 409 and "already exists" not in (message or ""):

@@ -56,7 +56,7 @@ def check_resource(resource: Item, file: str) -> Checked:
     written = resource.get("apiVersion")
     group, _, version = (written.text if written is not None else "").rpartition("/")
     if written is not None and (group != GROUP or version not in {"v1", "v1beta2"}):
-        # By whose rules the rest would be wrong nobody knows.
+        # Without a known version there are no rules for the rest.
         found.wrong(written, repr(written.text), f"{GROUP}/v1 or {GROUP}/v1beta2")
         return found
     found.version = cast(Version, version if version in {"v1", "v1beta2"} else "v1beta2")

@@ -149,7 +149,7 @@ def _rows() -> Iterator[str]:
             continue
         alike = _ALIKE.get(path.removeprefix("spec."))
         if field.named is not None or field.free or alike is not None or path.endswith(_SECRETS):
-            # What is below it is of no more use.
+            # Fields below it add nothing to the table.
             skipped = (*skipped, f"{path}.", f"{path}[")
         elif field.type in {"map", "list"}:
             continue

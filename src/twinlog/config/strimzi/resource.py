@@ -331,7 +331,7 @@ class _Reader:
             try:
                 text = self._secrets.read(name, key)
             except MissingError:
-                # Nothing depends on it.
+                # Only log levels are missing then.
                 self._found.named.append((logging.path, logging.line))
                 return {}
             return {entry.key: entry.value for entry in parse_properties(text, f"{name}/{key}")}

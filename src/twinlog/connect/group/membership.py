@@ -137,7 +137,7 @@ class WorkerGroup:
                 return False
             if result is not HeartbeatResult.OTHER_GENERATION:
                 return self.term == term
-            # It may just have begun, and this worker enters it.
+            # A new generation may just have begun, which this worker is about to join.
             enters = self._session.joining or self._membership.generation is not generation
             if self._clock.monotonic() >= until or not enters:
                 return False
@@ -146,7 +146,7 @@ class WorkerGroup:
 
     def rejoin(self) -> None:
         """Have the group's leader assign anew: connectors came or went, or this worker has ended some."""
-        # Once this worker has left nobody hears that.
+        # After this worker has left the group its loop is closed.
         with suppress(RuntimeError):
             self._loop.call_threadsafe(self._session.rejoin)
 
@@ -228,7 +228,8 @@ class WorkerGroup:
         if self._membership.generation is None:
             self._lost()
         if not self._stopping:
-            # Their reasons change while it lasts. What is tried again late only does not pass by itself.
+            # One outage has changing reasons. What has a long pause before the next try does not pass by itself: it is
+            # logged at once.
             if self._logged.lasts(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             until = self._clock.monotonic() + wait_s
@@ -278,7 +279,7 @@ class WorkerGroup:
             return {}
         workers = {member: Worker.decode(data) for member, data in generation.members.items()}
         leader = workers[generation.member_id]
-        # Who reads other topics knows other connectors: it learns whose they are, and is given none.
+        # A worker with other topics knows other connectors: it is informed of the assignment, and gets no connector.
         able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}
         given = dict.fromkeys(workers, frozenset[ConnectorName]())
         owned = {member: one.owned for member, one in able.items()}

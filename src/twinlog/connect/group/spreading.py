@@ -112,5 +112,5 @@ class _Placement:
                 return
             movable = [name for name, at in self.of.items() if at == most and self._weights[name] < gap]
             if movable:
-                # The one that leaves the smallest gap; of those one that nobody has to end.
+                # The connector that leaves the smallest gap; among equals, one that does not run yet.
                 yield min(movable, key=lambda name: (abs(gap - 2 * self._weights[name]), name in owner, name))

@@ -60,7 +60,7 @@ class Checks:
         name = f"{word}.override.{setting}"
         self._definitions[name] = override_definition(word, setting)
         entry, key = self.entries.get(name), CLIENTS[word].exact.get(setting)
-        # What no client knows may be a secret of another one's.
+        # A key that is unknown here may be a secret of another client: its value is not shown.
         self._values[name] = KeyValue(name, None if entry is None or key is None else shown(key, entry))
 
     def refuse(self, name: str, why: str) -> None:

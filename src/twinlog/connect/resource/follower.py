@@ -153,7 +153,7 @@ class ResourceFollower:
         self._look_at_annotations()
         leads = self._worker.leads
         if not leads:
-            # The process that leads reads the same file; tasks are restarted by whoever runs them.
+            # The process that leads reads the same file; each worker restarts the tasks that it runs.
             self._anew.clear()
             self._asked.clear()
         try:
@@ -215,7 +215,7 @@ class ResourceFollower:
             if warning not in self._current.warnings:
                 log.warning("%s", warning)
         log.info("%s has changed", self._path)
-        # A Secret that came with it, as Kubernetes brings both at once, would else be none that changed.
+        # Compared before the new resource counts: Kubernetes may bring a changed Secret together with it.
         self._begin_anew(new)
         self._current = new
         self._apply_levels()
@@ -276,7 +276,7 @@ class ResourceFollower:
         try:
             found = of_others(owner, {name: self._worker.info(name).config for name in self._worker.connectors()})
         except RequestError:
-            # Who does not lead has nothing to do while it starts.
+            # While a worker that does not lead starts, there is nothing to do for it.
             if leads:
                 raise
             return True

@@ -119,7 +119,7 @@ class AskedOffsets:
         text = json.dumps(responses.offsets(self._worker.offsets(asked.connector)), indent=2)
         path = self._folder / Path(asked.config_map).name / asked.key
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Whoever looks at it finds all of it or nothing.
+        # Readers see either all of the file or none.
         coming = path.with_name(f"..{asked.key}.{os.getpid()}")
         coming.write_text(f"{text}\n", "utf-8")
         coming.replace(path)

@@ -85,7 +85,7 @@ def steps(wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Pr
         if there is None:
             found.append(Put(name, config, target))
             continue
-        # What is to stop does so before it would begin with other settings, and what is to run begins with them.
+        # A connector that is to stop stops before its settings change; one that is to start starts with the new ones.
         late = target is TargetState.STARTED
         change = [] if dict(there.config) == config else [Put(name, config)]
         become = [] if there.target is target else [Become(name, target)]

@@ -96,7 +96,7 @@ class Forwarder:
         except (OSError, http.client.HTTPException, ValueError) as failure:
             reason = str(failure) or type(failure).__name__
             if method == "PUT" and isinstance(failure, ConnectionResetError):
-                # It may have come about, and does no harm a second time.
+                # The other worker may have carried it out; a PUT can safely be repeated.
                 raise UndeliveredError(f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None
             _LOG.warning("cannot pass %s %s on to %s: %s", method, target, worker.netloc, reason)
             raise RequestError(500, f"IO Error trying to forward REST request: {worker.netloc}: {reason}") from None

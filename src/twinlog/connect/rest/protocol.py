@@ -86,9 +86,10 @@ class _Bounded(H11Protocol):
             for event in events:
                 self.transport.write(self.conn.send(event) or b"")
         except h11.LocalProtocolError:
-            # It was answered already.
+            # The response was sent already.
             pass
-        # What it still sends is let go for a moment: a connection that is closed on it would take the answer along.
+        # What the client still sends is read and dropped for a moment: closing at once would reset the connection, and
+        # the response would be lost.
         self._refused = True
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -65,7 +65,7 @@ class Resource:
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
-            # The server waits for nobody any more, and for this answer neither.
+            # The server is stopping, and waits for no request.
             response = responses.error(503, "The worker is stopping.")
         await response(scope, receive, send)
 

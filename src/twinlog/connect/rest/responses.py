@@ -30,7 +30,8 @@ UNDEFINED = "undefined"
 def json_response(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A response with a JSON body."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    # A name of a lost half of a character stands in no topic; should one come, it is no reason for an error.
+    # No topic's name has a lone surrogate; one that has is written with a replacement character, and does not fail the
+    # request.
     return written(text.encode("utf-8", errors="replace"), status, headers)
 
 

@@ -41,7 +41,7 @@ class RestServer:
         self._serving = Serving("rest-server")
         self._own_address = ""
 
-    # -- life
+    # -- life cycle
 
     def start(self) -> None:
         """Listen, and return once every address answers. Raises OSError that names the listener which cannot be had,

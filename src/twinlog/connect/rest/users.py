@@ -59,7 +59,8 @@ class Users:
         self._key = secrets.token_bytes(32)
         self._remembered: dict[str, bytes] = {}
         hashes = [password for password in self._passwords.values() if hashed(password)]
-        # Whom nobody knows is compared with something of the same kind, so that no time gives names away.
+        # The password of an unknown user is compared with a hash, too, so that response times do not show which users
+        # exist.
         self._stranger = hashes[0] if hashes else secrets.token_hex(32)
 
     @property
@@ -103,7 +104,7 @@ def _matches(password: str, stored: str) -> bool:
     try:
         return _bcrypt_matches(secret, stored) if parts is None else _scrypt_matches(secret, parts)
     except ValueError:
-        # What stands in the file only looks like a hash.
+        # The entry only looks like a hash.
         return False
 
 

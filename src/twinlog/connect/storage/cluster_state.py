@@ -104,7 +104,7 @@ class ClusterState:
             if connector.consistent and connector.applied is not None:
                 tasks += (TaskRecord(TaskId(name, number), config) for number, config in enumerate(connector.tasks))
                 tasks.append(CommitRecord(name, len(connector.tasks)))
-            # What was configured after a fencing has to be fenced anew.
+            # Tasks that were configured after a fencing have to be fenced again.
             found += [*fencing, *tasks] if self.awaits_fencing(name) else [*tasks, *fencing]
         return found
 

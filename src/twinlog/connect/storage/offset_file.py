@@ -80,7 +80,7 @@ class OffsetFile:
         digest = _digest(data)
         if digest == self._digest:
             return
-        # Whichever of both the file has after a crash, it was written here.
+        # After a crash the file has one of both contents; the note shows that either is this worker's.
         self._write_note(f"{self._digest} {digest}\n")
         new = self.path.with_name(self.path.name + ".new")
         new.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ class OffsetFile:
         new.replace(self.path)
         _sync_folder(self.path.parent)
         self._digest = digest
-        # Who writes the content before again is somebody else.
+        # From here on the earlier content would show that another process wrote the file.
         self._write_note(f"{digest}\n")
 
     def close(self) -> None:

@@ -51,8 +51,8 @@ class Statuses:
         for record in records:
             match record:
                 case ConnectorStatusRecord(name, None):
-                    # Its tasks have records of their own, in other partitions: those of one that was removed and
-                    # created anew may come before this one.
+                    # Its tasks have records of their own, in other partitions: those of a connector that was deleted
+                    # and created again may come before this one.
                     self._connectors.pop(name, None)
                 case ConnectorStatusRecord(name, status) if status is not None:
                     self._connectors[name] = status

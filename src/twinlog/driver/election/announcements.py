@@ -73,7 +73,7 @@ class Announcements:
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
         for member, other in leadership.mates.items():
-            # A twin logs that itself.
+            # The twin, in this process too, logs that itself.
             if member == me or self._is_twin(member):
                 continue
             if self._logged.is_new((other.name, other.differs)):

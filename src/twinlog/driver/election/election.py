@@ -174,7 +174,7 @@ class Election:
             ended.set()
 
         self._loop.call_threadsafe(end)
-        # Nothing may run again for this term, however long that takes.
+        # The caller goes on once the loop has ended the term, however long that takes.
         while not (self._admin.clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
             log.debug("%s: still waiting for the event loop to end the term", self.settings.name)
 
@@ -231,7 +231,7 @@ class Election:
             await self._wait_for_others()
         except RefusedError as error:
             self._announce.refused(error)
-            # A leader keeps what it has until that is over: the right may come back.
+            # A leader keeps the flow until its lease is over: the permission may come back.
             if self.standing is not Standing.LEADING:
                 self._role.become(Standing.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
@@ -292,7 +292,7 @@ class Election:
             members = {member: Member.decode(data) for member, data in generation.members.items()}
             flow = self.settings.name
             appointed = appoint(flow, generation.number, members, self._roster.loads(flow), self._admin.clock.wall())
-            # Another election of this process may appoint somebody in the same moment.
+            # The elections of this process's other flows count this appointment from now on.
             self._note(appointed)
             assignments = dict.fromkeys(members, appointed.encode())
         given = await self._session.sync(generation, assignments)

@@ -88,7 +88,7 @@ class Role:
     def unanswered(self, error: TwinlogError, lease_until: float) -> None:
         """A heartbeat got no answer; this process certainly leads until then (monotonic seconds), if it leads."""
         now = self._clock.monotonic()
-        # A timeout after a refusal is worth less than the refusal.
+        # Once refused, it stays so: a later timeout explains less.
         self._refused = self._refused or isinstance(error, RefusedError)
         if self.standing is Standing.LEADING and lease_until < now:
             self._announce.unconfirmed(error)

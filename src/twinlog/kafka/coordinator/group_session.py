@@ -116,7 +116,7 @@ class GroupSession:
 
     def _take(self, result: HeartbeatResult, generation: Generation, sent_at: float) -> None:
         if result is HeartbeatResult.OTHER_GENERATION and self.joining:
-            # The next one may have begun; the answer to the join shows it.
+            # The next generation may have begun; the response to the join shows it.
             return
         if result in (HeartbeatResult.UNKNOWN_MEMBER, HeartbeatResult.OTHER_GENERATION):
             self._membership.forget()

@@ -20,7 +20,7 @@ def pause_s(failures: int, initial_ms: int, most_ms: int, chance: float | None =
     """
     if most_ms <= initial_ms:
         return most_ms / 1000
-    # More doublings than any pause has room for.
+    # 63 doublings are more than any limit allows.
     grown = max(initial_ms, 1) << min(failures - 1, 63)
     jitter = 1 - _JITTER + 2 * _JITTER * (random.random() if chance is None else chance)
     return min(min(grown, most_ms) * jitter, most_ms) / 1000

@@ -55,7 +55,8 @@ class Bootstrap:
                 for server in servers:
                     if server.node_id in self._asked and self._answered(server):
                         return server
-                # Whoever has connected by the deadline is asked before, or nothing is known of why it is of no use.
+                # The deadline is checked after the answers: a server that has connected by then was asked, and its
+                # error is known.
                 if self._left_s() <= 0:
                     break
                 self._ask_one_more(servers)
@@ -123,8 +124,8 @@ class Bootstrap:
                 raise KafkaConnectionError("its metadata names no broker")
             connections.cluster.update_metadata(asked.answer.value)
         except Exception as error:
-            # Also what is no error of Kafka, as for a name that is none: another server may answer. Whoever gives up
-            # reports why; until then each try would be a line.
+            # Any error, as for an invalid host name: another server may answer. It is reported when no server is left;
+            # a warning for each try would be too many.
             log.debug("bootstrap server %s:%s: %s", server.host, server.port, error)
             connections._note_failure(f"{server.host}:{server.port}", error)
             self._drop(server)

@@ -89,7 +89,7 @@ class Connections(FrameManager):
 
     async def _rebootstrap(self) -> None:
         try:
-            # Whoever asked has an error already, and asks for it again.
+            # The caller has its error already, and will ask again.
             with suppress(KafkaError):
                 await self._ask_servers(None, once=True)
         finally:
@@ -109,7 +109,7 @@ class Connections(FrameManager):
         node = super().least_loaded_node()
         if node in self._conns and self._conns[node].connected:
             return node
-        # Of brokers without a connection the library draws one, though one of them has just answered.
+        # Without a connection the library picks a broker at random; the one that has just answered is better.
         at = self._answers_at
         answers = (broker.node_id for broker in self.cluster.brokers() if (broker.host, broker.port) == at)
         return next((one for one in answers if not self.unreachable(one)), node)

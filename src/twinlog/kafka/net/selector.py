@@ -68,7 +68,7 @@ class _Call(Task):  # type: ignore[misc]
     _stack: tuple[Any, None] | None
 
     def __init__(self, function: Callable[[], Any]) -> None:
-        # What the library would do after it asked four times what it is.
+        # Set as the library does it, without its four checks of the function's type.
         self._stack = (function, None)
         self._res = self._exc = self.scheduled_at = None
         self.state = TaskState.CREATED
@@ -79,7 +79,7 @@ class _Call(Task):  # type: ignore[misc]
         self._stack = None
         result = function()
         if result is not None:
-            # Something to wait for.
+            # The function returned something to wait for.
             self._stack = (_once(result), None)
             return super().__call__()
         self.state = TaskState.DONE

@@ -79,7 +79,7 @@ class SqlTransform:
             at = rows.column("offset")[0].as_py() if self._suspect is None else self._suspect[-1]
             self._why = why = f"{error}, evaluating {count} source offset {at}; a new JVM is started"
             jvm, alone = evaluation.jvm, self._alone
-            # What it has is of no use to the other flows, either.
+            # Its JVM is of no use to the other flows, either.
             jvm.condemned = True
             fault = _fault(jvm, rows, self._shared.answer_s)
             if (jvm.hung_for_me() or fault is not None) and not alone:
@@ -101,12 +101,12 @@ class SqlTransform:
                 try:
                     self._begin()
                 except Exception as error:
-                    # It has been analysed before, so it is no fault of the query. Nor is it of twinlog, as where there
-                    # is no room for a file: the copier waits for this thread.
+                    # The query was analysed before, so it is not wrong. No error may end this thread, such as a full
+                    # disk: the copier waits for it.
                     known = isinstance(error, TwinlogError)
                     self._why = str(error) if known else f"Spark's JVM for transform.sql does not start: {error!r}"
                     self._shared.clock.sleep(pause_s)
-                    # Who shares a JVM that is lost again waits longer each time as it is.
+                    # For a shared JVM that is lost again, `SharedJvm` itself doubles the wait.
                     if not isinstance(error, EngineLostError):
                         pause_s = min(2 * pause_s, MOST_PAUSE_S)
             if self._closed:
