@@ -1,7 +1,7 @@
 """Whether a consumer group may move from a flow's source to its target: would it skip records, or repeat some?
 
-One judgement for all who need it: `twinlog groups`, the proof of a switchover, and metrics. Facts in, verdict out; who
-reads the clusters is `status.groups`. MirrorMaker 2 answers none of this: an operator compares the output of
+One judgement for all who need it: `twinlog groups`, the proof of a switchover, and metrics. Facts in, verdict out;
+`status.groups` reads the clusters. MirrorMaker 2 answers none of this: an operator compares the output of
 `kafka-consumer-groups.sh` of both clusters, whose offsets are different numbers.
 """
 
@@ -114,7 +114,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One obstacle, in words for operators; `heals` if it goes away with time."""
+    """One obstacle, in words for operators; `heals` if it passes with time."""
 
     obstacle: Obstacle
     text: str

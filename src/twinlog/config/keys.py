@@ -19,7 +19,7 @@ from twinlog.config.keys_worker_file import worker_file_keys
 
 
 class KeyTable:
-    """Keys of one place; a key ending in `.*` answers for every name below it that has no entry of its own."""
+    """Keys of one place; a key ending in `.*` stands for every name below it that has no entry of its own."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         exact: dict[str, Key] = {}

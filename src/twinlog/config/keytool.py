@@ -26,7 +26,8 @@ _CONVERT = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -de
 
 
 class KeytoolError(ValueRefusedError):
-    """A store cannot be read. With `password` or `key` that of the store or of its key is wrong or missing."""
+    """A store cannot be read. `password` and `key` report that the password of the store, or of its key, is wrong or
+    missing."""
 
     def __init__(self, found: str, expected: str, *, password: bool = False, key: bool = False) -> None:
         super().__init__(found, expected)

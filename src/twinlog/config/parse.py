@@ -20,7 +20,7 @@ from twinlog.model.types import Alias
 
 @dataclass(slots=True)
 class ParsedFile:
-    """The entries of one file by place, without the key's prefix; and what was found wrong on the way."""
+    """The entries of one file by scope, without the key's prefix; and what is wrong with them."""
 
     file: str
     aliases: tuple[Alias, ...]

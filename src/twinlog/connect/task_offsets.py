@@ -26,9 +26,10 @@ ZERO = {"offset": 0}
 
 
 class TaskOffsets:
-    """Each is stored once, and again when what runs of its connector began anew; `write` is called by one thread.
+    """Stores each offset once, and again after its connector was restarted; `write` is called by one thread.
 
-    It is done on a thread of its own: the file of a standalone worker may be held by who waits for a cluster.
+    Storing has a thread of its own: another thread may hold the file of a standalone worker while it waits for a
+    cluster.
     """
 
     def __init__(self, state: GroupState, running: Mapping[ConnectorName, Running], clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Whether the worker that ran a connector before this one still may."""
+"""Whether the worker that ran a connector before this one may still be running it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ UNHEARD_S = 1.5
 
 
 class WorkersBefore:
-    """Of the connectors that came to this worker.
+    """The previous workers of the connectors that this worker was given.
 
-    Who was killed is silent for a session before this one gets its connectors; but whom an administrator removed from
-    the group writes on until its next heartbeat.
+    A killed worker has been silent for a session before others get its connectors. A worker that an administrator
+    removed from the group keeps writing until its next heartbeat.
     """
 
     def __init__(self, state: GroupState, clock: Clock) -> None:

@@ -73,7 +73,8 @@ def not_converted(entry: Entry, why: str) -> NotConverted:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """A configuration that was read. `not_converted` is what no other form has got, such as logging in a resource."""
+    """A configuration that was read. `not_converted` lists what no other form can express, such as logging in a
+    resource."""
 
     workers: tuple[Worker, ...]
     not_converted: tuple[NotConverted, ...] = ()

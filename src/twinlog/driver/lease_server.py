@@ -47,8 +47,8 @@ CLOSE_S = 2.0
 class LeaseServer:
     """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`.
 
-    Copiers call it `host`; it waits at `bind_address`, or else at that, and at `port`, or else at any that is free.
-    Raises EngineError where this machine has no such address, or somebody else has that port.
+    Copiers connect to `host`. It listens at `bind_address` (`host` if empty) and at `port` (any free one if 0).
+    Raises EngineError when this machine has no such address, or another process has the port.
     """
 
     def __init__(

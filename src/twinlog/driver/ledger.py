@@ -12,7 +12,7 @@ from twinlog.driver.holdings import Holdings
 
 @dataclass(slots=True)
 class Ledger:
-    """Read and written only by who holds `changed`, which wakes those that wait for a change."""
+    """Read and written only under the lock `changed`, which wakes the threads that wait for a change."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     sessions: set[CopierSession] = field(default_factory=set)

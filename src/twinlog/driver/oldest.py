@@ -11,8 +11,8 @@ from twinlog.model.types import TopicPartition
 
 @dataclass(slots=True)
 class _Mark:
-    """The source ended at `end` when that was looked at, `at_ms`; `clear_ms` is the last such time up to whose end all
-    is copied, -1 before the first."""
+    """The source ended at `end` at the time `at_ms`. `clear_ms` is the newest such time whose end has been reached by
+    now, so that no record from before it is left; -1 before the first."""
 
     end: int
     at_ms: int
@@ -22,8 +22,8 @@ class _Mark:
 class OldestRecords:
     """Not thread-safe. Times are Unix ms.
 
-    A record that waits to be appended was read, so its own timestamp is known. Of one that was not read yet it is known
-    that it was written after the source was last seen to end where all is copied now.
+    A record that waits to be appended was read, so its timestamp is known. A record that was not read yet was written
+    after the last time at which the source ended at or before the present position.
     """
 
     def __init__(self) -> None:

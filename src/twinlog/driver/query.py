@@ -1,4 +1,4 @@
-"""Looks after a streaming query: starts it, and again when it ends by itself, which Spark does not."""
+"""Looks after a streaming query: starts it, and restarts it when it ends by itself, which Spark does not do."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ class TopicProgress:
     """One source topic: `lag` in source offsets over the partitions where it is known, of `unknown` ones it is not.
 
     `lag_bytes` is the lag by the mean size of the records that were copied since the process began, None before the
-    first. `oldest_ms` is when the oldest record that is not copied was written (Unix time): by its own timestamp where
-    it was read, else when its partition was last seen with nothing to copy before it; None when nothing waits or
-    neither is known, as of `undated` partitions. `records` and `bytes` are those that were copied since the process
+    first. `oldest_ms` is when the oldest record to copy was written (Unix time): its own timestamp if it was read, else
+    the last time at which the partition had nothing to copy before it. It is None when nothing waits, or neither is
+    known, as for `undated` partitions. `records` and `bytes` are those that were copied since the process
     began, rates are per second.
     """
 

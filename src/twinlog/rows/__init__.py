@@ -1,4 +1,4 @@
 """Topics as rows: record batches become Arrow record batches, a whole fetch at once. Runs in Spark's tasks.
 
-Only this package and `transform` import numpy, and nobody imports this package who does not ask for rows.
+Only this package and `transform` import numpy, and this package is imported only where rows are asked for.
 """

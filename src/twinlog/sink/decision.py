@@ -1,8 +1,8 @@
 """The decision on the target that a micro-batch counts: kept as an offset of a group of the query's own.
 
-The offset is the micro-batch's number, its metadata name the producer of each part, so that whoever finds it can
-commit the rest. Another group notes for years how far that came: brokers forget the decision after a week.
-The reasons are in docs/decisions/0020.
+The offset is the micro-batch's number, its metadata name the producer of each part, so that the next run can commit the
+rest. Another group records for years how far that came, as brokers forget the decision after a week. The reasons are in
+docs/decisions/0020.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ _ENDED = "the SparkSession that was given to twinlog has been stopped, or its JV
 
 
 class GivenSession:
-    """Names a session of others, and how many of its slots flows may take.
+    """Names a session that others made, and how many of its slots flows may take.
 
-    `slots` None takes all but one where `shared`, as other queries of the session need one, too; else all of them.
+    With `slots` None flows take all slots; when the session is `shared`, all but one, for its other queries.
     Raises EngineError for a session of Spark Connect, and for one that is stopped.
     """
 

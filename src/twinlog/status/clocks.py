@@ -18,7 +18,7 @@ SKEW_S = 2.0
 
 
 class Clocks:
-    """The clock of who reads, and what is known of the other one."""
+    """The clock of this process, and what is known of the clock of the process that reports."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -47,7 +47,7 @@ class ProcessSeen:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """What is known of one flow `at_ms` (Unix); ages count from the clocks of those who wrote.
+    """What is known of one flow `at_ms` (Unix); ages are by the clocks of the processes that wrote.
 
     `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
     `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors

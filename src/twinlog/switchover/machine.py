@@ -1,7 +1,7 @@
 """Does the steps of a switchover one after the other, and writes each down before and after it is done.
 
-A process that is killed at any point leaves entries from which the next one goes on: a step that has begun is done
-again with what it meant to do, one that is done is not repeated. One process at a time can write the journal.
+A process that is killed at any point leaves entries from which the next one goes on: a step that has begun is repeated
+with the same plan, a step that is done is not repeated. One process at a time can write the journal.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class TransactionalId:
-    """Who appends in transactions: an id that is lent, and the producer epoch that it is held with.
+    """The producer of a copier's transactions: a transactional id that the driver lent, and its producer epoch.
 
     `lend()` gives an id with a fresh epoch. `failed(error)` is called when the cluster has not answered, and it is
     asked again; `ended()` is True once nobody waits for an answer.

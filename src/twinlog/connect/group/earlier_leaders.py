@@ -17,11 +17,12 @@ RETRY_S = 5.0
 
 
 class EarlierLeaders:
-    """Fences them, Kafka's and ours, by claiming the config topic; a topic that cannot be claimed is always.
+    """Fences earlier leaders, Kafka's and twinlog's, by claiming the config topic; a topic that cannot be claimed
+    counts as claimed.
 
-    One that stood still while this worker became the leader writes nothing when it wakes, and nobody waits for what it
-    left open. Without the right to do so that is logged, and the worker goes on. `changing` is held while the leader
-    changes something.
+    A suspended leader that wakes up can write nothing more, and no reader waits for the transaction that it left open.
+    When the permission to claim is missing, that is logged, and the worker continues. `changing` is held while the
+    leader changes something.
     """
 
     def __init__(self, state: GroupState, changing: threading.Lock, clock: Clock) -> None:

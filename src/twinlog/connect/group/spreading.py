@@ -24,7 +24,8 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What each worker is `given`. What a worker has to end first nobody is given; `planned` is who gets it then."""
+    """What each worker is `given`. A connector that another worker has to end first is given to none; `planned` has the
+    worker that gets it afterwards."""
 
     given: Mapping[WorkerId, frozenset[ConnectorName]]
     planned: Mapping[ConnectorName, WorkerId] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """The metadata of a process that shares a flow, and the assignment that all of them get: who runs the flow.
 
-The leader of the flow's group reads the first of every member, and gives the second to all of them.
+The leader of the flow's group reads the metadata of every member, and sends the assignment to all of them.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class ClosedHereError(KafkaConnectionError):  # type: ignore[misc]
 
 
 class MayNotSendError(ClosedHereError):
-    """As another process may do now what it was for."""
+    """Nothing more may be sent: another process may run the flow now."""
 
 
 class _Frames:
