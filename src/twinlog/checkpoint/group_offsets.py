@@ -103,7 +103,7 @@ class GroupOffsetTranslator:
         return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
 
     def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
-        """A target offset from which on the group has read nothing yet; None where nobody knows one."""
+        """A target offset from which on the group has read nothing yet; None when unknown."""
         return None if self.came_from_target(partition.topic) else self._there.past_copies(partition, offset)
 
 

@@ -130,7 +130,7 @@ class MoveVerdict:
 
     It may when there is no reason against it. `moved` groups have members on the target and none on the source.
     `repeats` and `skips` are how many records the group would read twice, or never, if it moved now: at most that many,
-    None when nobody knows.
+    None when unknown.
     """
 
     reasons: tuple[Reason, ...] = ()
@@ -325,7 +325,7 @@ def _left_on_target(facts: Facts) -> int | None:
 
 
 def _most_repeated(facts: Facts, resumes: TargetOffset) -> int | None:
-    """How many records the group would repeat at most, where nobody knows its place exactly."""
+    """How many records the group would repeat at most, when its translation is not exact."""
     known = (_left_on_target(facts), _distance(resumes, facts.past_copies))
     return min((many for many in known if many is not None), default=None)
 

@@ -49,7 +49,7 @@ def check_worker(worker: Path | None, connectors: Sequence[Path]) -> tuple[list[
 
 
 def _of_this_cluster(warnings: Sequence[str]) -> list[str]:
-    """Without those about a worker's cluster that nobody named."""
+    """Without the warnings about a worker's cluster that is not given."""
     return [warning for warning in warnings if _ANY_CLUSTER not in warning]
 
 

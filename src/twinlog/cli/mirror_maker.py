@@ -1,7 +1,7 @@
 """`connect-mirror-maker`: twinlog under the name, the arguments and the exit codes of MirrorMaker 2's own script.
 
 Kafka's connect-mirror-maker.sh, kafka-run-class.sh and class MirrorMaker are the model, so that unit files and
-containers run as they are. A key that nobody knows is a warning here, because MirrorMaker 2 ignores it.
+containers run as they are. An unknown key is a warning here, because MirrorMaker 2 ignores it.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def _bytes(count: float) -> str:
 
 def _seconds(lag_s: float | None, *, undated: int) -> str:
     if lag_s is None:
-        return "nobody knows how old"
+        return "of unknown age"
     return f"{'more than ' if undated else ''}{_span(lag_s)} old"
 
 

@@ -11,7 +11,7 @@ from twinlog.switchover.machine import ENDED
 from twinlog.switchover.model import UnderWayError
 
 ALIVE_S = 20.0
-"""Whoever wrote a journal within so many seconds may still work."""
+"""A process that wrote to the journal within so many seconds may still be running."""
 
 
 def this_process() -> str:

@@ -45,7 +45,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     """Why Spark would not evaluate the query of a flow; None where it would, and where there is none.
 
     Takes as long, unless this process has asked for the same query before; without `ask` no other is refused. Where
-    its JVM does not start here that is logged, and nothing is refused: whoever runs the query finds out.
+    its JVM does not start here that is logged, and the query is accepted: the run reports what is wrong with it.
     """
     text = _query(flow)
     if not text:

@@ -62,7 +62,7 @@ def read_listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
 
 
 def _check_extensions(reading: Reading, problems: Problems) -> None:
-    """With a name that nobody knows there would be no login, and everybody could use the API."""
+    """An unknown name is refused: without a login everybody could use the API."""
     unknown = set(reading.items(_EXTENSIONS)) - {BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]}
     if unknown:
         found = ", ".join(repr(name) for name in sorted(unknown))

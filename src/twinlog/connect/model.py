@@ -51,7 +51,7 @@ class ConnectorState(StrEnum):
     FAILED = "FAILED"
     RESTARTING = "RESTARTING"
     DESTROYED = "DESTROYED"
-    """Never shown: whoever is destroyed is not there."""
+    """Never shown: a connector that is destroyed has no status."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -196,7 +196,7 @@ class KeyValue:
 class Validation:
     """What the keys of a configuration mean and what is wrong with it (Kafka class ConfigInfos).
 
-    A key that nobody defined has no definition.
+    An unknown key has no definition.
     """
 
     name: str

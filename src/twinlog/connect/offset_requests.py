@@ -1,4 +1,4 @@
-"""Requests for a connector's stored offsets (KIP-875): whoever changes them has to know that nothing of it runs."""
+"""Requests for a connector's stored offsets (KIP-875): they are changed only when nothing of it runs."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Permission:
 
         A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder: scripts
         send theirs as soon as the port is open, and curl does not try again what was answered with 409. Raises
-        UnavailableError once this worker has left the group, RequestError while nobody is known to ask.
+        UnavailableError once this worker has left the group, RequestError while no worker is known to ask.
         """
         until = self._clock.monotonic() + GROUP_S
         while True:

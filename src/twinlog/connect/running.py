@@ -92,7 +92,7 @@ class RunningConnectors:
         return self._running
 
     def held(self) -> frozenset[ConnectorName]:
-        """What nobody else may run: what is left of an earlier term may write no more, and is no obstacle."""
+        """What no other worker may run now: connectors of an earlier term can write nothing more, and are left out."""
         return frozenset(
             name for name, running in self._running.items() if running.part is None or running.term == self.term
         )
@@ -217,7 +217,7 @@ class RunningConnectors:
         self._running.clear()
 
     def _lose_spark(self, reason: str) -> None:
-        """All that copies here fails; whoever restarts some of it has Spark started again."""
+        """All that copies here fails; a restart of one of them starts Spark again."""
         log.error("Spark ends, and with it all that copies here: %s", reason)
         self._end_spark()
         for running in self._running.values():
@@ -232,7 +232,7 @@ class RunningConnectors:
         self._spark_ending = in_thread(self._spark.shut_down, "ending Spark")
 
     def _prepare_spark(self) -> None:
-        """Start Spark before a connector that copies is here: that takes seconds, which whoever creates one would wait
+        """Start Spark before a connector that copies is here: that takes seconds, which the creation of one would wait
         for, and a take-over has not got. Where the first connectors that come are others it is ended again."""
         coming, any_there = self._to_copy(), bool(self._siblings())
         if not self._spark_runs:

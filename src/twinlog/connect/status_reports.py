@@ -68,7 +68,7 @@ class StatusReports:
             running.shown()
 
     def _active_topics(self, known: set[ConnectorName], *, leads: bool) -> list[StatusRecord]:
-        """The topics that were written here and that nobody has noted yet, and those of removed connectors."""
+        """The topics that were written here and that are not noted yet, and those of removed connectors."""
         now = self._clock.monotonic()
         if self._topics:
             due = now >= self._topics_at

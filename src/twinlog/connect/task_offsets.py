@@ -1,7 +1,7 @@
 """Stores the offsets of connectors that have no position, as their tasks do in Kafka Connect: 0 for all they wrote.
 
 A heartbeat's source partition is its two aliases, a checkpoint's is its group and remote partition (Kafka classes
-MirrorHeartbeatTask and MirrorCheckpointTask). Nobody goes on from them, but `GET /connectors/{name}/offsets` shows
+MirrorHeartbeatTask and MirrorCheckpointTask). No task continues from them, but `GET /connectors/{name}/offsets` shows
 them, and a worker of Kafka's that takes over finds its own.
 """
 

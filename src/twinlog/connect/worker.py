@@ -110,7 +110,8 @@ class Worker:
         return self.herder.failure
 
     def start(self) -> None:
-        """Listen first: whoever asks is answered from the first second on. Raises OSError for an address in use."""
+        """Listen first, so that requests are answered from the first second on. Raises OSError for an address in
+        use."""
         self.server.start()
         if self._metrics is not None:
             try:

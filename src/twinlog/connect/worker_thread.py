@@ -67,7 +67,7 @@ class WorkerThread:
         *,
         topics: bool,
     ) -> None:
-        """`group` is None for a worker that has nobody to sign requests for. `crashed` is called once this
+        """`group` is None for a worker that signs no requests. `crashed` is called once this
         worker cannot go on; `failure` is the reason. With `topics` it keeps which topics connectors write to."""
         self.changing = threading.Lock()
         """Held while the leader changes something, so that one change sees what the one before did."""
@@ -133,7 +133,7 @@ class WorkerThread:
             self._thread.join(timeout_s)
 
     def take_changes(self, changes: Changes) -> None:
-        """Connectors came, went or changed: whoever read that."""
+        """Connectors came, went or changed; called by any thread that reads."""
         self._restarts.extend(changes.restarts)
         # A connector that could not begin is tried again with its configuration, even with the same one.
         self._restarts.extend(Restart(name, only_failed=True) for name in changes.connectors)

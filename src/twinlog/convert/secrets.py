@@ -18,7 +18,7 @@ _CLASSES = {PROVIDER: PROVIDER_CLASS, ENVIRONMENT: ENVIRONMENT_CLASS}
 _STRIMZIS = re.compile(r"\$\{strimzi(?:secrets|quoted):(?:([^}/:]+)/)?([^}/:]+):([^}]+)\}")
 _STRIMZIS_ENVIRONMENT = re.compile(r"\$\{strimzienv:([^}]+)\}")
 NAMESPACE = "NAMESPACE"
-"""Stands for that of the Secrets, which only whoever applies a resource knows."""
+"""Stands for the namespace of the Secrets, which is only known when the resource is applied."""
 
 _REFERENCE = re.compile(r"(\$\{[^}]*\})")
 _CLEAR_OPTION = re.compile(

@@ -1,4 +1,4 @@
-"""Whether a flow's target may take over now, and when it may: figures for whoever would fail over without asking more.
+"""Whether a flow's target may take over now, and when it may: figures for an automatic failover.
 
 Each group is judged by `twinlog groups` and `twinlog switchover`; this is the sum for the flow as a whole.
 """

@@ -83,7 +83,7 @@ def begin_following_groups(
     """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
 
     Both take a last turn when the flow stops: what was copied last is translated too. `so_far` gets them,
-    `meters` how long checkpoints take. Returns who writes checkpoints, None when nobody does.
+    `meters` how long checkpoints take. Returns who writes checkpoints, None when there is none.
     """
     if settings.emit_checkpoints_interval_s is None:
         # Without checkpoints MirrorMaker 2 commits no offsets either.

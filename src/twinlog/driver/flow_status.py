@@ -287,7 +287,7 @@ class FlowStatus:
             return 0 if self._planned is None else len(self._planned) - len(self._own)
 
     def topics(self) -> list[TopicProgress]:
-        """Each topic of the user's that is copied; rates are left to whoever asks twice."""
+        """Each topic of the user's that is copied; a caller computes rates from two calls."""
         now = self._clock()
         with self._lock:
             silent = frozenset(one.name for one in self._holders.values() if now - one.heard_at + one.age_s > OLD_S)

@@ -9,7 +9,7 @@ from twinlog.model.types import TopicPartition
 
 
 class Holdings:
-    """What the copiers of a flow hold, and of what nobody holds, whether its last copier drained it.
+    """What the copiers of a flow hold, and for each partition without a holder, whether its last copier drained it.
 
     Used under the lock of the leases.
     """

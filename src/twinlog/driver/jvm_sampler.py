@@ -1,4 +1,4 @@
-"""Figures of Spark's JVM for whoever asks, who never waits long for a JVM that does not answer."""
+"""Figures of Spark's JVM; a caller never waits long for a JVM that does not answer."""
 
 from __future__ import annotations
 

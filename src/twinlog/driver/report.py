@@ -1,7 +1,7 @@
 """What the process that runs a flow reports of it to other programs: one record, every two seconds.
 
 It goes to the progress topic on the target, beside the reports of copiers, which know partitions and nothing of the
-rest: state, last error, groups. Whoever reads it needs the last one only, however many partitions there are.
+rest: state, last error, groups. A reader needs the last one only, however many partitions there are.
 """
 
 from __future__ import annotations

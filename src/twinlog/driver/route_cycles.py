@@ -1,7 +1,7 @@
 """Finds topics that flows would route into each other for ever, as far as Connect's RegexRouter alone decides where to.
 
 A replication policy knows copies by their names, and a route goes by none: what one flow routes into a topic, another
-one may read there and route back. Where a function, SQL, a time or a condition decides, nobody knows before.
+one may read there and route back. Where a function, SQL, a time or a condition decides, the route is not known before.
 """
 
 from __future__ import annotations

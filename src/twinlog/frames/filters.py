@@ -89,7 +89,7 @@ def _since_ms(condition: Condition) -> int | None:
     """Before which timestamp in ms the condition never holds; None when there is no such."""
     value = condition.value
     since = condition.kind in {"EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"}
-    # Without a zone nobody knows which moment is meant.
+    # Without a zone the moment is unknown.
     if since and isinstance(value, datetime) and value.tzinfo is not None:
         return math.floor(value.timestamp() * 1000) - 1
     return None

@@ -1,4 +1,4 @@
-"""Appends records of our own to a topic in transactions: whoever claimed it last is its only writer."""
+"""Appends records of our own to a topic in transactions: the last process that claimed it is its only writer."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class ClusterClient:
     def throttled_s(self, node: int) -> float:
         """For how many seconds a broker takes no request on the data connection, by a quota; 0 when it does (KIP-219).
 
-        Whoever sends one meanwhile gets a ClusterError at once.
+        Requests meanwhile raise ClusterError at once.
         """
         return self._data.throttled_s(node)
 

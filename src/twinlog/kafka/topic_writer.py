@@ -168,7 +168,7 @@ class TopicWriter:
         wrong: tuple[int, int, int] | None = None
         for (partition, bodies), size in zip(batches, sizes, strict=True):
             answer = answers.get((self.topic, partition))
-            # Of a partition that the broker left out of its answer nobody knows what happened.
+            # The result of a partition that the response lacks is unknown.
             code = Code.REQUEST_TIMED_OUT if answer is None else answer.code
             if code == Code.NONE:
                 self.appended += len(bodies)

@@ -21,14 +21,14 @@ from twinlog.settings.flow import FlowSettings
 
 
 class ChangedPositions(Protocol):
-    """Whoever knows how far source partitions are copied."""
+    """Knows how far source partitions are copied."""
 
     def read_changed(self) -> dict[TopicPartition, Position | None]:
         """Positions that were stored or deleted since the last call. Raises ClusterError."""
 
 
 class StoredPositions(Protocol):
-    """Whoever has the stored positions of a flow."""
+    """Has the stored positions of a flow."""
 
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
         """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""

@@ -13,8 +13,8 @@ EVERYBODY = "User:*"
 def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: Operation) -> bool:
     """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
 
-    Without any ACL on the topic the brokers' `allow.everyone.if.no.acl.found` decides, which nobody sees: False then.
-    A right for one host counts as one for every host.
+    Without any ACL on the topic the brokers' `allow.everyone.if.no.acl.found` decides, which cannot be read: False
+    then. A right for one host counts as one for every host.
     """
     here = [acl for acl in acls if acl.resource == Resource.TOPIC and _covers(acl, topic)]
     mine = [

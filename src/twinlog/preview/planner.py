@@ -261,7 +261,7 @@ class FlowPlanner:
         if moved:
             findings.notes.append(
                 f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
-                "are others than here; whoever keeps offsets outside Kafka needs them translated (twinlog translate)"
+                "are others than here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
             )
 
     def _replicas(self, create: Iterable[NewRemote], pairs: Iterable[TopicPair], there: Inventory) -> int:

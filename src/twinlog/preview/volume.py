@@ -47,7 +47,7 @@ def to_copy(
 
 
 def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, Log]) -> list[TopicPartition]:
-    """Partitions of which nobody knows what is to be copied, as no broker leads them now."""
+    """Partitions whose amount to copy is unknown, as no broker leads them now."""
     return [
         part
         for pair in pairs

@@ -35,7 +35,7 @@ class _Waiting:
 
 
 class PartitionAppender:
-    """Appends to `into` from offset `next_offset` on; whoever else writes there is noticed by the next answer."""
+    """Appends to `into` from offset `next_offset` on; another writer there is noticed with the next response."""
 
     def __init__(
         self,

@@ -178,7 +178,7 @@ def equal_records(source: Bodies, target: Bodies) -> Flags:
 
 def same_timestamps(source: Bodies, target: Bodies) -> Flags:
     """Where timestamps are equal, or nothing can be asked of them: the target's brokers stamp records themselves, or a
-    record of the source has none, so that whoever copies it sets one."""
+    record of the source has none, so that each copy gets one of its own."""
     free: Flags = ~target.timed | (source.timestamps == NO_TIMESTAMP)
     equal: Flags = source.timestamps == target.timestamps
     return equal | free

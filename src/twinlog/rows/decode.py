@@ -190,7 +190,7 @@ class _Decoding:
         all_kinds = per_record(kinds, counts).astype(np.int32)
         if not inside.all():
             if self.rules.headers:
-                # A damaged record is refused, also where by its own offset nobody asked for it.
+                # A damaged record is refused, even if its own offset is outside of the range.
                 read_headers(array, fields)
             chosen = np.flatnonzero(inside)
             offsets, timestamps, all_kinds = offsets[chosen], timestamps[chosen], all_kinds[chosen]

@@ -74,7 +74,7 @@ class RangeReader:
         settings = self._settings
         self._connect_s = min(CONNECT_S, patience_s)
         rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
-        # An answer that nobody takes within its timeout is lost with its connection.
+        # A response that is not read within its timeout is lost with its connection.
         prompt_s = settings.client.request_timeout_ms / 1000 / 2
         took_s = 0.0
         backoff = Backoff.of(settings.client)
@@ -125,7 +125,8 @@ class RangeReader:
             if late:
                 raise ClusterError(
                     f"cluster {ALIAS}: {wanted.partition} returned nothing from offset {position} on for "
-                    f"{patience_s:g} s, though it was to be read to {wanted.end}: {why}; see option kafkaConsumer.pollTimeoutMs"
+                    f"{patience_s:g} s, though it was to be read to {wanted.end}: {why}; see option "
+                    "kafkaConsumer.pollTimeoutMs"
                 )
             if troubled.lasts(wanted, TROUBLED_S, AGAIN_S):
                 log.warning(
@@ -182,8 +183,8 @@ class RangeReader:
     def _after_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
         """Where to go on without an answer: after what is gone, at the end of the range when all of it is.
 
-        The same position where nothing is, or nobody knows; a deleted topic has to be `sure`. `late` when the patience
-        is over: a log that ends at `position` was cut there, for the range was planned when it had more.
+        The same position when nothing is lost, or that is unknown; a deleted topic has to be `sure`. `late` when the
+        patience is over: a log that ends at `position` was cut there, for the range was planned when it had more.
         """
         try:
             deleted, earliest, latest = self._loop.run(self._look, wanted)

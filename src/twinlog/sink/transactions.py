@@ -226,7 +226,7 @@ class BatchTransactions:
     async def _commit_left(self, decision: Decision, part: int) -> bool:
         """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
 
-        Raises CopyError where nobody knows, and where a later micro-batch has begun.
+        Raises CopyError when that is unknown, and when a later micro-batch has begun.
         """
         holder, coordinator = decision.holders[part], self.coordinator(part)
         if holder == NOBODY:

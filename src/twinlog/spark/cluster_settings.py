@@ -14,7 +14,8 @@ from enum import Enum
 from twinlog.settings.flow import COPIER_MEMORY_BYTES
 
 MOST_CORES = 4
-"""Of an executor that nobody sized: with it go its copiers, and a JVM for each of them would cost more than they."""
+"""For executors without a configured size: with an executor go its copiers, and a JVM for each of them would cost more
+than they."""
 
 JVM_MB = 448
 """What an executor's JVM takes beside its heap, and the process that forks its Pythons."""

@@ -1,4 +1,4 @@
-"""`spark-defaults.conf`: settings that count where nobody gives others."""
+"""`spark-defaults.conf`: settings that count where no others are given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def defaults_file() -> Path:
-    """Where Spark reads settings that nobody gave it; the file need not be there."""
+    """Where Spark reads its defaults; the file need not exist."""
     place = os.environ.get("SPARK_CONF_DIR")
     return Path(place or Path(os.environ.get("SPARK_HOME") or _installed(), "conf"), "spark-defaults.conf")
 

@@ -1,4 +1,4 @@
-"""What the driver asks of Spark, whoever has started it."""
+"""What the driver asks of Spark, whether twinlog or another program started it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Engine(Protocol):
         ...
 
     def leaving_tasks(self) -> frozenset[int]:
-        """Spark's numbers of the tasks whose executors are about to go; empty where nobody knows."""
+        """Spark's numbers of the tasks whose executors are about to go; empty when unknown."""
         ...
 
     @property

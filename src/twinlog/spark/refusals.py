@@ -15,7 +15,7 @@ _PLAIN = frozenset({"", "true", "false", "none"})
 """Values of too many settings to know which one is meant."""
 
 _SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
-"""What Spark shows nobody (spark.redaction.regex)."""
+"""Settings whose values Spark never shows (spark.redaction.regex)."""
 
 
 class Blame:

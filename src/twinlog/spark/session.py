@@ -159,7 +159,7 @@ class SparkEngine:
             internals.request_executors(self._running, most)
 
     def leaving_tasks(self) -> frozenset[int]:
-        """Spark's numbers of the tasks whose executors are about to go; empty where nobody knows."""
+        """Spark's numbers of the tasks whose executors are about to go; empty when unknown."""
         if self.local:
             return frozenset()
         with self._jvm.asked():

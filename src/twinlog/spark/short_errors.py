@@ -1,4 +1,5 @@
-"""Errors of ours reach whoever runs a query as their sentence: Spark has its workers print a stack trace above each."""
+"""A query that fails by a twinlog error ends with that error's sentence alone: Spark has its workers print a stack
+trace above each."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from twinlog.task.copier_thread import CopierThread
 log = logging.getLogger(__name__)
 
 LOOK_S = 10.0
-"""A copier reports when its lease is over; this is for what nobody foresaw."""
+"""How often a task looks whether its lease is over, in case a copier does not report it."""
 
 PAUSE_S = 1.0
 """Pause before a copier that failed beside others is started again."""

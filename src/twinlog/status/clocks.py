@@ -1,5 +1,5 @@
-"""How far the clock of a process that reports is from that of whoever reads it: without that a live one seems dead, and
-a dead one alive."""
+"""How far the clock of a process that reports is from that of the process that reads it: otherwise a live one seems
+dead, and a dead one alive."""
 
 from __future__ import annotations
 

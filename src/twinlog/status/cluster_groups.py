@@ -1,4 +1,4 @@
-"""Reads the groups of one cluster for whoever judges them: nothing is taken for nothing that only could not be read."""
+"""Reads the groups of one cluster: what could not be read is reported as unknown, not as absent."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class FlowSeen:
 
     @property
     def lag_s(self) -> float | None:
-        """How old the oldest record is that is not copied; 0 when none waits, None when nobody knows."""
+        """How old the oldest record is that is not copied; 0 when none waits, None when unknown."""
         if self.lag == 0 and not self.unknown:
             return 0.0
         report = self.report
@@ -76,7 +76,7 @@ class FlowSeen:
 
     @property
     def lag_bytes(self) -> int | None:
-        """The size of the records that are not copied, None when nobody knows."""
+        """The size of the records that are not copied, None when unknown."""
         if self.lag is None:
             return None
         if self.report is not None:

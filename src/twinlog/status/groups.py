@@ -66,7 +66,7 @@ class GroupStanding:
 
     @property
     def done(self) -> bool:
-        """Whether nobody need wait for it: it may move, or has."""
+        """Whether it may move, or has moved."""
         return bool(self.partitions) and all(part.verdict.done for part in self.partitions)
 
     @property
@@ -161,7 +161,7 @@ class GroupsReader:
             trouble = str(error)
         chosen, left_out = self._choose(wanted, here, trouble)
         committed = {group: here.offsets.get(group, {}) for group in chosen}
-        # The coordinator has no offsets of share groups, not even for whoever asks.
+        # The coordinator has no offsets of share groups, even when asked for them.
         read = there.offsets.keys() | there.silent
         missing = [group for group in chosen if group not in read and there.other_kind(group) is None]
         if missing:

@@ -93,7 +93,7 @@ class FlowFacts:
 
     @property
     def leader(self) -> str | None:
-        """Who leads by the group, None while nobody does."""
+        """The process that leads by the group, None while there is none."""
         return next((one.name for one in self.processes if one.leads), None)
 
     @property

@@ -41,7 +41,7 @@ SILENT_S = 2.0
 """Fast producers have met their first quota by then."""
 
 ANSWER_S = 1.0
-"""For so long a broker is asked whether it has heard of the fence; otherwise whoever asks waits for it."""
+"""For so long a broker is asked whether it has heard of the fence; after that the caller waits for it."""
 
 
 def plan_fence(

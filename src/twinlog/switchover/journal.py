@@ -40,7 +40,7 @@ _LOSS = "a switchover that was interrupted could not be gone on with"
 
 
 class TopicJournal:
-    """The journal of one direction. Reading takes nobody's place; `take` makes this process its writer."""
+    """The journal of one direction. Reading fences no writer; `take` makes this process its writer."""
 
     def __init__(self, ends: Ends, cluster: ClusterAdmin, replication_factor: int) -> None:
         self._ends = ends
@@ -79,7 +79,7 @@ class TopicJournal:
     def take(self) -> Entries:
         """Make this process the writer, create the topic where it is missing, and read what is written until then.
 
-        Whoever wrote before gets a FencedError with its next entry. Raises RefusedError, ClusterError.
+        The previous writer gets a FencedError with its next entry. Raises RefusedError, ClusterError.
         """
         if not self._there():
             for name, refusal in create_topics(str(self._ends), self._cluster, [self._topic.new()]).items():

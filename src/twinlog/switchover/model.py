@@ -75,7 +75,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far a source partition is copied, and the target offset that follows; None where nobody stored that."""
+    """How far a source partition is copied, and the target offset that follows; None when that is not stored."""
 
     source: int
     target: int | None

@@ -23,7 +23,7 @@ GROUPS_PER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """A step: what it would call, in words, and for how many seconds it would last, None when nobody knows."""
+    """A step: what it would call, in words, and for how many seconds it would last, None when unknown."""
 
     step: str
     words: str
@@ -36,7 +36,7 @@ FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open
 
 
 def unavailable_s(steps: Sequence[Rehearsed]) -> float | None:
-    """Seconds for which producers would wait; None when nobody knows."""
+    """Seconds for which producers would wait; None when unknown."""
     found = [one.seconds for one in steps if one.step in FENCED]
     return None if None in found else sum(second or 0.0 for second in found)
 

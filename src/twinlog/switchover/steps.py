@@ -65,7 +65,7 @@ def begin_rejoin(context: Context) -> Data:
 def _not_reached(context: Context, positions: OffsetsJson, *, lost: bool) -> Offsets:
     """Where the flow back is not: what it has copied since, in an attempt that was undone perhaps, counts more.
 
-    Of a cluster that was lost also where it stands: records of nobody's copying may follow on that cluster.
+    Of a cluster that was lost also where it stands: records that were never copied may follow there.
     """
     copied = context.world.copied()
     return {

@@ -1,4 +1,4 @@
-"""The look after the end: producers write to the target by now, and nobody waits for it."""
+"""The last check: producers write to the target already and do not wait for it."""
 
 from __future__ import annotations
 

@@ -145,7 +145,8 @@ class CopierMemory:
                     self._copy_out(append)
 
     def _free_stuck(self, now: float) -> None:
-        """Nobody was given room for long: free what waited longest for the target, up to half of the budget.
+        """No partition got memory for long: free the appends that waited longest for the target, up to half of the
+        budget.
 
         Of too little, a single answer would fill it with theirs again: they are read for as long as there is room.
         """

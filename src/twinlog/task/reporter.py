@@ -50,7 +50,7 @@ class Reporter:
     """Reports for one copier; `lease` is the number of the lease that it works under.
 
     `deliver(report)` passes a report to the driver; False when that has to wait. `refused(error)` is called once for a
-    missing permission: without reports nobody else knows what is copied.
+    missing permission: without reports other programs do not see what is copied.
     """
 
     def __init__(

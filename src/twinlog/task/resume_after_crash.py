@@ -285,7 +285,7 @@ def _later(writer: Writer | None, batch: Batch) -> Writer | None:
 def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, routed: bool) -> int | None:
     """How many records of ours lay between the stored position and the first batch that is left.
 
-    With `routed` others may have lain there, to which a transform gave this place; None where nobody knows how many.
+    With `routed` others may have lain there, to which a transform gave this place; None when their number is unknown.
     """
     assert position.next_target is not None
     deleted = (end if first is None else first.base_offset) - position.next_target

@@ -100,7 +100,7 @@ class Unit:
         return own
 
     def empty(self) -> None:
-        """Free what it has, as nobody waits for it: who looks for its topics may have it for long."""
+        """Free its memory, as nothing waits for it: a look-up of its topics may keep the unit for long."""
         self.own, self.rows, self._prepared = [], (), None
 
     def read_again(self) -> None:

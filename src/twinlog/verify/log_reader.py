@@ -184,7 +184,7 @@ class LogReader:
     def raw(self) -> tuple[memoryview, Sequence[tuple[int, int]], int] | None:
         """The next fetch as it came, writable, with its aborted transactions and the offset after it; None at the end.
 
-        Whoever calls this calls none of the others.
+        A caller uses either this or the other methods.
         """
         while self.position < self.end:
             fetched = self._read()

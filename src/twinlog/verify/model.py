@@ -162,7 +162,7 @@ class Verdict:
         if len(self.left) < MOST_LEFT:
             self.left.append(Left(side, start, end, reason))
             return
-        # Whoever reads them wants to know from where to where; each hole of a compacted log is too much.
+        # Readers of a report want the whole range; each hole of a compacted log would be too much.
         for place in range(len(self.left) - 1, -1, -1):
             one = self.left[place]
             if one.side == side and one.reason == reason:

@@ -93,7 +93,7 @@ def test_of_a_dead_flow_no_figure_is_shown_as_if_it_were_of_now() -> None:
 def test_what_is_not_known_is_called_unknown() -> None:
     report = replace(REPORTED, lag_bytes=None, oldest_ms=None, eta_s=None, unknown=2)
     assert line(seen(report), "lag") == (
-        "lag         1,204 records, nobody knows how old, of 2 partitions unknown (known 1 s ago); ETA unknown"
+        "lag         1,204 records, of unknown age, of 2 partitions unknown (known 1 s ago); ETA unknown"
     )
     assert "more than 3 s old" in line(seen(replace(REPORTED, undated=1)), "lag")
     assert line(seen(replace(REPORTED, lag=-1, lag_age_s=0.0)), "lag") == "lag         unknown"

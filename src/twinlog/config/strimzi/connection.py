@@ -132,7 +132,7 @@ class Connection:
                 continue
             path = self.secrets.path_of(one.text_of("secretName") or "", one.text_of(key) or "")
             if path is not None and option in _READ_AGAIN:
-                # Whoever renews it writes it there.
+                # The file is read again for each login: a renewed token appears in it.
                 options[f"{option}.location"] = str(path)
             else:
                 options[option] = self._secret(one, key, quoted=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DEFAULT_LISTENER = "http://127.0.0.1:8083"
-"""Where the REST API of a worker is unless somebody asks for more: nobody else can change what it copies."""
+"""The default address of a worker's REST API: only programs on this machine can use it."""
 
 DIRECTORY_VARIABLE = "TWINLOG_SECRETS_DIR"
 """Names the directory of Secrets where no option does."""

@@ -101,7 +101,7 @@ class Alone:
         return Assignment(0, self.myself.url, True, names, dict.fromkeys(names, self.myself.url))
 
     def start(self) -> None:
-        """There is nobody to be asked."""
+        """A standalone worker has no group to ask."""
         self.joined = True
 
     def leads_for_s(self, term: int | None = None) -> float:
@@ -109,7 +109,7 @@ class Alone:
         return float("inf")
 
     def confirm(self, term: int) -> bool:
-        """Nobody else is there."""
+        """There are no other workers."""
         return True
 
     def rejoin(self) -> None:

@@ -61,7 +61,7 @@ class Assignment:
     """What the leader reads the state of the connectors from."""
 
     def url_of(self, name: ConnectorName) -> str | None:
-        """Where the worker is that runs a connector; None while nobody does."""
+        """Where the worker is that runs a connector; None while there is none."""
         return self.owners.get(name)
 
 

@@ -84,7 +84,7 @@ class _Placement:
 
     @property
     def least(self) -> WorkerId:
-        """The worker that gets what nobody has."""
+        """The worker that gets the connectors that no worker has."""
 
         def order(worker: WorkerId) -> tuple[int, bool, int, WorkerId]:
             return self._loads[worker], worker in self._unready, self._counts[worker], worker

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 Changed = Callable[[Changes], None]
-"""Called for what came into the config topic after `read_all`, by whoever read it."""
+"""Called for what came into the config topic after `read_all`, by the thread that read it."""
 
 
 def state_in_topics(
@@ -129,8 +129,8 @@ class GroupState:
                 raise
 
     def read_statuses(self) -> None:
-        """Read the states that others wrote since. A topic that was deleted is recreated: whoever runs something writes
-        its state again."""
+        """Read the states that others wrote since. A topic that was deleted is recreated: each worker that runs
+        something writes its state again."""
         try:
             self._take_statuses(self._statuses.read())
         except TopicGoneError as error:

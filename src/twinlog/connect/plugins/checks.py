@@ -111,7 +111,7 @@ class Checks:
                     self.recommend(key, (value,))
 
     def result(self, class_name: str) -> Validation:
-        """All that was found. Keys that nobody defined stand last, without a definition."""
+        """All that was found. Unknown keys come last, without a definition."""
         for name, errors in self._errors.items():
             if errors and name not in self._values:
                 self._definitions[name] = None

@@ -186,7 +186,7 @@ class ResourceFollower:
             self._coming = None
             return
         if text != self._coming:
-            # Whoever writes it may not have finished yet.
+            # It may not be written completely yet.
             self._coming = text
             return
         self._seen, self._coming = text, None

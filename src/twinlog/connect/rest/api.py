@@ -31,7 +31,7 @@ AGAIN_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One worker's API. `users` are None where nobody logs in."""
+    """One worker's API. `users` is None without logins."""
 
     herder: Herder
     settings: RestSettings

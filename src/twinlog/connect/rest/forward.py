@@ -43,7 +43,7 @@ class Forwarder:
     def sending(self, request: Request, owner: NotOwnerError, body: bytes) -> Callable[[], Response]:
         """A call that passes the request on to the owner and returns what that one answers. Waits for it.
 
-        Raises RequestError 409 where nobody is known to pass it on to, or it came from another worker already.
+        Raises RequestError 409 when no worker is known to pass it on to, or another worker has passed it on already.
         """
         again = request.query_params.get("forward")
         if again is not None and again.lower() != "true":

@@ -41,7 +41,7 @@ _OURS: Mapping[str, str] = {
 
 _MOST = 10_000
 _NEVER = ("py4j", "kafka")
-"""Libraries whose debug lines hold what is sent, secrets included: their levels are nobody's to change."""
+"""Libraries whose debug lines hold what is sent, secrets included: their levels cannot be changed."""
 
 
 class Levels:
@@ -63,7 +63,7 @@ class Levels:
         return dict(sorted(found.items()))
 
     def of(self, name: str) -> tuple[str, int | None] | None:
-        """Level and time of change; the level it inherits where it has none. None for a logger that nobody knows."""
+        """Level and time of change; the level it inherits where it has none. None for an unknown logger."""
         name = ROOT if name.lower() == ROOT else name
         with self._changing:
             if name in self._set:

@@ -21,7 +21,7 @@ class _Encoded(Convertor[str]):
         return unquote(value.partition(";")[0], encoding="utf-8", errors="replace")
 
     def to_string(self, value: str) -> str:
-        raise NotImplementedError("nobody asks for the URL of a route")
+        raise NotImplementedError("URLs of routes are not used")
 
 
 def register() -> None:

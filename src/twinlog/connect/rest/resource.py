@@ -99,7 +99,7 @@ class Resource:
             raise RequestError(500, f"Request timed out. {stage}".rstrip()) from None
 
     async def _stranger(self, request: Request, method: Method) -> Response | None:
-        """The answer to whom nobody knows."""
+        """The response to a request without a valid login; None when it may go on."""
         users = self._api.users
         if users is None or users.everyone or not method.login or request.scope["state"].get(PREFLIGHT):
             return None

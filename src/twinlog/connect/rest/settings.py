@@ -66,7 +66,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Signatures:
-    """How workers sign what they ask of each other (KIP-507): the algorithms accepted; none where nobody signs.
+    """How workers sign what they ask of each other (KIP-507): the algorithms accepted; none when requests are not
+    signed.
 
     Workers sign with `connect.protocol=sessioned`, not with the protocols before it.
     """

@@ -31,7 +31,7 @@ class ThreadPool:
     async def run(self, call: Callable[[], T]) -> T:
         """Call in a thread of this pool and return or raise what it does.
 
-        Once nobody waits any more the call is left out, or when it has begun its answer is.
+        When the caller stops waiting, the call is dropped; if it has begun, its result is.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()

@@ -48,8 +48,8 @@ def credentials(header: str | None) -> Credentials | None:
 class Users:
     """Names and passwords, plain or hashed. A file without any lets everyone in, as Connect's does.
 
-    A hash takes long to compare on purpose. Whoever logged in with one is remembered by a quick digest under a key of
-    this process, so that each later request is answered at once.
+    A hash takes long to compare on purpose. A user who has logged in with one is remembered by a quick digest under a
+    key of this process, so that each later request is answered at once.
     """
 
     def __init__(self, passwords: Mapping[str, str], warnings: Sequence[str] = ()) -> None:

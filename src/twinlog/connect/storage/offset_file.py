@@ -1,6 +1,6 @@
 """The offset file of a standalone worker, as Connect reads and writes it (Kafka class FileOffsetBackingStore).
 
-Nobody but one worker may have it, and it is replaced as a whole. Beside it, in a file with `.twinlog` at the end of its
+Only one worker may have it, and it is replaced as a whole. Beside it, in a file with `.twinlog` at the end of its
 name, stands which content this program wrote last: where the file has another one, somebody else has written it since.
 """
 

@@ -52,13 +52,13 @@ class MemoryLog(Generic[R]):
         self._decode = decode
 
     def claim(self) -> None:
-        """There is nobody else."""
+        """There is no other writer."""
 
     def ensure(self) -> None:
         """Nothing is to be created."""
 
     def read(self) -> list[R]:
-        """Nobody else writes here."""
+        """There is no other writer."""
         return []
 
     def append(self, records: Iterable[StoredRecord]) -> None:

@@ -20,7 +20,8 @@ PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 
 
 class SharedJvm:
-    """Starts the JVM for whoever asks first, and another one where it is lost: later each time, where that is soon."""
+    """Starts the JVM at the first call, and another one when it is lost: after a longer pause each time it is lost
+    soon."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self.answer_s = ANSWER_S
