@@ -138,7 +138,9 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
         # One that is not ready is given nothing; once it is, flows move, and no more of them than it takes.
         second = start("second", ready=False)
         wait_for(
-            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in second.hosted_flows), ENOUGH_S, "stand by"
+            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in second.hosted_flows),
+            ENOUGH_S,
+            "stand by",
         )
         assert all(hosted.election.text.endswith(", not ready yet") for hosted in second.hosted_flows)
         assert [hosted.election.term for hosted in first.hosted_flows] == terms
@@ -162,7 +164,9 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
         # Who is killed leaves its flows to those that are left, and these to nobody. It was appointed by another one,
         # and what it may believe afterwards is watched as well.
         processes.remove(second)
-        before = {one.name: {hosted.settings.name for hosted in one.hosted_flows if hosted.leads} for one in (first, third)}
+        before = {
+            one.name: {hosted.settings.name for hosted in one.hosted_flows if hosted.leads} for one in (first, third)
+        }
         second.kill()
         wait_for_shares(2, 2)
         for one in (first, third):
@@ -182,7 +186,9 @@ def test_where_one_packs_all_flows_stay_together(flows: list[FlowSettings]) -> N
         wait_for(lambda: sorted(process.runs for process in processes) == [0, FLOWS], ENOUGH_S, "one runs all flows")
         (runner, other) = sorted(processes, key=lambda process: -process.runs)
         wait_for(
-            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in other.hosted_flows), ENOUGH_S, "stand by"
+            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in other.hosted_flows),
+            ENOUGH_S,
+            "stand by",
         )
         # Both have looked, and found that nothing is to move.
         wait_for(lambda: not any(one.roster.may_move for one in processes), ENOUGH_S, "nothing is to move")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.checkpoint.compacted_topic import CompactedTopic
+from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.internal_topics import heartbeats

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from twinlog.checkpoint.awaited import AwaitedTranslations
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.checkpoint.compacted_topic import CompactedTopic
 from twinlog.checkpoint.emission import is_due
 from twinlog.checkpoint.followed_groups import FollowedGroups
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
-from twinlog.checkpoint.compacted_topic import CompactedTopic
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes

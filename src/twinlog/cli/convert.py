@@ -101,7 +101,8 @@ def convert(
     if output is None:
         for name, key in made.secrets:
             typer.echo(
-                f"note: INPUT has {key} of the Secret {name}, which is not printed; -o DIR writes it to a file", err=True
+                f"note: INPUT has {key} of the Secret {name}, which is not printed; -o DIR writes it to a file",
+                err=True,
             )
     for one in made.not_converted:
         typer.echo(f"not converted: {one}", err=True)

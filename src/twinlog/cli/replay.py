@@ -44,7 +44,9 @@ def replay(
         str, typer.Option(metavar="TOPICS", help="Topics of the source, as in `topics`.", show_default=False)
     ],
     start: Annotated[str, typer.Option("--from", metavar="WHERE", help=f"Where to begin: {_BOUND}.")] = "earliest",
-    end: Annotated[str, typer.Option("--to", metavar="WHERE", help="Where to end, that record excluded, in the same forms.")] = "latest",
+    end: Annotated[
+        str, typer.Option("--to", metavar="WHERE", help="Where to end, that record excluded, in the same forms.")
+    ] = "latest",
     partitions: Annotated[
         list[int] | None,
         typer.Option("--partition", min=0, help="Only this partition; may be given several times.", show_default=False),

@@ -84,8 +84,8 @@ def run_in_spark(
     from twinlog.spark.cluster_settings import derived  # noqa: PLC0415
     from twinlog.spark.defaults_file import file_settings  # noqa: PLC0415
     from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
-    from twinlog.spark.scratch_dirs import sweep_leftovers  # noqa: PLC0415
     from twinlog.spark.refusals import MASTER  # noqa: PLC0415
+    from twinlog.spark.scratch_dirs import sweep_leftovers  # noqa: PLC0415
     from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
     from twinlog.verify.progress import ProgressServer  # noqa: PLC0415
 

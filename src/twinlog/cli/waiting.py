@@ -23,9 +23,7 @@ class Waiting(Protocol):
 
 
 @contextmanager
-def waits_reported(
-    readers: Sequence[Waiting], *, long_s: float = LONG_S, again_s: float = AGAIN_S
-) -> Iterator[None]:
+def waits_reported(readers: Sequence[Waiting], *, long_s: float = LONG_S, again_s: float = AGAIN_S) -> Iterator[None]:
     """Print what the readers wait for after `long_s` seconds, and then every `again_s`."""
     over = threading.Event()
 

@@ -102,9 +102,7 @@ def _layers(layers: FlowLayers, scope: KeyScope, key: Key) -> list[tuple[str, st
     ]
     word = next((word for word in CLIENTS if f"{word}." in scope.prefix), "")
     return [
-        (prefix, key.name, layer)
-        for prefix, alias, layer in clients
-        if word in prefix and scope.alias in {None, alias}
+        (prefix, key.name, layer) for prefix, alias, layer in clients if word in prefix and scope.alias in {None, alias}
     ]
 
 

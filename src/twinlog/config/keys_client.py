@@ -69,7 +69,12 @@ _SHARED = (
         "10000",
         "Milliseconds a new connection may take, its login included; doubles with each failure.",
     ),
-    _admin("socket.connection.setup.timeout.max.ms", LONG, "30000", "Upper limit of `socket.connection.setup.timeout.ms` as it doubles."),
+    _admin(
+        "socket.connection.setup.timeout.max.ms",
+        LONG,
+        "30000",
+        "Upper limit of `socket.connection.setup.timeout.ms` as it doubles.",
+    ),
     _admin(
         "metadata.recovery.strategy",
         ENUM,
@@ -92,7 +97,9 @@ _SHARED = (
     _admin("metric.reporters", LIST, None, "Java classes that report metrics.", effect=JVM),
     _admin("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", effect=JVM, minimum=1),
     _admin("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept.", effect=JVM),
-    _admin("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", effect=JVM, minimum=0),
+    _admin(
+        "metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", effect=JVM, minimum=0
+    ),
     _admin("security.providers", STRING, None, "Java classes that add security algorithms.", effect=JVM),
 )
 
@@ -119,8 +126,8 @@ CONSUMER_KEYS = (
         "max.partition.fetch.bytes",
         INT,
         "8388608",
-        "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far away "
-        "more is asked for, as far as `fetch.max.bytes` and memory allow.",
+        "Most bytes of one partition in a fetch response; Kafka's own default is 1048576. From a source that is far "
+        "away more is asked for, as far as `fetch.max.bytes` and memory allow.",
         minimum=0,
     ),
     _consumer("check.crcs", BOOL, "true", "Whether each batch's checksum is checked before it is copied."),

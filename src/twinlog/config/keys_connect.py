@@ -71,7 +71,13 @@ CONNECT_KEYS = (
         "config.action.reload", ENUM, "restart", "What a changed secret does.", effect=JVM, choices=("none", "restart")
     ),
     _flow("errors.retry.timeout", LONG, "0", "Milliseconds a failed Connect operation is tried again.", effect=JVM),
-    _flow("errors.retry.delay.max.ms", LONG, "60000", "Longest pause between tries of a failed Connect operation, in milliseconds.", effect=JVM),
+    _flow(
+        "errors.retry.delay.max.ms",
+        LONG,
+        "60000",
+        "Longest pause between tries of a failed Connect operation, in milliseconds.",
+        effect=JVM,
+    ),
     _flow(
         "errors.tolerance",
         ENUM,
@@ -79,8 +85,18 @@ CONNECT_KEYS = (
         "A record that the transform fails on stops the flow (`none`), or is skipped (`all`).",
         choices=("none", "all"),
     ),
-    _flow("errors.log.enable", BOOL, "false", "Whether each record that the transform fails on is reported, with its offset and the error."),
-    _flow("errors.log.include.messages", BOOL, "false", "Whether the report of a record that failed shows its key and value."),
+    _flow(
+        "errors.log.enable",
+        BOOL,
+        "false",
+        "Whether each record that the transform fails on is reported, with its offset and the error.",
+    ),
+    _flow(
+        "errors.log.include.messages",
+        BOOL,
+        "false",
+        "Whether the report of a record that failed shows its key and value.",
+    ),
     _flow(
         "errors.deadletterqueue.topic.name",
         STRING,
@@ -100,7 +116,8 @@ CONNECT_KEYS = (
         "errors.deadletterqueue.context.headers.enable",
         BOOL,
         "false",
-        "Whether records in the dead-letter topic have headers with their origin and the reason why the transform failed.",
+        "Whether records in the dead-letter topic have headers with their origin and the reason why the "
+        "transform failed.",
     ),
     _flow(
         "key.converter",

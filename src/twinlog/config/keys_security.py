@@ -87,7 +87,9 @@ SECURITY_KEYS = (
     _works(_OAUTH + "assertion.claim.sub", STRING, None, "Subject claimed by the assertion."),
     _works(_OAUTH + "assertion.file", STRING, None, "File that holds a ready assertion."),
     _works(_OAUTH + "assertion.private.key.file", STRING, None, "File with the key that signs the assertion."),
-    _works(_OAUTH + "assertion.private.key.passphrase", PASSWORD, None, "Passphrase of the key that signs the assertion."),
+    _works(
+        _OAUTH + "assertion.private.key.passphrase", PASSWORD, None, "Passphrase of the key that signs the assertion."
+    ),
     _works(_OAUTH + "assertion.template.file", STRING, None, "File with further claims of the assertion."),
     _works(_OAUTH + "client.credentials.client.id", STRING, None, "Client id sent to the token server."),
     _works(_OAUTH + "client.credentials.client.secret", PASSWORD, None, "Client secret sent to the token server."),

@@ -10,8 +10,8 @@ import threading
 from twinlog.clock import Clock, wall_ms
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.earlier_leaders import EarlierLeaders
-from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.group import Group
+from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName
 from twinlog.connect.storage.cluster_state import ClusterState

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
-from twinlog.connect.parts import Beating, Copying, Following, Nothing, BothWays, Part, WithoutSpark, in_thread
+from twinlog.connect.parts import Beating, BothWays, Copying, Following, Nothing, Part, WithoutSpark, in_thread
 from twinlog.connect.running_connector import Running
 from twinlog.driver.assigned_flow import AssignedFlow
 from twinlog.driver.flow import FlowRunner

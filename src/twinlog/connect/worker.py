@@ -11,8 +11,8 @@ from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.file_offsets import FileOffsets
-from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.group import Alone, JoinGroup
+from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
 from twinlog.connect.metrics import metrics_server
 from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName

@@ -10,9 +10,9 @@ from twinlog.config.connector import ConnectorFlow, connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
+from twinlog.connect.group.group import JoinGroup
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.membership import SILENT
-from twinlog.connect.group.group import JoinGroup
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.model import (
     VERSION,

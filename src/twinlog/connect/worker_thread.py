@@ -12,8 +12,8 @@ from functools import partial
 from twinlog.clock import Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
-from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.group import JoinGroup
+from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.leader_duties import LeaderDuties
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId

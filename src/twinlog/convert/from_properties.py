@@ -13,7 +13,16 @@ from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import connector_layer, worker_layer
-from twinlog.convert.model import CONVERTER, Connector, Mirrors, NotConverted, Worker, default_name, owner, not_converted
+from twinlog.convert.model import (
+    CONVERTER,
+    Connector,
+    Mirrors,
+    NotConverted,
+    Worker,
+    default_name,
+    not_converted,
+    owner,
+)
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import ConnectorKind
 

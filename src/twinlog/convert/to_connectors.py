@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import javaproperties
 
-from twinlog.convert.model import CONVERTER, Mirrors, Output, NotConverted, Worker, raw
+from twinlog.convert.model import CONVERTER, Mirrors, NotConverted, Output, Worker, raw
 from twinlog.convert.secrets import Vault
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}

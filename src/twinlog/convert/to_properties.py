@@ -11,13 +11,13 @@ from twinlog.convert.model import (
     CONVERTER,
     Connector,
     Mirrors,
-    Output,
     NotConverted,
+    Output,
     Worker,
     default_name,
+    not_converted,
     owner,
     raw,
-    not_converted,
 )
 from twinlog.convert.secrets import Vault
 from twinlog.convert.to_connectors import property_line
@@ -107,7 +107,9 @@ class _Writer:
         flow["enabled"] = "true" if "source" in connectors or "checkpoint" in connectors else "false"
         if "source" not in connectors and "checkpoint" in connectors:
             one = connectors["checkpoint"]
-            self._not_converted.append(NotConverted(_file(one), one.name, "groups cannot be followed here without copying records"))
+            self._not_converted.append(
+                NotConverted(_file(one), one.name, "groups cannot be followed here without copying records")
+            )
         for kind in ("source", "checkpoint", "heartbeat"):
             one_or_none = connectors.get(kind)
             if one_or_none is not None:
@@ -128,7 +130,9 @@ class _Writer:
     ) -> None:
         if connector.state != "RUNNING":
             what = f"to begin {connector.state.lower()}"
-            self._not_converted.append(NotConverted(_file(connector), connector.name, f"{what} has no form in a properties file"))
+            self._not_converted.append(
+                NotConverted(_file(connector), connector.name, f"{what} has no form in a properties file")
+            )
         switched_off = connector.entries.get("enabled")
         if switched_off is not None and raw(switched_off).strip().lower() == "false" and connector.kind == "source":
             flow["enabled"] = "false"
@@ -140,7 +144,9 @@ class _Writer:
             if owned is not None and owned != connector.kind:
                 # The key has no effect there.
                 if owned not in connectors:
-                    self._not_converted.append(not_converted(entry, f"it means nothing to a {connector.kind} connector"))
+                    self._not_converted.append(
+                        not_converted(entry, f"it means nothing to a {connector.kind} connector")
+                    )
                 continue
             value = self._vault.without_secrets(key, entry, ends[0] if key.startswith("source.") else ends[1])
             if connector is not first and owned is None:
@@ -151,7 +157,9 @@ class _Writer:
             for key, entry in first.entries.items():
                 if self._is_shared(key, connector.kind) and key not in connector.entries and key not in _CONNECTORS_OWN:
                     self._not_converted.append(
-                        not_converted(entry, f"it counts for the whole flow here, and {connector.name} has no such setting")
+                        not_converted(
+                            entry, f"it counts for the whole flow here, and {connector.name} has no such setting"
+                        )
                     )
 
     def _compare(
@@ -170,7 +178,9 @@ class _Writer:
             self._put(flow, ends, key, value)
         elif (other is None or raw(other) != raw(entry)) and self._is_shared(key, connector.kind):
             other_has = "nothing" if other is None else "another value"
-            self._not_converted.append(not_converted(entry, f"it counts for the whole flow here, and {first.name} has {other_has}"))
+            self._not_converted.append(
+                not_converted(entry, f"it counts for the whole flow here, and {first.name} has {other_has}")
+            )
         elif other is not None and raw(other) != raw(entry) and key == "tasks.max":
             self._not_converted.append(not_converted(entry, f"one flow has one tasks.max, that of {first.name}"))
 

@@ -20,7 +20,7 @@ from twinlog.config.strimzi.fields import (
     Version,
     forbidden,
 )
-from twinlog.convert.model import CONVERTER, Connector, Mirrors, Output, NotConverted, Worker, owner, raw, not_converted
+from twinlog.convert.model import CONVERTER, Connector, Mirrors, NotConverted, Output, Worker, not_converted, owner, raw
 from twinlog.convert.secrets import NAMESPACE, Vault, secret_name, secret_of
 from twinlog.settings.flow import ConnectorKind
 
@@ -123,7 +123,9 @@ class _Writer:
                 if key in storage and len(workers) > 1:
                     # Each flow had its own.
                     if entry.line is not None:
-                        self.not_converted.append(not_converted(entry, "the flows to one target share one worker there"))
+                        self.not_converted.append(
+                            not_converted(entry, "the flows to one target share one worker there")
+                        )
                     continue
                 if key == "listeners" and entry.line is None:
                     continue
@@ -309,7 +311,9 @@ class _Writer:
         if self._version == "v1":
             config[key] = self._value(key, entry, connector.source)
         else:
-            self.not_converted.append(not_converted(entry, "in v1beta2 the settings of a cluster win over those of a connector"))
+            self.not_converted.append(
+                not_converted(entry, "in v1beta2 the settings of a cluster win over those of a connector")
+            )
 
 
 def _cluster_entries(connectors: list[Connector], side: str) -> dict[str, Entry]:

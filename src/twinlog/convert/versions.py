@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from twinlog.config.strimzi.document import KIND, read_documents
 from twinlog.config.strimzi.fields import GROUP, STORAGE, Version
 from twinlog.config.strimzi.resource import resource_of
-from twinlog.convert.model import Output, NotConverted
+from twinlog.convert.model import NotConverted, Output
 from twinlog.convert.to_strimzi import dumped
 
 _CONNECTORS = ("sourceConnector", "checkpointConnector", "heartbeatConnector")
@@ -24,7 +24,9 @@ def to_version(path: Path, version: Version) -> Output:
     documents = read_documents(path)
     read = resource_of(documents)
     rest = tuple(
-        NotConverted(f"{documents.file}:{one.line}", one.text_of("kind") or "(document)", "only the resource is converted")
+        NotConverted(
+            f"{documents.file}:{one.line}", one.text_of("kind") or "(document)", "only the resource is converted"
+        )
         for one in documents.others
     )
     resource = next(one for one in _plain(path) if one.get("kind") == KIND)
@@ -72,7 +74,9 @@ def _to_v1(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
     for number, mirror in enumerate(spec["mirrors"]):
         path = f"spec.mirrors[{number}]"
         if "heartbeatConnector" in mirror:
-            yield lines.not_converted(mirror, "heartbeatConnector", f"{path}.heartbeatConnector", "v1 has no such connector")
+            yield lines.not_converted(
+                mirror, "heartbeatConnector", f"{path}.heartbeatConnector", "v1 has no such connector"
+            )
             del mirror["heartbeatConnector"]
         for old, new in _RENAMED.items():
             if old in mirror:
@@ -84,7 +88,9 @@ def _to_v1(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
                 connector.setdefault("state", "paused")
     spec.setdefault("replicas", _DEFAULT_REPLICAS)
     if "externalConfiguration" in spec:
-        yield lines.not_converted(spec, "externalConfiguration", "spec.externalConfiguration", "v1 has volumes in template")
+        yield lines.not_converted(
+            spec, "externalConfiguration", "spec.externalConfiguration", "v1 has volumes in template"
+        )
         del spec["externalConfiguration"]
     if spec.get("tracing", {}).get("type") == "jaeger":
         yield lines.not_converted(spec, "tracing", "spec.tracing", "v1 has no jaeger")
@@ -102,7 +108,9 @@ def _unused(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
     for number, one in enumerate(spec["clusters"]):
         if one["alias"] not in used | {spec["connectCluster"]}:
             path = f"spec.clusters[{number}]"
-            yield lines.not_converted(one, "alias", f"{path}.alias", f"no mirror is of {one['alias']}, and v1 has no others")
+            yield lines.not_converted(
+                one, "alias", f"{path}.alias", f"no mirror is of {one['alias']}, and v1 has no others"
+            )
 
 
 def _to_v1beta2(spec: Any) -> Iterator[NotConverted]:

@@ -99,7 +99,9 @@ class AssignedFlow:
             self._fail(flow.reason or "")
             self._lifecycle.clear(lambda: None)
         elif self._leads_for_s() <= 0:
-            log.warning("%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name)
+            log.warning(
+                "%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name
+            )
             self.over = True
             self._lifecycle.clear(None)
         elif self._asked_to_end:

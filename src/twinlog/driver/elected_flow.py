@@ -108,7 +108,9 @@ class ElectedFlow:
             self._fail(self.flow.reason or "")
             self._lifecycle.clear(self._leave)
         elif self.election.term != self._term and not self.flow.ended:
-            log.warning("%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name)
+            log.warning(
+                "%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name
+            )
             self._lifecycle.clear(None)
         elif (heir := self._better_placed(self.flow)) is not None:
             log.warning(
@@ -292,7 +294,9 @@ class ElectedFlow:
         """The status of the flow in a word, and the reason of a trouble or of its end."""
         if self.flow is None and self.failure is None:
             return (
-                (self.election.text, None) if self._lifecycle.put_off.why is None else ("starting", self._lifecycle.put_off.why)
+                (self.election.text, None)
+                if self._lifecycle.put_off.why is None
+                else ("starting", self._lifecycle.put_off.why)
             )
         if self.failure is not None:
             return FlowState.FAILED.value, self.failure

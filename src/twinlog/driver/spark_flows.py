@@ -240,7 +240,9 @@ class SparkFlows:
 
     def _warm_up(self, engine: Engine, lease_server: LeaseServer) -> None:
         """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
-        if engine is self._warmed_up or not (self.expects_flows or any(hosted.stands_by for hosted in self.hosted_flows)):
+        if engine is self._warmed_up or not (
+            self.expects_flows or any(hosted.stands_by for hosted in self.hosted_flows)
+        ):
             return
         if self._warms_up:
             return

@@ -135,7 +135,9 @@ class TopicPages:
             if batch.is_control:
                 if hidden is not None:
                     hidden.hides(batch, abort_marker=is_abort_marker(answer.records, batch))
-            elif (hidden is None or not hidden.hides(batch, abort_marker=False)) and batch.last_offset >= next_fetch.offset:
+            elif (
+                hidden is None or not hidden.hides(batch, abort_marker=False)
+            ) and batch.last_offset >= next_fetch.offset:
                 yield partition, answer, batch
             next_fetch.offset = max(next_fetch.offset, batch.last_offset + 1)
             next_fetch.epoch = batch.leader_epoch

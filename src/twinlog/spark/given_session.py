@@ -24,9 +24,9 @@ from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.executors import count_slots
 from twinlog.spark.figures import JvmFigures
-from twinlog.spark.scratch_dirs import scratch_parent
 from twinlog.spark.query import LeaseQuery
 from twinlog.spark.refusals import reason_in
+from twinlog.spark.scratch_dirs import scratch_parent
 from twinlog.spark.settings import QUERY_SETTINGS
 from twinlog.spark.spark_connect import refuse_remote
 

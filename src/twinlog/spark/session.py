@@ -26,8 +26,8 @@ from twinlog.spark.figures import JvmFigures
 from twinlog.spark.fork_server import ForkServer
 from twinlog.spark.interpreters import interpreters, names_one
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
-from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.query import LeaseQuery
+from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.settings import LOG_SETTINGS, SETTINGS, local_settings
 
 log = logging.getLogger(__name__)

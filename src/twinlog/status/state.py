@@ -181,7 +181,9 @@ def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
     if facts.heartbeat_writer:
         word = "alive" if facts.beats else "silent"
         text = (
-            f"worker {reported.worker} writes heartbeats" if facts.beats else f"worker {reported.worker} writes no heartbeats"
+            f"worker {reported.worker} writes heartbeats"
+            if facts.beats
+            else f"worker {reported.worker} writes no heartbeats"
         )
         return ShownState(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
     text = f"worker {reported.worker} of group {seen.group} runs it, and reports nothing: Kafka's, or one that begins"

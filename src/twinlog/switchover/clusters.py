@@ -39,9 +39,9 @@ from twinlog.switchover.model import (
     Preflight,
     SwitchoverState,
 )
+from twinlog.switchover.preflight import Facts, judge, moved_topics
 from twinlog.switchover.producer_topics import make_topics, missing_topics
 from twinlog.switchover.seeding import store_start
-from twinlog.switchover.preflight import Facts, judge, moved_topics
 from twinlog.switchover.world import Side
 
 MEASURED_S = 2.0

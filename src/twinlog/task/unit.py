@@ -133,9 +133,9 @@ class OpenUnit:
         "_queue",
         "_route",
         "_transactional",
+        "reported",
         "routed_to",
         "sends_all",
-        "reported",
         "unit",
     )
 

@@ -29,7 +29,9 @@ class Comparison:
     `progress(offsets)` is called with the number of offsets that were compared since.
     """
 
-    def __init__(self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, progress: Callable[[int], None]
+    ) -> None:
         self._part = part
         self._rules = rules
         self._logs = logs
@@ -49,7 +51,13 @@ class Comparison:
         self._source = logs.open("source", first.source, last.source_end)
         self._target = logs.open("target", first.target, last.target_end)
         self._by_content = ByContent(
-            part, logs, self._source, self._target, self._findings, lambda one: self._same_batch(one, None), self._progress
+            part,
+            logs,
+            self._source,
+            self._target,
+            self._findings,
+            lambda one: self._same_batch(one, None),
+            self._progress,
         )
         verdict.source_start, verdict.target_start = first.source, first.target
         for section in part.sections:

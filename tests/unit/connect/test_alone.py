@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.connect.group.member import Worker
 from twinlog.connect.group.group import Alone
+from twinlog.connect.group.member import Worker
 from twinlog.connect.group.state import state_alone
 from twinlog.connect.model import ConnectorName, ConnectorState, Restart, Status, TargetState
 from twinlog.connect.storage import offset_records

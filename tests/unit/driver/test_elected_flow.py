@@ -16,8 +16,7 @@ from harness.wait import wait_for
 from tests.unit.driver.electing import ALL_STORED, Election, Flow, Stored, elected_flow_of
 from tests.unit.driver.test_election import SETTINGS
 from twinlog.driver import elected_flow as module
-from twinlog.driver import flow_lifecycle
-from twinlog.driver import put_off
+from twinlog.driver import flow_lifecycle, put_off
 from twinlog.driver.elected_flow import ElectedFlow
 from twinlog.driver.election.member import Leadership, Member, Term
 from twinlog.driver.election.role import Standing

@@ -13,7 +13,7 @@ import pytest
 from twinlog.driver import spark_flows as module
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
 from twinlog.model.types import Alias
-from twinlog.plan.sharing import Demand, Sharing, share_out, group
+from twinlog.plan.sharing import Demand, Sharing, group, share_out
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 CLIENT = ClientSettings(("127.0.0.1:1",))

@@ -47,7 +47,9 @@ def handed_over(hosted_flows: list[HostedFlow]) -> int:
     return sum(len(hosted.heirs) for hosted in hosted_flows)
 
 
-def test_nothing_moves_before_a_calm(roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_moves_before_a_calm(
+    roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
+) -> None:
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
@@ -86,7 +88,9 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
             roster.note(hosted.settings.name, Crew("me", BOTH))
 
 
-def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(roster: Roster, hosted_flows: list[HostedFlow]) -> None:
+def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(
+    roster: Roster, hosted_flows: list[HostedFlow]
+) -> None:
     roster._clock = clock = VirtualClock(0.0)
     roster.changing()
     clock.now = spreading.CALM_S
@@ -116,7 +120,9 @@ def test_no_process_gives_more_than_its_share_before_the_group_reports(monkeypat
     assert handed_over(hosted_flows) == 2
 
 
-def test_patience_begins_once_this_process_could_give_one_itself(roster: Roster, hosted_flows: list[HostedFlow]) -> None:
+def test_patience_begins_once_this_process_could_give_one_itself(
+    roster: Roster, hosted_flows: list[HostedFlow]
+) -> None:
     """Else two that could give nothing for long would give one in the same moment once they can."""
     roster._clock = clock = VirtualClock(0.0)
     everybody = {**BOTH, "busier": True}

@@ -50,9 +50,7 @@ def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
         (Bound("offset", 5), Bound("earliest"), "from offset 5 to earliest: --from has"),
     ],
 )
-def test_a_range_that_begins_after_its_end_is_refused(
-    clusters: Clusters, start: Bound, end: Bound, words: str
-) -> None:
+def test_a_range_that_begins_after_its_end_is_refused(clusters: Clusters, start: Bound, end: Bound, words: str) -> None:
     put(clusters[0], "t", 10, 1)
     with (
         planner_of(clusters, options_of(start=start, end=end)) as planner,

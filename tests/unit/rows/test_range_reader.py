@@ -179,7 +179,9 @@ def test_a_partition_that_gives_nothing_is_given_up_by_name(cluster: VirtualClus
     before = cluster.now()
     storage_error = 56
     cluster.fault(FETCH, Fault(code=storage_error), times=1_000)
-    with pytest.raises(ClusterError, match=r"t-0 returned nothing from offset 18 on for 20 s.*kafkaConsumer.pollTimeoutMs"):
+    with pytest.raises(
+        ClusterError, match=r"t-0 returned nothing from offset 18 on for 20 s.*kafkaConsumer.pollTimeoutMs"
+    ):
         read(cluster, whole(cluster, 18))
     assert 20 <= cluster.now() - before < 30
     assert cluster.asked[FETCH] < 100

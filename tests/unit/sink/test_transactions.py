@@ -106,7 +106,9 @@ def test_what_the_target_has_forgotten_is_not_written_again(query: Query) -> Non
     query.decide(*parts)
     query.forget(parts[1])
     assert query.write(0, 0).committed
-    with pytest.raises(CopyError, match=r"transaction sink\.query-1 was to be committed, but cluster west has forgotten it"):
+    with pytest.raises(
+        CopyError, match=r"transaction sink\.query-1 was to be committed, but cluster west has forgotten it"
+    ):
         query.write(1, 1)
     # Nor by a run with fewer tasks, whose driver looks after the rest.
     with pytest.raises(CopyError, match="has forgotten it"):
@@ -275,9 +277,7 @@ def test_what_arrives_after_an_abort_begins_no_transaction(query: Query) -> None
     assert query.write(0, 0).committed
 
 
-def test_a_later_attempt_that_began_after_an_abort_is_left_alone(
-    query: Query, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_attempt_that_began_after_an_abort_is_left_alone(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     """What may arrive late is shut out by another abort, which brokers grant to an old epoch while a transaction is
     open."""
     part, later = query.write(0, 0), []

@@ -49,9 +49,7 @@ def test_a_lost_jvm_is_waited_for_and_skips_no_record(mode: str, monkeypatch: py
             here.feed(VALUES[at : at + 4])
             here.pass_by(0.5)
         held = copier.partitions[part()]
-        assert held.trouble == (
-            "transform: Spark's JVM for transform.sql was killed by SIGKILL; a new JVM is started"
-        )
+        assert held.trouble == ("transform: Spark's JVM for transform.sql was killed by SIGKILL; a new JVM is started")
         assert len(here.copied(committed=mode == "enabled")) < len(ODD)
         asked = sql.calls
         here.pass_by(30)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
 from twinlog.connect.group.group import Weights
+from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
 from twinlog.connect.group.spreading import WorkerId, assign
 from twinlog.connect.model import ConnectorName
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError

@@ -125,8 +125,8 @@ def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
         return None
     what = (
         f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each. As every record "
-        "would be there twice, only the connector that began with a topic copies it. Let that one keep it: the other would "
-        "copy it from its beginning"
+        "would be there twice, only the connector that began with a topic copies it. Let that one keep it: the other "
+        "would copy it from its beginning"
     )
     exclude = ", ".join([*one.settings.topics_exclude, *topics])
     return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})

@@ -26,7 +26,9 @@ class Offsets:
         name = connector_of(request)
         # The topic is read to its end for it, which may take a while.
         return await self._api.change(
-            request, lambda: self._herder.offsets(name), lambda stored: responses.json_response(responses.offsets(stored))
+            request,
+            lambda: self._herder.offsets(name),
+            lambda stored: responses.json_response(responses.offsets(stored)),
         )
 
     async def alter(self, request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Response bodies as JSON, in the shapes of Kafka's `connect.runtime.rest.entities`: the order of fields is theirs, too."""
+"""Response bodies as JSON, in the shapes of Kafka's `connect.runtime.rest.entities`, fields in the same order."""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ class States:
             request,
             lambda: self._herder.restart(wanted),
             lambda status: (
-                responses.json_response(responses.connector_status(status), 202) if wanted.whole else responses.empty(204)
+                responses.json_response(responses.connector_status(status), 202)
+                if wanted.whole
+                else responses.empty(204)
             ),
         )
 

@@ -157,7 +157,9 @@ class TransactionCoordinator:
             code = _code_of(response)
             if code in MOVED:
                 self._coordinator.forget()
-                raise ClusterError(f"cluster {self._client.alias}: the coordinator of {self.transactional_id} is moving")
+                raise ClusterError(
+                    f"cluster {self._client.alias}: the coordinator of {self.transactional_id} is moving"
+                )
             if code != Code.CONCURRENT_TRANSACTIONS:
                 return response
             await self._client.loop.sleep(pause_s)

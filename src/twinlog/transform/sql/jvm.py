@@ -34,8 +34,8 @@ from twinlog.errors import EngineError, EngineLostError
 from twinlog.late_compiler import LATE
 from twinlog.scratch import Scratch, sweep
 from twinlog.transform.sql.catalyst import Catalyst
-from twinlog.transform.sql.spark_home import class_path, find_jars, find_java
 from twinlog.transform.sql.program import compile_evaluator, new_evaluator
+from twinlog.transform.sql.spark_home import class_path, find_jars, find_java
 
 HEAP_MB = 512
 START_S, CONNECT_S = 300.0, 300.0
