@@ -72,7 +72,7 @@ def test_numbers_become_the_varints_that_others_write(numbers: list[list[int]], 
 @pytest.mark.parametrize("level", [None, 3])
 def test_a_part_of_a_buffer_is_compressed_as_bytes_are(codec: str, level: int | None) -> None:
     data = b"some records, some more records, and others" * 3_000
-    part = memoryview(pa.py_buffer(b"before" + data + b"after"))[6:-6]
+    part = memoryview(pa.py_buffer(b"before" + data + b"after"))[6:-5]
     compressed = compress(CODECS[codec], part, level)
     assert compressed == compress(CODECS[codec], data, level)
     assert decompress(CODECS[codec], compressed) == data

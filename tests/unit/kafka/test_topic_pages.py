@@ -133,7 +133,7 @@ def test_an_answer_without_records_is_no_end(cluster: Cluster, pages: TopicPages
 def test_who_gives_nothing_out_for_long_is_given_up(cluster: Cluster, pages: TopicPages, what: str) -> None:
     cluster.script = iter(["", "", *([what] * 20)])
     found: list[int] = []
-    with pytest.raises(ClusterError, match="cluster south: own-0 is held up at offset 2 of 10: its leader gives out"):
+    with pytest.raises(ClusterError, match="cluster south: own-0 is held up at offset 2 of 10: its leader returns"):
         offsets(pages, found)
     cluster.script = iter(())
     assert offsets(pages, found) == list(range(10))

@@ -211,7 +211,9 @@ def test_what_was_decided_on_and_is_forgotten_is_not_written_again(
         with pytest.raises(ClusterError, match="ends here"):
             query.commit(*parts)
     query.cluster.offsets.expire()
-    with pytest.raises(CopyError, match=r"micro-batch 7 of query query counts, and cluster west has forgotten what"):
+    with pytest.raises(
+        CopyError, match=r"micro-batch 7 of query query was to be committed, but cluster west has forgotten"
+    ):
         query.write(0, 0)
     # As the error says.
     for group in (GROUP, f"{GROUP}.committed"):

@@ -122,7 +122,7 @@ def test_a_query_that_a_jvm_did_not_answer_gets_one_of_its_own_and_names_the_rec
     for sql in (guilty, other):
         sql.start()
         assert begun.acquire(timeout=60)
-        with pytest.raises(EngineLostError, match="SIGKILL, evaluating the record at source offset 10; another one is"):
+        with pytest.raises(EngineLostError, match="SIGKILL, evaluating the record at source offset 10; a new JVM is"):
             sql(ROWS)
         assert begun.acquire(timeout=60)
         hung = False
