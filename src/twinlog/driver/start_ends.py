@@ -42,7 +42,7 @@ class StartEnds:
         return not self._unknown and self._status.reached
 
     def look(self) -> None:
-        """Look again where an end is not known, or may never be reached: its topic may be deleted or made anew, or its
+        """Look again where an end is not known, or may never be reached: its topic may be deleted or recreated, or its
         log may have lost records. Raises RefusedError."""
         now = self._source.clock.monotonic()
         if now < self._look_at:
