@@ -132,7 +132,7 @@ def test_routes_may_lead_what_two_aliases_name_otherwise_to_one_topic() -> None:
     one, two = (build("source", {**router, "source.cluster.alias": alias}, alias) for alias in ("x", "y"))
     found = disagreements([one, two])
     assert [item.name for item in found] == ["x", "y"]
-    assert str(found[0]).startswith("x and y are both to copy u to one remote topic each, where every record would")
+    assert str(found[0]).startswith("x and y are both to copy u to one remote topic each. As every record would")
 
 
 @pytest.mark.parametrize("method", ["remote_name", "source_alias"])
