@@ -1,4 +1,4 @@
-"""What a remote log holds behind a position, a batch at a time."""
+"""What a remote log holds after a position, a batch at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Arrived:
         self._end = end
         self.first: Batch | None = None
         self.position = start
-        """The offset behind what was read; behind the end, if more came meanwhile."""
+        """The offset after what was read; after the end, if more came meanwhile."""
 
     async def next(self) -> tuple[memoryview, Batch] | None:
         """A batch of records; None at the end."""

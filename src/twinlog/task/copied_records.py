@@ -102,9 +102,9 @@ class CopiedRecords:
 
     def passed_by(self, count: int, base_offset: TargetOffset) -> None:
         """Records of other partitions that a transform routed here are at `base_offset`."""
-        behind = max(self.acknowledged.next_target or 0, base_offset + count)
+        next_target = max(self.acknowledged.next_target or 0, base_offset + count)
         self.leeway = False
-        self.acknowledged = replace(self.acknowledged, next_target=TargetOffset(behind))
+        self.acknowledged = replace(self.acknowledged, next_target=TargetOffset(next_target))
 
     def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
         """Nothing is left to copy before a source offset; returns whether the position moved."""

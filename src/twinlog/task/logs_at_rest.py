@@ -1,4 +1,4 @@
-"""Waits until remote logs hold all that an earlier copier sent: until then nobody knows where to go on behind it."""
+"""Waits until remote logs hold all that an earlier copier sent: until then the offset to go on at is unknown."""
 
 from __future__ import annotations
 

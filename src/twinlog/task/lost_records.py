@@ -260,7 +260,7 @@ async def _is_aborted(
 async def _answer(
     client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool
 ) -> PartitionResponse | None:
-    """The batch at an offset, or the next one where there is none; None behind the log's end."""
+    """The batch at an offset, or the next one where there is none; None after the log's end."""
     async for fetched, _ in chunks(client, partition, offset, committed=committed, known=False, most_bytes=ONE_BATCH):
         return fetched
     return None

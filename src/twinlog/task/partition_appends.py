@@ -143,13 +143,13 @@ class PartitionAppends:
     def drop_unsent(self) -> SourceOffset | None:
         """Drop what was not sent, and return the source offset from which it is read again; None where all of it has to
         be sent, as what was routed of the same fetch, or another part of a record, may have arrived."""
-        behind = self._open.drop_unsent()
+        again_from = self._open.drop_unsent()
         pending = self.queue.pending
         if not pending or self._open.unit is not None or pending[0].continues:
-            return behind
+            return again_from
         again = pending[0].first_source_offset
         if again < self._open.routed_to or any(append.route is not None for append in pending):
-            return behind
+            return again_from
         self.queue.drop_pending()
         return again
 

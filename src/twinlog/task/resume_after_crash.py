@@ -3,7 +3,7 @@
 A position is stored after the append, so the end of the remote log may be ahead of it. twinlog reads what arrived there
 and follows it in the source, record by record, so that nothing is copied twice. Comparing contents, not counting, keeps
 this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Records
-that the target has deleted by now are only counted. Where the source has deleted what is behind the position, counting
+that the target has deleted by now are only counted. Where the source has deleted what is after the position, counting
 shows which of equal records can be one that it still has.
 """
 
@@ -77,7 +77,7 @@ class _Expected:
         self._prepare = prepare
         self._appends: deque[Append] = deque()
         self._rules = rules
-        self._position = self._behind = start
+        self._position = self._read_to = start
         self.whole = True
         """Whether no record is missing in what was read, as after compaction."""
         self.leader_epoch = -1
@@ -90,9 +90,9 @@ class _Expected:
             except StopAsyncIteration:
                 return None
             for batch in scan(fetched.records):
-                if batch.record_count <= batch.last_offset_delta or batch.base_offset > self._behind:
+                if batch.record_count <= batch.last_offset_delta or batch.base_offset > self._read_to:
                     self.whole = False
-                self._behind = SourceOffset(batch.last_offset + 1)
+                self._read_to = SourceOffset(batch.last_offset + 1)
             prepared = self._prepare(fetched.records, self._position, self._rules, fetched.aborted)
             self._position = prepared.position
             self.leader_epoch = max(self.leader_epoch, prepared.leader_epoch)
@@ -157,7 +157,7 @@ class _Follower:
     async def pass_deleted(self, arrived: Arrived) -> None:
         """Leave out of `arrived`, which is read here, what can be a copy of records that the source has deleted.
 
-        Record number n that arrived came from the n-th offset behind the position, or a later one. So there is a last
+        Record number n that arrived came from the n-th offset after the position, or a later one. So there is a last
         place where the copy of the first record that is left can be, and of equal records up to there the last one is
         taken for it: with an earlier one, records that never arrived would count as copied. With fewer records than
         that, none is of what is left.

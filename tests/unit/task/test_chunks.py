@@ -88,7 +88,7 @@ def test_a_record_without_an_answer_is_not_missing(loop: Loop, monkeypatch: pyte
 
 
 def test_one_record_takes_no_more_than_its_batch(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of thousands of partitions, of which the source may have far more behind it, one each is compared."""
+    """Of thousands of partitions, of which the source may have far more after it, one each is compared."""
     broker = Broker()
     monkeypatch.setattr(chunks, "FetchSession", broker.session)
     cluster: Any = Cluster(loop)

@@ -1,6 +1,6 @@
-"""After a crash: the source has deleted what is behind the stored position, of which copies arrived on the target.
+"""After a crash: the source has deleted what is after the stored position, of which copies arrived on the target.
 
-Equal records are told apart by their number: one that never arrived would count as copied otherwise.
+Equal records are distinguished by their number: one that never arrived would count as copied otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MARK = None
 
 
 def crashed(here: World, log: Sequence[bytes | None], stored: int, copied: int) -> Position:
-    """Copies `copied` records of a source log, and loses the copier, which stored its position behind `stored` records;
+    """Copies `copied` records of a source log, and loses the copier, which stored its position after `stored` records;
     then the rest is written. The position."""
     first = here.begin()
 
