@@ -125,7 +125,7 @@ def test_a_record_under_suspicion_that_does_not_come_again_costs_no_look_at_each
     with pytest.raises(EngineLostError, match="the record at source offset 13"):
         sql(rows_from(10, 8))
     until_there_is_another(sql)
-    monkeypatch.delattr(transform, "_places")
+    monkeypatch.delattr(transform, "_origins")
     for rows in (rows_from(14, 8), rows_from(5, 8), rows_from(5, 0)):
         assert sql(rows) is rows
 
