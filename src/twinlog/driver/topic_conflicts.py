@@ -312,7 +312,7 @@ class _Conflict:
         return {remote: topic for topic in topics if (remote := self._remote_name(topic)) in remotes}
 
     def destination(self, topic: TopicName) -> TopicName | None:
-        """Where the other flow writes the records of a source topic; None for nowhere, or where only they tell."""
+        """Where the other flow writes the records of a source topic; None for nowhere, or where only they show it."""
         remote = self._remote_name(topic)
         return None if remote is None or self._route is None else self._route.route(remote)
 

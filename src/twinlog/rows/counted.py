@@ -36,7 +36,7 @@ def counted(schema: str, ranges: Sequence[tuple[Any, ...]], records: int) -> Ite
 def joined(one: tuple[Any, ...], later: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """A range and a later one of the same partition: as one, if the second begins where the first ends.
 
-    Otherwise both, the first with an unknown lag, since the lag of a partition is that behind its last range.
+    Otherwise both, the first with an unknown lag, since the lag of a partition is that after its last range.
     """
     *place, first_source, end_source, first_target, _, records, size, _ = one
     *_, begin_source, next_source, _, next_target, more_records, more_size, lag = later

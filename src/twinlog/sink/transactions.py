@@ -218,7 +218,7 @@ class BatchTransactions:
         await self._retry(lambda: self._decisions.note(decision, state, where))
 
     async def _note_decided(self, decision: Decision) -> None:
-        """Note a decision whose driver did not come so far: once forgotten, nothing else says that parts count."""
+        """Note a decision whose driver did not come so far: once forgotten, nothing else shows that parts count."""
         noted = await self._retry(self._decisions.noted)
         if noted is None or noted.number < decision.number:
             await self._note(decision, "decided")

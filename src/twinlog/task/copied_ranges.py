@@ -16,7 +16,7 @@ class CopiedRange:
     """Records of one source partition, from an offset up to another one, which is the next to copy.
 
     Target offsets are those of the remote partition (-1 unknown), `records` and `bytes` what was acknowledged or
-    committed. `lag` is how many source offsets follow the range (-1 unknown, or reported by a later range of the partition).
+    committed. `lag` is how many source offsets follow the range (-1 unknown, or in a later range).
     """
 
     topic: str

@@ -225,7 +225,7 @@ def test_what_was_decided_on_and_is_forgotten_is_not_written_again(
 
 @pytest.mark.parametrize("by", ["task", "driver"])
 def test_what_is_committed_of_a_decision_that_nobody_noted_is_not_written_again(query: Query, by: str) -> None:
-    """Its driver ended right behind the decision, the next one within the commit, and a third begins weeks later."""
+    """Its driver ended right after the decision, the next one within the commit, and a third begins weeks later."""
     before = [query.write(0, 0), query.write(1, 1), query.write(2, 2)]
     query.decide(*before)
     if by == "task":

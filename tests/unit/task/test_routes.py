@@ -251,7 +251,7 @@ def test_a_partition_that_gave_way_often_stands_back_for_a_short_time_again_once
 
         def gives_way() -> None:
             here.until(lambda: held.waits_since < here.clock.now)
-            held.give_way(here.clock.now)
+            held.back_off(here.clock.now)
 
         here.write(b"1")
         for _ in range(6):
