@@ -236,7 +236,7 @@ def test_what_is_committed_of_a_decision_that_nobody_noted_is_not_written_again(
             query.commit(query.write(0, 0))
         assert not query.is_open(before[1])
     query.cluster.offsets.expire()
-    with pytest.raises(CopyError, match=r"micro-batch 7 of query query counts, and cluster west has forgotten what"):
+    with pytest.raises(CopyError, match=r"micro-batch 7 of query query was to be committed, but cluster west"):
         query.write(0, 0)
 
 

@@ -242,24 +242,24 @@ def test_records_wait_for_a_partition_that_their_topic_gets(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["disabled", "enabled"])
-def test_a_partition_that_gave_way_often_stands_back_for_a_short_time_again_once_routed_records_arrived(
+def test_a_partition_that_freed_memory_often_backs_off_shortly_again_once_routed_records_arrived(
     mode: str,
 ) -> None:
     with world(transform=by("numbered"), exactly_once=mode) as here:
         here.target.create("everything", 1)
         held = here.begin().partitions[part()]
 
-        def gives_way() -> None:
+        def frees_memory() -> None:
             here.until(lambda: held.waits_since < here.clock.now)
-            held.back_off(here.clock.now)
+            held.free_memory(here.clock.now)
 
         here.write(b"1")
         for _ in range(6):
-            gives_way()
+            frees_memory()
         here.target.topics.grow("everything", 2)
         assert here.until(lambda: seen(here, "everything", 1) == [b"1"]) > 30
         here.write(b"2")
-        gives_way()
+        frees_memory()
         here.target.topics.grow("everything", 3)
         assert here.until(lambda: seen(here, "everything", 2) == [b"2"]) < 10
         assert here.failures == []
