@@ -187,7 +187,7 @@ class _Follower:
             self._strange = True
             return 0, batch.record_count
         if begin is None or batch.last_offset < begin:
-            # Who wrote them tells that they are copies, of records that the source has deleted.
+            # Their producer shows that they are copies, of records that the source has deleted.
             self._strange = True
             return (batch.record_count, 0) if self._is_ours(batch) else (0, batch.record_count)
         if not self._here:

@@ -88,7 +88,7 @@ def test_records_of_somebody_else_are_no_copies_of_what_was_deleted() -> None:
         assert (begun.next_source, begun.next_target) == (COPIED, COPIED + 2)
         ((kind, text),) = here.events
         assert kind == "foreign"
-        assert f"of {COPIED - STORED + 2} records behind the stored position 2 are not copies" in text
+        assert f"of {COPIED - STORED + 2} records after the stored position 2 are not copies" in text
 
 
 @pytest.mark.parametrize("start", [STORED + 1, 7, COPIED - 1])
