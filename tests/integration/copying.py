@@ -102,6 +102,10 @@ class RunningCopier:
         """Source offsets still to be copied, -1 while the end is unknown."""
         return self.copier.partitions[TopicPartition(TopicName(topic), partition)].lag
 
+    def queued_bytes(self, topic: str, partition: int = 0) -> int:
+        """What is read of one source partition and not appended."""
+        return self.copier.partitions[TopicPartition(TopicName(topic), partition)].queue.queued_bytes
+
     def wait_for_position(self, topic: str, next_source: int, partition: int = 0) -> Position:
         """Wait until everything before a source offset is acknowledged; fails at once when the copier does."""
 
