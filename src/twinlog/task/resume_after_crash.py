@@ -179,6 +179,36 @@ class _Follower:
             # At least so many offsets were copied. The epoch there is not known.
             self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
 
+    async def find_first_left(self, arrived: Arrived) -> None:
+        """Leave the same out where a transform makes any number of rows of a record, so that none can be counted.
+
+        Copies of what is left begin at the first row of it, if that arrived once. Where others are equal to it, it is
+        unknown which of them came from deleted records, and no row is taken for a copy of what is left.
+        """
+        self._begin = None
+        if not await self._fill():
+            return
+        if len(self._here) == 1:
+            following = await self._expected.next()
+            if following is not None:
+                self._here.extend(_with_offsets(following))
+        rows = [body for _, body in self._here]
+        places: list[TargetOffset] = []
+        while len(places) < 2 and (found := await arrived.next()) is not None:
+            view, batch = found
+            if self._is_of_another(batch):
+                continue
+            stamped = batch.is_log_append_time
+            if any(self._is_next(*row, stamped=stamped) for row in rows[1:]):
+                return
+            places += [
+                TargetOffset(at)
+                for at, timestamp, body in _records(view)
+                if self._is_next(timestamp, body, stamped=stamped)
+            ]
+        if len(places) == 1:
+            (self._begin,) = places
+
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
         """Meet the records of a batch; returns how many of them are copies and how many are not."""
         stamped = batch.is_log_append_time
@@ -332,10 +362,13 @@ async def resume_after_log_end(
         elif writer is not None:
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
         follower.runs.jumped(follower.next_source, logs.start)
-    if logs.source_start > follower.next_source and writer is not None and prepare is unchanged:
-        # Without a writer nothing that arrived is known to be ours, and a transform may make any number of rows of a
-        # record: then contents alone decide.
-        await follower.pass_deleted(Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read))
+    if logs.source_start > follower.next_source:
+        before = Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+        if prepare is not unchanged:
+            await follower.find_first_left(before)
+        elif writer is not None:
+            # Without a writer nothing that arrived is known to be ours: then contents alone decide.
+            await follower.pass_deleted(before)
     matched = strange = 0
     while (found := await arrived.next()) is not None:
         view, batch = found

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.task.changing import by
 from tests.unit.task.copied import REMOTE, SOURCE, TOPIC, World, part, world
 from twinlog.model.types import TargetOffset
 from twinlog.offsets.exact import Translated
@@ -89,6 +90,31 @@ def test_records_of_somebody_else_are_no_copies_of_what_was_deleted() -> None:
         ((kind, text),) = here.events
         assert kind == "foreign"
         assert f"of {COPIED - STORED + 2} records after the stored position 2 are not copies" in text
+
+
+@pytest.mark.parametrize("start", [STORED + 1, 7, COPIED - 1, COPIED, COPIED + 1, WRITTEN])
+@pytest.mark.parametrize("different", [True, False])
+def test_nothing_that_a_transform_makes_is_missing(start: int, different: bool) -> None:
+    """How many rows it made of deleted records is unknown: of equal ones what is left is copied again."""
+    values = [b"%d" % number if different else b"same" for number in range(WRITTEN)]
+    with world(gap_policy="continue", transform=by("identity")) as here:
+        stored = crashed(here, values, STORED, COPIED)
+        here.source.log(TOPIC).delete_before(start)
+        resumed(here, stored)
+        known = different and start < COPIED
+        assert here.copied() == [*values[:COPIED], *values[COPIED if known else start :], b"last"]
+        assert bool(gaps(here)) is not known
+        assert not here.failures
+
+
+def test_a_row_of_a_deleted_record_is_not_taken_for_the_first_of_what_is_left() -> None:
+    """One arrived, and those after it that never did are equal to it."""
+    values = [b"%d" % number for number in range(STORED)] + [b"same"] * 3 + [b"other"]
+    with world(gap_policy="continue", transform=by("identity")) as here:
+        stored = crashed(here, values, STORED, STORED + 1)
+        here.source.log(TOPIC).delete_before(STORED + 1)
+        resumed(here, stored)
+        assert here.copied()[STORED + 1 :] == [*values[STORED + 1 :], b"last"]
 
 
 @pytest.mark.parametrize("start", [STORED + 1, 7, COPIED - 1])
