@@ -34,10 +34,10 @@ AGAIN_S = 2.0
 LOADING_S = 5.0
 """How long a coordinator may be moving or loading before that is reported."""
 
-_ACTIVE = frozenset({22, 25, 27, 82})
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, FENCED_INSTANCE_ID: the group has members after all."""
-
-_METADATA_TOO_LARGE = 12
+_ACTIVE = frozenset(
+    {Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.REBALANCE_IN_PROGRESS, Code.FENCED_INSTANCE_ID}
+)
+"""The group has members after all."""
 
 
 class GroupSync:
@@ -171,7 +171,7 @@ class GroupSync:
             text = str(client.lacks("READ", f"group {group}", "committing its offsets"))
         elif code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             text = f"group {group}: topic {topic} is not on {self._settings.target}"
-        elif code == _METADATA_TOO_LARGE:
+        elif code == Code.OFFSET_METADATA_TOO_LARGE:
             text = f"group {group}: its metadata is longer than offset.metadata.max.bytes of {self._settings.target}"
         else:
             text = f"group {group}: {error_codes.explain(code)}"

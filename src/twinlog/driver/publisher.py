@@ -11,7 +11,7 @@ from twinlog.clock import wall_ms
 from twinlog.driver.report import DriverReport, TopicProgress, by_need, encode_report
 from twinlog.errors import NotAppendedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.log_once import LogOnce
 from twinlog.model.internal_topics import progress_topic
@@ -25,7 +25,6 @@ MOST_BYTES = 500_000
 """Of a record; the default of brokers is 1 MB."""
 
 TIMEOUT_S = 5.0
-_TOO_LARGE = (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)
 
 
 class Publisher:
@@ -50,7 +49,7 @@ class Publisher:
         try:
             self._target.call(partial(self._writer.append, [record], timestamp_ms=report.at_ms))
         except TwinlogError as error:
-            if isinstance(error, NotAppendedError) and error.code in _TOO_LARGE:
+            if isinstance(error, NotAppendedError) and error.code in TOO_LARGE:
                 # The next report has fewer topics, in the end none.
                 self._most_bytes = max(1, len(record[1]) // 2)
                 self._too_large(error.size)

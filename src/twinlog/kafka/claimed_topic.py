@@ -23,8 +23,6 @@ TIMEOUT_MS = 60_000
 VISIBLE_S = 10.0
 LOOK_S = 0.02
 
-_FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING})
-
 
 class ClaimedTopic:
     """A topic of one partition, written by the holder of one transactional id (KIP-618: the leader of a Connect group).
@@ -129,7 +127,7 @@ class ClaimedTopic:
         """Raise the error of an error code."""
         self._writer.look_again()
         text = f"cluster {self._client.alias}: {self._where}: {error_codes.explain(code)}"
-        if code in _FENCED:
+        if code in error_codes.FENCED:
             raise FencedError(f"{text}: another process writes to it now")
         if error_codes.refused(code):
             raise self._writer.lacks_write()

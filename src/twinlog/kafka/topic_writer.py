@@ -27,8 +27,6 @@ RETRY_S = 0.1
 _IN_THE_LOG = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """The leader has it, and followers may get it yet."""
 
-_TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-
 _Round = list[tuple[int, Sequence[bytes]]]
 """One batch of a partition at most, as its number and the bodies of its records: what one request holds."""
 
@@ -103,7 +101,8 @@ class TopicWriter:
                 raise
             except ClusterError as error:
                 troubles.append(error)
-        self._moved = not all(isinstance(error, NotAppendedError) and error.code in _TOO_LARGE for error in troubles)
+        too_large = error_codes.TOO_LARGE
+        self._moved = not all(isinstance(error, NotAppendedError) and error.code in too_large for error in troubles)
         try:
             if troubles:
                 raise troubles[0]

@@ -28,7 +28,6 @@ TIMEOUT_MS = 10_000
 
 TRY_FOR_S = 60.0
 PAUSE_S = 0.3
-_FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
 
 
 class TransactionalWriter:
@@ -87,7 +86,7 @@ class TransactionalWriter:
     def _check(self, code: int) -> None:
         if code == Code.NONE:
             return
-        if code in _FENCED:
+        if code in error_codes.FENCED:
             raise FencedError(f"cluster {self._client.alias}: another process writes {self._where.topic} now")
         if error_codes.refused(code):
             raise self._client.lacks("WRITE", f"topic {self._where.topic}", "writing the journal")

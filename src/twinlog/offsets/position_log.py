@@ -10,7 +10,6 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.protocol import error_codes
-from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.writer import position_records, positions_writer
@@ -18,9 +17,7 @@ from twinlog.record.builder import encode_batch
 from twinlog.settings.flow import FlowSettings
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue, ProducerIdentity
-from twinlog.write.sent import NO_ANSWER, Sent
-
-_EPOCH_LOST = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
+from twinlog.write.sent import Sent
 
 
 class PositionLog:
@@ -97,7 +94,7 @@ class PositionLog:
 
     def _troubled(self, where: TopicPartition, sent: Sent) -> None:
         code, queue = sent.code, self._queues[where]
-        if code == NO_ANSWER or code in error_codes.RETRIABLE:
+        if sent.again:
             client = self._settings.producer.client
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
             queue.retry(self._client.loop.clock.monotonic() + pause)
@@ -106,7 +103,7 @@ class PositionLog:
             self._offer(queue)
         elif error_codes.refused(code):
             self._answered(self._writer.lacks_write())
-        elif code in _EPOCH_LOST or code in error_codes.TRANSACTION_LOST:
+        elif code in error_codes.PRODUCER_LOST or code in error_codes.TRANSACTION_LOST:
             self._answered(ClusterError(f"{where}: {error_codes.explain(code)}"))
         else:
             self._answered(RefusedError(f"{where} does not take positions: {error_codes.explain(code)}"))

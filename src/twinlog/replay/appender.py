@@ -21,8 +21,6 @@ IN_FLIGHT = 5
 """So many batches of a producer a broker remembers (KIP-98)."""
 
 _NO_ANSWER = -1
-_LOST_TRACK = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
-_TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 
 
 @dataclass(slots=True)
@@ -114,13 +112,13 @@ class PartitionAppender:
             )
         if error_codes.refused(code):
             raise self._client.lacks("WRITE", f"topic {into.topic}", "appending to it")
-        if code in _TOO_LARGE:
+        if code in error_codes.TOO_LARGE:
             raise CopyError(
                 f"cluster {alias}: {into} takes no batch of {one.append.bytes} bytes; raise its max.message.bytes"
             )
-        if code == _NO_ANSWER or code in error_codes.RETRIABLE or (code in _LOST_TRACK and not first):
+        if code == _NO_ANSWER or code in error_codes.RETRIABLE or (code in error_codes.PRODUCER_LOST and not first):
             return False
-        if code in _LOST_TRACK:
+        if code in error_codes.PRODUCER_LOST:
             raise ClusterError(
                 f"cluster {alias}: {into} has lost track of what was appended ({text}); the same command goes on "
                 "after what is there"

@@ -39,7 +39,7 @@ has just started, or has no metadata of a new topic yet, reports the same."""
 _SIZE, _SIZE_AT = Struct(">i"), 8
 """Where the length of a batch is, in every format."""
 
-_GONE = frozenset({Code.OFFSET_OUT_OF_RANGE, Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
+_GONE = error_codes.OTHER_TOPIC | {Code.OFFSET_OUT_OF_RANGE}
 
 _LOST = "Could not read records in offset [{}, {}) for topic partition {}: {}"
 

@@ -17,7 +17,7 @@ from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ProducerSettings
-from twinlog.sink.refusals import again, halved, reason, refusal
+from twinlog.sink.refusals import halved, reason, refusal
 from twinlog.write.appender import TargetAppender
 from twinlog.write.appends import Append, CopyRules
 from twinlog.write.queue import AppendQueue, Gate, ProducerIdentity
@@ -196,7 +196,7 @@ class RecordAppender:
     def _refused(self, partition: TopicPartition, sent: Sent) -> None:
         queue, client = self._queues[partition], self._settings.client
         self._troubles[partition] = reason(sent)
-        if again(sent):
+        if sent.again:
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, random.random())
             queue.retry(self._now() + pause)
             self._appender.refresh()
@@ -256,13 +256,10 @@ class RecordAppender:
                 raise client.lacks("WRITE", f"topic {topic}", "writing to it")
             if found is not None and not found.error and found.partitions:
                 return found.partitions
-            if found is not None and found.error == _INVALID_TOPIC:
+            if found is not None and found.error == Code.INVALID_TOPIC:
                 raise TopicGoneError(f"cluster {client.alias}: '{topic}' cannot be a topic's name")
             if clock.monotonic() - began_at > GONE_S:
                 raise TopicGoneError(
                     f"cluster {client.alias}: topic {topic} does not exist; create it first, as writing creates none"
                 )
             await self._loop.sleep(backoff.failed())
-
-
-_INVALID_TOPIC = 17

@@ -1,4 +1,4 @@
-"""Decides what becomes of an append that a broker did not take: again, halved, or the end of the task's writing.
+"""Decides what becomes of an append that a broker did not take for good: halved, or the end of the task's writing.
 
 As Kafka's producer does (class Sender).
 """
@@ -12,24 +12,12 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicPartition
 from twinlog.write.sent import NO_ANSWER, Sent
 
-TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-
-CORRUPT_RETRIES = 5
-"""How often a batch that a broker finds corrupt is sent again: it may have been damaged on its way."""
-
-_LOST = error_codes.TRANSACTION_LOST | {Code.INVALID_PRODUCER_EPOCH}
-
-
-def again(sent: Sent) -> bool:
-    """Whether to send it again unchanged."""
-    if sent.code == Code.CORRUPT_MESSAGE:
-        return sent.corrupt <= CORRUPT_RETRIES
-    return sent.code == NO_ANSWER or sent.code in error_codes.RETRIABLE
+_ENDED = error_codes.TRANSACTION_LOST | {Code.INVALID_PRODUCER_EPOCH}
 
 
 def halved(sent: Sent) -> bool:
     """Whether to send its records in smaller batches."""
-    return sent.code in TOO_LARGE and sent.append.count > 1
+    return sent.code in error_codes.TOO_LARGE and sent.append.count > 1
 
 
 def reason(sent: Sent) -> str:
@@ -59,17 +47,17 @@ def refusal(sent: Sent, where: TopicPartition, client: ClusterClient, *, transac
     code, cluster = sent.code, f"cluster {client.alias}"
     if error_codes.refused(code):
         return client.lacks("WRITE", f"topic {where.topic}", "writing to it")
-    if code in TOO_LARGE:
+    if code in error_codes.TOO_LARGE:
         return RecordTooLargeError(
             f"{where}: a record needs a batch of {sent.append.bytes} bytes, and the topic takes no such; raise its "
             "max.message.bytes, or write a smaller value",
             size=sent.append.bytes,
         )
-    if transactional and code in _LOST:
+    if transactional and code in _ENDED:
         return FencedError(
             f"{cluster}: {where}: the transaction has ended: another attempt of this task began, or it was open for "
             f"longer than kafka.transaction.timeout.ms ({reason(sent)})"
         )
-    if code in {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID}:
+    if code in error_codes.OUT_OF_STEP:
         return ClusterError(f"{cluster}: {where} lost records that were acknowledged: {reason(sent)}")
     return CopyError(f"{where}: {cluster} refuses a batch of {sent.append.count} records: {reason(sent)}")

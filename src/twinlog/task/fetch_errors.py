@@ -12,7 +12,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import SourceOffset, TopicPartition
 
-_OTHER_TOPIC = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION})
+_OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,7 @@ from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
 from twinlog.settings.written import key_of
 from twinlog.task.oversized import refused_as_too_large, skipped
 from twinlog.write.appends import Append
-from twinlog.write.sent import NO_ANSWER, UNVERIFIED, Sent
-
-_LOST_TRACK = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
-_TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-
-CORRUPT_RETRIES = 5
-"""How often a batch that the target finds corrupt is sent again: it may have been damaged on its way.
-
-Kafka's producer goes on for `delivery.timeout.ms` (class CorruptRecordException is retriable), which has no end here.
-"""
+from twinlog.write.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +100,7 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """
     code = sent.code
-    corrupt_again = code == Code.CORRUPT_MESSAGE and sent.corrupt <= CORRUPT_RETRIES
-    if code == NO_ANSWER or code in error_codes.RETRIABLE or corrupt_again:
+    if sent.again:
         return _again(sent, part, rules, chance)
     if part.transactional and code in error_codes.TRANSACTION_LOST:
         return Resolve(_reason(code))
@@ -120,9 +110,9 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
         return Accept(part.next_target) if known and part.next_target is not None else Resolve(_reason(code))
     if code == UNVERIFIED:
         return Resolve("target: it may have another append with these sequence numbers, the log is read")
-    if code in _LOST_TRACK:
+    if code in error_codes.PRODUCER_LOST:
         return Resolve(_reason(code))
-    if code in _TOO_LARGE:
+    if code in error_codes.TOO_LARGE:
         return _too_large(sent.append, part, rules)
     if error_codes.refused(code):
         return Fail(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twinlog.clock import wall_ms
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
-from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
@@ -171,7 +171,7 @@ class Reporter:
             try:
                 await self._topic.append([(self._name.encode(), piece.encode())], timestamp_ms=report.at_ms)
             except NotAppendedError as error:
-                if error.code not in _TOO_LARGE:
+                if error.code not in TOO_LARGE:
                     return waiting
                 waiting[:1] = self._smaller(piece, error.size)
             except RefusedError as error:
@@ -301,6 +301,3 @@ def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> Partitio
         most_age_ms=counts.most_age_ms,
         age_sum_ms=counts.age_sum_ms,
     )
-
-
-_TOO_LARGE = (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)

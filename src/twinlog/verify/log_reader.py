@@ -37,8 +37,6 @@ GONE_S = 10.0
 GRANULE_BYTES = 512 << 10
 """Bytes of batches that are decoded at once at first; more where record after record has to be looked at."""
 
-_GONE = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
-
 
 @dataclass(slots=True)
 class _Fetched:
@@ -241,8 +239,8 @@ class LogReader:
             if code == Code.OFFSET_OUT_OF_RANGE and self._pass_over():
                 return None
             waited = now() - began
-            if waited > self._patience_s or (code in _GONE and waited > GONE_S):
-                why = "the topic was deleted, or recreated" if code in _GONE else trouble
+            if waited > self._patience_s or (code in error_codes.OTHER_TOPIC and waited > GONE_S):
+                why = "the topic was deleted, or recreated" if code in error_codes.OTHER_TOPIC else trouble
                 raise ClusterError(
                     f"cluster {self._logs.alias}: {self.partition} returned nothing from offset {self.position} on for "
                     f"{waited:.0f} s, though it was to be read to {self.end}: {why or 'the broker has no more of it'}"

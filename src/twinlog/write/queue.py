@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.error_codes import OUT_OF_STEP, Code
 from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.record.sequence_numbers import sequence_after
 from twinlog.record.stamp import stamp
@@ -38,7 +38,6 @@ class Gate(Enum):
     SHUT = 3
 
 
-_OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
 """A broker's answer to an append when it lacks the one before."""
 
 
@@ -234,7 +233,7 @@ class AppendQueue:
         if not self._in_flight and window and window[0].state is SendState.FAILED:
             # All that is left has failed, or follows a failed append; the error of the first one counts.
             first = window[0]
-            if first.behind and first.code in _OUT_OF_STEP:
+            if first.behind and first.code in OUT_OF_STEP:
                 # The one before it was missing then and has arrived since (Kafka's TransactionManager.canRetry).
                 self._again()
                 return

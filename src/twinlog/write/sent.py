@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TargetOffset
 from twinlog.write.appends import Append
@@ -14,6 +16,12 @@ NO_ANSWER = -2
 
 UNVERIFIED = -3
 """Code of an append whose sequence numbers the target has already; its records may be other ones."""
+
+CORRUPT_RETRIES = 5
+"""How often a batch that the target finds corrupt is sent again: it may have been damaged on its way.
+
+Kafka's producer goes on for `delivery.timeout.ms` (class CorruptRecordException is retriable), which has no end here.
+"""
 
 NOWHERE = TargetOffset(-1)
 """Not appended yet, or the target offset is unknown."""
@@ -52,3 +60,10 @@ class Sent:
     unverified: bool = False
     counted: bool = False
     refusal: Appended | None = None
+
+    @property
+    def again(self) -> bool:
+        """Whether to send it again with the same bytes and sequence numbers, as Kafka's producer does (class Sender)."""
+        if self.code == Code.CORRUPT_MESSAGE:
+            return self.corrupt <= CORRUPT_RETRIES
+        return self.code == NO_ANSWER or self.code in error_codes.RETRIABLE

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
-from twinlog.errors import TwinlogError
+from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -17,6 +17,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.write.appender import NO_ANSWER
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue, ProducerIdentity
+from twinlog.write.sent import CORRUPT_RETRIES
 
 WHERE = TopicPartition(TopicName("mm2-offsets.east.internal"), 3)
 
@@ -60,6 +61,16 @@ def test_a_leader_that_moved_is_looked_for(code: int) -> None:
     log.answer(Code.NONE)
     assert log.log.all_acknowledged
     assert log.heard == [None]
+
+
+def test_positions_that_were_damaged_on_their_way_are_sent_again_a_few_times() -> None:
+    log = Log()
+    for _ in range(CORRUPT_RETRIES):
+        log.answer(Code.CORRUPT_MESSAGE)
+    assert log.heard == []
+    log.answer(Code.CORRUPT_MESSAGE)
+    (error,) = log.heard
+    assert isinstance(error, RefusedError)
 
 
 def test_a_lost_epoch_ends_the_transaction() -> None:

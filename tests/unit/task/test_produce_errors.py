@@ -14,7 +14,6 @@ from twinlog.kafka.protocol.produce_request import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
 from twinlog.task.produce_errors import (
-    CORRUPT_RETRIES,
     Accept,
     Appending,
     Decision,
@@ -28,7 +27,7 @@ from twinlog.task.produce_errors import (
     overdue,
 )
 from twinlog.write.appends import Append
-from twinlog.write.sent import NO_ANSWER, UNVERIFIED, Sent
+from twinlog.write.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, Sent
 
 NEWEST_CODE = 133
 """The last of Kafka 4.3; brokers may have newer ones."""

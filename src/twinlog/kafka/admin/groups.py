@@ -36,8 +36,7 @@ _WITH_NAMES = 9
 _WITH_RETENTION = 4
 """The last version of OffsetCommit that has a retention time (KIP-211); brokers of today take it, too."""
 
-_LOADING = frozenset({14, Code.COORDINATOR_NOT_AVAILABLE})
-"""14 is COORDINATOR_LOAD_IN_PROGRESS."""
+_LOADING = frozenset({Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE})
 
 
 class GroupAdmin:

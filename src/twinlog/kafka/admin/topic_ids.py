@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
-from twinlog.kafka.protocol.error_codes import Code, explain
+from twinlog.kafka.protocol.error_codes import OTHER_TOPIC, Code, explain
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import TOPIC_IDS_SINCE
 from twinlog.model.types import TopicPartition
@@ -13,7 +13,7 @@ from twinlog.model.types import TopicPartition
 _NOWHERE = 2**62
 """No log has an offset this high, so the fetch returns no record."""
 
-_OF_ANOTHER = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION})
+_OF_ANOTHER = OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 async def require_current_id(client: ClusterClient, partition: TopicPartition) -> None:

@@ -14,8 +14,6 @@ from twinlog.kafka.protocol.offset_commit import by_topic
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.types import GroupId
 
-_FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
-
 
 class TransactionOffsets:
     """The offsets of one group without members; `add_group` of the transaction's coordinator comes first.
@@ -59,6 +57,6 @@ class TransactionOffsets:
         alias = self._client.alias
         if code == Code.GROUP_AUTHORIZATION_FAILED:
             raise self._client.lacks("READ", f"group {self._group}", "adding its offsets to a transaction")
-        if code in _FENCED:
+        if code in error_codes.FENCED:
             raise FencedError(f"cluster {alias}: another process has taken over what commits group {self._group}")
         raise ClusterError(f"cluster {alias}: group {self._group}: {error_codes.explain(code)}")

@@ -175,7 +175,7 @@ class TransactionCoordinator:
         alias, name = self._client.alias, self.transactional_id
         if code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             raise self._client.lacks("WRITE", f"transactional id {name}", "copying exactly once")
-        if code in (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING):
+        if code in error_codes.FENCED:
             kind = ForgottenError if code == Code.INVALID_PRODUCER_ID_MAPPING else FencedError
             raise kind(
                 f"cluster {alias}: another process has taken over transactional id {name}: {error_codes.explain(code)}"
@@ -187,16 +187,24 @@ class TransactionCoordinator:
 
 _OF_THE_ID = frozenset(
     {
-        Code.PRODUCER_FENCED,
-        Code.INVALID_PRODUCER_EPOCH,
-        Code.INVALID_PRODUCER_ID_MAPPING,
+        *error_codes.FENCED,
         Code.INVALID_TXN_STATE,
         Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
 """Codes that the answer to AddPartitionsToTxn repeats for each partition although they are of the whole request."""
 
-_COORDINATOR_FAULTS = frozenset({14, 15, 16, 51, 52, 7, -1})
+_COORDINATOR_FAULTS = frozenset(
+    {
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.CONCURRENT_TRANSACTIONS,
+        Code.TRANSACTION_COORDINATOR_FENCED,
+        Code.REQUEST_TIMED_OUT,
+        -1,  # UNKNOWN_SERVER_ERROR
+    }
+)
 
 
 def _code_of(response: Any) -> int:

@@ -36,9 +36,11 @@ class Code(IntEnum):
     NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
+    INVALID_TOPIC = 17
     RECORD_LIST_TOO_LARGE = 18
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     ILLEGAL_GENERATION = 22
@@ -62,6 +64,7 @@ class Code(IntEnum):
     INVALID_PRODUCER_ID_MAPPING = 49
     INVALID_TRANSACTION_TIMEOUT = 50
     CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     SECURITY_DISABLED = 54
     OPERATION_NOT_ATTEMPTED = 55
@@ -72,6 +75,7 @@ class Code(IntEnum):
     UNKNOWN_LEADER_EPOCH = 75
     OFFSET_NOT_AVAILABLE = 78
     MEMBER_ID_REQUIRED = 79
+    FENCED_INSTANCE_ID = 82
     UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
@@ -139,6 +143,21 @@ TRANSACTION_LOST = frozenset(
     }
 )
 """An append within a transaction that is answered so will never succeed: its transaction must be aborted."""
+
+TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
+"""The topic takes no batch of that size."""
+
+OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
+"""The sequence number does not follow what the target knows of the producer."""
+
+PRODUCER_LOST = OUT_OF_STEP | {Code.INVALID_PRODUCER_EPOCH}
+"""The target knows something else of the producer than the producer itself: what arrived has to be found out."""
+
+FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
+"""Another producer has the transactional id."""
+
+OTHER_TOPIC = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
+"""The topic of that name has another id than the one asked for, as far as the broker knows."""
 
 
 def name_of(code: int) -> str:
