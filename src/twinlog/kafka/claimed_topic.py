@@ -8,37 +8,47 @@ from typing import NoReturn
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, FencedError, NotAppendedError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.kafka.topic_writer import OwnRecord, TopicWriter
 from twinlog.model.types import TopicPartition
 from twinlog.record.builder import encode_batch
+from twinlog.record.compression import NONE
 from twinlog.record.stamp import stamp
-
-TIMEOUT_MS = 60_000
-"""Of a transaction; it lasts for one append."""
 
 VISIBLE_S = 10.0
 LOOK_S = 0.02
 
 
 class ClaimedTopic:
-    """A topic of one partition, written by the holder of one transactional id (KIP-618: the leader of a Connect group).
+    """A topic of one partition, written by the holder of one transactional id (KIP-618 does so for a Connect group).
 
     A writer that stood still while another one claimed the topic is refused by the brokers, whenever what it sent
     arrives. One call at a time.
     """
 
-    def __init__(self, writer: TopicWriter, client: ClusterClient, transactional_id: str, timeout_s: float) -> None:
-        """`writer` knows the topic; nothing else appends by it."""
+    def __init__(
+        self,
+        writer: TopicWriter,
+        client: ClusterClient,
+        transactional_id: str,
+        timeout_s: float,
+        *,
+        transaction_ms: int,
+        codec: int = NONE,
+    ) -> None:
+        """`writer` knows the topic; nothing else appends by it. What a writer that died has left open is aborted after
+        `transaction_ms`, or with the next claim."""
         self._writer = writer
         self._client = client
         self._timeout_s = timeout_s
+        self._codec = codec
         self._where = TopicPartition(writer.topic, 0)
-        self._coordinator = TransactionCoordinator(client, transactional_id, TIMEOUT_MS)
+        self._coordinator = TransactionCoordinator(client, transactional_id, transaction_ms)
         self._holder: ProducerEpoch | None = None
+        self._last = NOBODY
         self._sequence = 0
 
     @property
@@ -48,25 +58,30 @@ class ClaimedTopic:
 
     async def claim(self) -> None:
         """Become the only writer; what the last one has left open is aborted. Raises ClusterError, RefusedError."""
+        await self._claim(NOBODY)
+
+    async def claim_again(self) -> None:
+        """Be the writer again after an append that failed (KIP-360). Raises FencedError if somebody else has claimed
+        the topic meanwhile; ClusterError, RefusedError."""
+        await self._claim(self._last)
+
+    async def _claim(self, expected: ProducerEpoch) -> None:
         self._holder = None
-        self._holder = await self._coordinator.init()
+        self._holder = self._last = await self._coordinator.init(expected)
         self._sequence = 0
 
     async def append(self, records: Iterable[OwnRecord]) -> None:
         """Append records in one transaction; returns once readers of committed records see them.
 
         After an error all of them may be there, or none, and the topic has to be claimed again. Raises ClusterError,
-        also when somebody else has claimed the topic, and RefusedError.
+        RefusedError; FencedError when somebody else has claimed the topic: then none are.
         """
         holder, self._holder = self._holder, None
         if holder is None:
             raise ClusterError(
                 f"cluster {self._client.alias}: the right to write {self._where.topic} is not claimed yet"
             )
-        try:
-            last = await self._append(list(records), holder)
-        except FencedError as error:
-            raise ClusterError(f"{error}; nothing was changed") from error
+        last = await self._append(list(records), holder)
         if last is not None:
             await self._wait_until_visible(last)
         self._holder = holder
@@ -88,8 +103,8 @@ class ClaimedTopic:
 
     async def _send(self, bodies: list[bytes], holder: ProducerEpoch) -> int:
         now = wall_ms(self._client.loop.clock)
-        batch = encode_batch((now, body) for body in bodies)
-        stamp(batch, holder.producer_id, holder.epoch, self._sequence, transactional=True)
+        batch = encode_batch(((now, body) for body in bodies), self._codec)
+        stamp(batch, *holder, self._sequence, transactional=True)
         self._sequence += len(bodies)
         topic = self._client.topic(self._where.topic)
         if topic is None or self._where.partition not in topic.leaders:

@@ -11,7 +11,7 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import virtual_loop
 from harness.virtual.requests import END_TXN, INIT_PRODUCER_ID, PRODUCE
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, FencedError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.claimed_topic import ClaimedTopic
 from twinlog.kafka.protocol.error_codes import Code
@@ -32,7 +32,7 @@ class Leader:
         self.admin = ClusterAdmin("worker", ClientSettings(cluster.bootstrap), loop)
         self.admin.connect()
         writer = TopicWriter(self.admin.client, TOPIC, 5.0, "writing", by_key=True, wait_s=5.0)
-        self.topic = ClaimedTopic(writer, self.admin.client, "connect-cluster-workers", 5.0)
+        self.topic = ClaimedTopic(writer, self.admin.client, "connect-cluster-workers", 5.0, transaction_ms=60_000)
         self._reader = TopicReader(self.admin, TOPIC, committed=True)
         self._read: list[bytes] = []
 
@@ -87,7 +87,7 @@ def test_who_stood_still_before_any_step_writes_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(sender, step, late)
-        with pytest.raises(ClusterError):
+        with pytest.raises((ClusterError, FencedError)):
             one.append(b"late")
     assert not one.topic.claimed
     two.append(b"3")
@@ -129,6 +129,19 @@ def test_after_an_error_it_is_claimed_again(cluster: VirtualCluster, key: int, f
     one.claim()
     one.append(b"2")
     assert one.read == [b"2"]
+
+
+def test_it_is_not_claimed_again_from_somebody_else(cluster: VirtualCluster) -> None:
+    one, two = Leader(cluster), Leader(cluster)
+    one.claim()
+    cluster.codes(PRODUCE, TOPIC, Code.NOT_LEADER_OR_FOLLOWER)
+    with pytest.raises(ClusterError):
+        one.append(b"1")
+    two.claim()
+    with pytest.raises(FencedError):
+        one.admin.call(one.topic.claim_again)
+    two.append(b"2")
+    assert two.read == [b"2"]
 
 
 def test_without_the_right_to_the_id_that_is_named(cluster: VirtualCluster) -> None:

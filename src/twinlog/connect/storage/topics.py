@@ -9,7 +9,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
-from twinlog.errors import RefusedError, TooFewBrokersError
+from twinlog.errors import ClusterError, FencedError, RefusedError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.claimed_topic import ClaimedTopic
@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 15.0
 LEADER_S = 5.0
+
+TRANSACTION_MS = 60_000
+"""The longest transaction; each lasts for one append."""
 
 
 class StateTopic(Generic[R]):
@@ -61,7 +64,9 @@ class StateTopic(Generic[R]):
         self._claim = (
             None
             if transactional_id is None
-            else ClaimedTopic(self._new_writer(), admin.client, transactional_id, TIMEOUT_S)
+            else ClaimedTopic(
+                self._new_writer(), admin.client, transactional_id, TIMEOUT_S, transaction_ms=TRANSACTION_MS
+            )
         )
         self._open = False
         """Whether this worker lacks the right to claim the topic, and writes as everybody may."""
@@ -165,7 +170,10 @@ class StateTopic(Generic[R]):
 
     def _append(self, records: Iterable[StoredRecord]) -> None:
         append = self._writer.append if self._claim is None or self._open else self._claim.append
-        self._admin.call(partial(append, list(records)))
+        try:
+            self._admin.call(partial(append, list(records)))
+        except FencedError as error:
+            raise ClusterError(f"{error}; nothing was changed") from error
 
     def _read(self) -> list[R]:
         for _, record in self._reader.read():
