@@ -17,7 +17,7 @@ from twinlog.config.keys import SECURITY
 from twinlog.config.oauth_strimzi import HANDLER as STRIMZI
 from twinlog.config.oauth_strimzi import Beyond, in_kafkas_words
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Reading
+from twinlog.config.reading import Reading, plain_fields
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.tls import read_tls
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
@@ -69,16 +69,7 @@ class _Tokens:
         except ValueRefusedError as error:
             self.reading.problems.refuse(self.jaas, error.found, error.expected)
             return None
-        if settings is None:
-            return None
-        reading = self.reading
-        return replace(
-            settings,
-            refresh_factor=reading.fraction("sasl.login.refresh.window.factor"),
-            refresh_jitter=reading.fraction("sasl.login.refresh.window.jitter"),
-            refresh_period_s=reading.number("sasl.login.refresh.min.period.seconds"),
-            refresh_buffer_s=reading.number("sasl.login.refresh.buffer.seconds"),
-        )
+        return None if settings is None else replace(settings, **plain_fields(TokenSettings, self.reading))
 
     def _handler(self) -> Literal["unsecured", "retrieved"]:
         entry = self.reading.written("sasl.login.callback.handler.class")
@@ -167,13 +158,10 @@ class _Tokens:
             client_id=client_id,
             client_secret=secret,
             scope=self._either(f"{_OAUTH}scope", "scope"),
-            encode_login=reading.flag(f"{_OAUTH}header.urlencode"),
             assertion=assertion,
             tls=self._tls() if parts.scheme == "https" else None,
             connect_timeout_ms=self._optional_number("sasl.login.connect.timeout.ms"),
             read_timeout_ms=self._optional_number("sasl.login.read.timeout.ms"),
-            retry_backoff_ms=reading.number("sasl.login.retry.backoff.ms"),
-            retry_for_ms=reading.number("sasl.login.retry.backoff.max.ms"),
             extensions=self._extensions("extension_"),
         )
 
@@ -239,9 +227,7 @@ class _Tokens:
             algorithm=self._algorithm(),
             header=json.dumps(header),
             claims=json.dumps(claims),
-            valid_s=reading.number(f"{_OAUTH}assertion.claim.exp.seconds"),
-            valid_before_s=reading.number(f"{_OAUTH}assertion.claim.nbf.seconds"),
-            with_id=reading.flag(f"{_OAUTH}assertion.claim.jti.include"),
+            **plain_fields(AssertionSettings, reading),
         )
 
     def _algorithm(self) -> Algorithm:

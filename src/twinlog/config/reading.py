@@ -98,12 +98,6 @@ class Reading:
         value = self._value(name)
         return value if isinstance(value, int) else None
 
-    def fraction(self, name: str) -> float:
-        """A DOUBLE."""
-        value = self._value(name)
-        assert isinstance(value, float)
-        return value
-
     def items(self, name: str) -> tuple[str, ...]:
         """A LIST; empty where there is neither a value nor a default."""
         value = self._value(name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from twinlog.settings.tls import TlsSettings
+from twinlog.settings.written import WrittenAs, out_of
 
 Grant = Literal["client_credentials", "jwt_bearer", "password", "refresh_token"]
 Algorithm = Literal["RS256", "ES256"]
@@ -20,14 +21,16 @@ class AssertionSettings:
     `valid_before_s` until now.
     """
 
-    file: str | None = None
-    private_key: str | None = field(default=None, repr=False)
-    algorithm: Algorithm = "RS256"
-    header: str = "{}"
+    file: Annotated[str | None, out_of("sasl.oauthbearer.assertion.file")] = None
+    private_key: Annotated[str | None, out_of("sasl.oauthbearer.assertion.private.key.file")] = field(
+        default=None, repr=False
+    )
+    algorithm: Annotated[Algorithm, out_of("sasl.oauthbearer.assertion.algorithm")] = "RS256"
+    header: Annotated[str, out_of("sasl.oauthbearer.assertion.template.file")] = "{}"
     claims: str = "{}"
-    valid_s: int = 300
-    valid_before_s: int = 60
-    with_id: bool = False
+    valid_s: Annotated[int, WrittenAs("sasl.oauthbearer.assertion.claim.exp.seconds")] = 300
+    valid_before_s: Annotated[int, WrittenAs("sasl.oauthbearer.assertion.claim.nbf.seconds")] = 60
+    with_id: Annotated[bool, WrittenAs("sasl.oauthbearer.assertion.claim.jti.include")] = False
     ready: str | None = field(default=None, repr=False)
 
 
@@ -42,30 +45,32 @@ class TokenSettings:
     `retry_for_ms` have passed. `extensions` go to the broker beside the token.
 
     `grant_type` is what the server calls the login of a client by itself. A token that `may_be_opaque` ends when its
-    server reports that. None counts for longer than `longest_s`.
+    server reports that. None counts for longer than `longest_s`. What names no key is an option of the JAAS line.
     """
 
-    file: str | None = None
-    url: str | None = None
-    grant: Grant = "client_credentials"
-    client_id: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
-    scope: str | None = None
-    encode_login: bool = False
+    file: Annotated[str | None, out_of("sasl.oauthbearer.token.endpoint.url")] = None
+    url: Annotated[str | None, out_of("sasl.oauthbearer.token.endpoint.url")] = None
+    grant: Annotated[Grant, out_of("sasl.oauthbearer.jwt.retriever.class")] = "client_credentials"
+    client_id: Annotated[str | None, out_of("sasl.oauthbearer.client.credentials.client.id")] = None
+    client_secret: Annotated[str | None, out_of("sasl.oauthbearer.client.credentials.client.secret")] = field(
+        default=None, repr=False
+    )
+    scope: Annotated[str | None, out_of("sasl.oauthbearer.scope")] = None
+    encode_login: Annotated[bool, WrittenAs("sasl.oauthbearer.header.urlencode")] = False
     assertion: AssertionSettings | None = None
     tls: TlsSettings | None = None
-    connect_timeout_ms: int | None = None
-    read_timeout_ms: int | None = None
-    retry_backoff_ms: int = 100
-    retry_for_ms: int = 10_000
+    connect_timeout_ms: Annotated[int | None, out_of("sasl.login.connect.timeout.ms")] = None
+    read_timeout_ms: Annotated[int | None, out_of("sasl.login.read.timeout.ms")] = None
+    retry_backoff_ms: Annotated[int, WrittenAs("sasl.login.retry.backoff.ms")] = 100
+    retry_for_ms: Annotated[int, WrittenAs("sasl.login.retry.backoff.max.ms")] = 10_000
     claims: str = "{}"
     lifetime_s: int = 3600
     subject: str | None = None
     extensions: tuple[tuple[str, str], ...] = ()
-    refresh_factor: float = 0.8
-    refresh_jitter: float = 0.05
-    refresh_period_s: int = 60
-    refresh_buffer_s: int = 300
+    refresh_factor: Annotated[float, WrittenAs("sasl.login.refresh.window.factor")] = 0.8
+    refresh_jitter: Annotated[float, WrittenAs("sasl.login.refresh.window.jitter")] = 0.05
+    refresh_period_s: Annotated[int, WrittenAs("sasl.login.refresh.min.period.seconds")] = 60
+    refresh_buffer_s: Annotated[int, WrittenAs("sasl.login.refresh.buffer.seconds")] = 300
     grant_type: str = "client_credentials"
     audience: str | None = None
     username: str | None = None

@@ -11,6 +11,7 @@ from twinlog.config.values import parse_value
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.oauth import AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 from twinlog.settings.written import key_of, switch_of, written
@@ -21,6 +22,8 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (ProducerSettings, (PRODUCER,)),
     (ClientSettings, (ADMIN,)),
     (TlsSettings, (ADMIN,)),
+    (TokenSettings, (ADMIN,)),
+    (AssertionSettings, (ADMIN,)),
     (WorkerSettings, (WORKER_FILE,)),
     (GroupSettings, (WORKER_FILE,)),
     (RestSettings, (WORKER_FILE,)),
@@ -33,6 +36,9 @@ NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
     *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
     *("connector_name", "kind", "class_settings", "sasl_username", "tls", "tokens", "subject"),
+    # Options of the JAAS line, and claims of several keys.
+    *("assertion", "lifetime_s", "extensions", "grant_type", "audience", "username", "password", "refresh_token"),
+    *("refresh_token_file", "assertion_type", "text", "may_be_opaque", "longest_s", "claims", "ready"),
     *("group", "rest", "metrics", "driver", "https", "admin_https", "client_auth"),
 }
 
