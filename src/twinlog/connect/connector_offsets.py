@@ -55,7 +55,7 @@ class ConnectorOffsets:
     ) -> None:
         group = config.settings.group
         self._topic = None if group is None else group.offset_storage.name
-        self._servers = frozenset(config.settings.client.bootstrap_servers)
+        self._client = config.settings.client
         self._state = state
         self._flows = flows
         self._clock = clock
@@ -158,7 +158,7 @@ class ConnectorOffsets:
         if flow is None or flow.kind != "source" or self._topic is None:
             return None
         settings = flow.settings
-        here = self._servers.intersection(settings.target_admin.client.bootstrap_servers)
+        here = self._client.shares_servers(settings.target_admin.client)
         return None if here and settings.positions_topic == self._topic else settings
 
     def _is_source(self, name: ConnectorName) -> bool:

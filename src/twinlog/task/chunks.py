@@ -11,7 +11,7 @@ from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST
-from twinlog.model.types import TopicPartition
+from twinlog.model.types import AnyOffset, TopicPartition
 
 CHUNK_BYTES = 4 << 20
 SILENT_S = 60.0
@@ -25,14 +25,14 @@ PATIENCE_MS = 500
 async def chunks(
     client: ClusterClient,
     partition: TopicPartition,
-    offset: int,
+    offset: AnyOffset,
     *,
     committed: bool,
     known: bool,
     begun: bool = False,
     first: PartitionResponse | None = None,
     most_bytes: int = CHUNK_BYTES,
-) -> AsyncIterator[tuple[PartitionResponse, Callable[[int], None]]]:
+) -> AsyncIterator[tuple[PartitionResponse, Callable[[AnyOffset], None]]]:
     """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
 
     `first` is the first of them, if the leader was asked already. With `known` the log had these offsets a moment ago,
@@ -49,7 +49,7 @@ async def chunks(
     topic_id = None if topic is None else topic.topic_id
     place = [offset]
 
-    def go_on(next_offset: int) -> None:
+    def go_on(next_offset: AnyOffset) -> None:
         place[0] = next_offset
 
     if first is not None:
@@ -90,7 +90,7 @@ async def chunks(
             return
 
 
-async def _require_start(client: ClusterClient, partition: TopicPartition, offset: int) -> None:
+async def _require_start(client: ClusterClient, partition: TopicPartition, offset: AnyOffset) -> None:
     """Raise ClusterError unless the log begins at an offset or before it."""
     starts = await client.list_offsets([partition], EARLIEST)
     if partition not in starts:

@@ -6,18 +6,17 @@ other for each partition would take minutes for thousands of them, far longer wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.single_fetch import fetch_once
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import ExactMap
@@ -144,30 +143,17 @@ async def _look(
 
 
 async def _read(
-    client: ClusterClient, places: Mapping[TopicPartition, int], read_committed: bool
+    client: ClusterClient, offsets: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, PartitionResponse]:
     """What leaders answer for partitions from an offset on, where that is a batch at least."""
-    by_node: dict[int, list[TopicPartition]] = {}
-    for partition in places:
-        leader = client.leader(partition)
-        if leader is not None:
-            by_node.setdefault(leader.node, []).append(partition)
-    found: dict[TopicPartition, PartitionResponse] = {}
+    answers = await fetch_once(
+        client, offsets, read_committed=read_committed, partition_bytes=PARTITION_BYTES, most_bytes=LOOK_BYTES
+    )
+    return {partition: answer for partition, answer in answers.items() if _is_whole(answer)}
 
-    async def ask(node: int, partitions: Sequence[TopicPartition]) -> None:
-        # Behind a long stop the source has more for the first ones than fits into an answer.
-        share = min(PARTITION_BYTES, LOOK_BYTES // len(partitions))
-        wanted = {}
-        for partition in partitions:
-            topic = client.topic(partition.topic)
-            topic_id = None if topic is None else topic.topic_id
-            wanted[partition] = FetchPosition(places[partition], share, topic_id=topic_id)
-        session = FetchSession(client, node, read_committed=read_committed, kept=False)
-        for one in await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=LOOK_BYTES):
-            # A damaged batch is reported by whoever reads that partition by itself.
-            with suppress(CorruptBatchError):
-                if one.answer.error == Code.NONE and read_batch(one.answer.records, 0) is not None:
-                    found[one.partition] = one.answer
 
-    await client.loop.gather([client.loop.spawn(ask, node, partitions) for node, partitions in by_node.items()])
-    return found
+def _is_whole(answer: PartitionResponse) -> bool:
+    """Whether it begins with a batch; a damaged one is reported by whoever reads that partition by itself."""
+    with suppress(CorruptBatchError):
+        return answer.error == Code.NONE and read_batch(answer.records, 0) is not None
+    return False

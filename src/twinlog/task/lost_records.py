@@ -15,7 +15,7 @@ from typing import NamedTuple
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
-from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicPartition
 from twinlog.offsets.exact import ExactMap
 from twinlog.record.aborted import AbortedFilter
 from twinlog.record.batch import scan
@@ -226,7 +226,7 @@ async def _copy(
 
 
 async def _record(
-    client: ClusterClient, partition: TopicPartition, offset: int, read: PartitionResponse | None = None
+    client: ClusterClient, partition: TopicPartition, offset: AnyOffset, read: PartitionResponse | None = None
 ) -> Stored | None:
     """The record at an offset; None when it is not there."""
     fetched = read or await _answer(client, partition, offset, committed=False)
@@ -258,7 +258,7 @@ async def _is_aborted(
 
 
 async def _answer(
-    client: ClusterClient, partition: TopicPartition, offset: int, *, committed: bool
+    client: ClusterClient, partition: TopicPartition, offset: AnyOffset, *, committed: bool
 ) -> PartitionResponse | None:
     """The batch at an offset, or the next one where there is none; None after the log's end."""
     async for fetched, _ in chunks(client, partition, offset, committed=committed, known=False, most_bytes=ONE_BATCH):

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 
 from twinlog.kafka.admin.producer_states import ProducerState, producer_states
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import Code, explain, refused
-from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.single_fetch import fetch_once
 from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.record.batch import read_batch
@@ -67,31 +66,26 @@ async def _unmarked(
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
     """Whether something else stands in the place of a commit marker; and for which partitions that is unknown, with
     the reason. Raises ClusterError, RefusedError without READ on the topic."""
-    by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
-    for remote, position in positions.items():
-        leader, topic = target.leader(remote), target.topic(remote.topic)
-        if leader is not None and position.next_target is not None:
-            topic_id = None if topic is None else topic.topic_id
-            at = FetchPosition(position.next_target - 1, MARKER_BYTES, topic_id=topic_id)
-            by_node.setdefault(leader.node, {})[remote] = at
+    places = {
+        remote: TargetOffset(position.next_target - 1)
+        for remote, position in positions.items()
+        if position.next_target is not None
+    }
+    answers = await fetch_once(
+        target, places, read_committed=False, partition_bytes=MARKER_BYTES, most_bytes=MOST_BYTES
+    )
     found: dict[TopicPartition, bool] = {}
     errors = dict.fromkeys(positions, "it has no leader, or returns nothing, as when a quota throttles it")
-
-    async def ask(node: int, wanted: dict[TopicPartition, FetchPosition]) -> None:
-        session = FetchSession(target, node, read_committed=False, kept=False)
-        answers = await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=MOST_BYTES)
-        for remote, answer in ((one.partition, one.answer) for one in answers):
-            if refused(answer.error):
-                raise target.lacks("READ", f"topic {remote.topic}", "finding out what the target still has")
-            if not answer.error:
-                found[remote] = _is_no_marker(answer, TargetOffset(wanted[remote].offset))
-            elif answer.error == Code.OFFSET_OUT_OF_RANGE:
-                # Deleted by now. A log that became shorter shows by its end.
-                found[remote] = False
-            else:
-                errors[remote] = explain(answer.error)
-
-    await target.loop.gather([target.loop.spawn(ask, node, wanted) for node, wanted in by_node.items()])
+    for remote, answer in answers.items():
+        if refused(answer.error):
+            raise target.lacks("READ", f"topic {remote.topic}", "finding out what the target still has")
+        if not answer.error:
+            found[remote] = _is_no_marker(answer, places[remote])
+        elif answer.error == Code.OFFSET_OUT_OF_RANGE:
+            # Deleted by now. A log that became shorter shows by its end.
+            found[remote] = False
+        else:
+            errors[remote] = explain(answer.error)
     return found, {remote: why for remote, why in errors.items() if remote not in found}
 
 

@@ -1,0 +1,47 @@
+"""Asks the leaders of many partitions once, in one request each, for what they have at an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.model.types import TopicPartition
+
+
+async def fetch_once(
+    client: ClusterClient,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    partition_bytes: int,
+    most_bytes: int,
+) -> dict[TopicPartition, PartitionResponse]:
+    """What the leaders of partitions answer from an offset each on: up to `partition_bytes` of each partition, and less
+    where so many share the `most_bytes` of an answer.
+
+    A partition without a leader is missing, and one that its leader does not name, as over a quota. Raises
+    ClusterError.
+    """
+    by_node: dict[int, list[TopicPartition]] = {}
+    for partition in offsets:
+        leader = client.leader(partition)
+        if leader is not None:
+            by_node.setdefault(leader.node, []).append(partition)
+    found: dict[TopicPartition, PartitionResponse] = {}
+
+    async def ask(node: int, partitions: Sequence[TopicPartition]) -> None:
+        share = min(partition_bytes, most_bytes // len(partitions))
+        wanted = {}
+        for partition in partitions:
+            topic = client.topic(partition.topic)
+            topic_id = None if topic is None else topic.topic_id
+            wanted[partition] = FetchPosition(offsets[partition], share, topic_id=topic_id)
+        session = FetchSession(client, node, read_committed=read_committed, kept=False)
+        for one in await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=most_bytes):
+            found[one.partition] = one.answer
+
+    await client.loop.gather([client.loop.spawn(ask, node, partitions) for node, partitions in by_node.items()])
+    return found
