@@ -32,7 +32,7 @@ from twinlog.driver.retrying import Retrying
 from twinlog.driver.start_ends import StartEnds
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import TwinlogError, is_ours
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.progress import Report
 from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
@@ -96,12 +96,7 @@ class FlowRunner:
         self._until = until_caught_up
         self._start_ends: StartEnds | None = None
         """Set once it is known up to where a run copies that ends then."""
-        self._source = connect(settings.source, settings.source_admin.client)
-        try:
-            self._target = connect(settings.target, settings.target_admin.client)
-        except RuntimeError:
-            self._source.close()
-            raise
+        self._source, self._target = both_clusters(settings, connect)
         self._stored = stored
         self._positions = stored.positions if stored else PositionStore(settings, self._target)
         self._maps = stored.maps if stored else MapStore(settings, self._target, self._positions)

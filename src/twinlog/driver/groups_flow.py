@@ -12,7 +12,7 @@ from twinlog.driver.flow_reporter import FlowReporter
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.driver.report import DriverReport
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.metrics.meters import FlowMeters
 from twinlog.mirror.checks import check_two_clusters
@@ -54,12 +54,7 @@ class GroupsFlow:
         self._troubles: dict[str, str] = {}
         self._copied_by = copied_by or (settings,)
         self._reverse = reverse
-        self._source = connect(settings.source, settings.source_admin.client)
-        try:
-            self._target = connect(settings.target, settings.target_admin.client)
-        except RuntimeError:
-            self._source.close()
-            raise
+        self._source, self._target = both_clusters(settings, connect)
         for cluster in (self._source, self._target):
             cluster.client.append_only_while(allowed)
         self._clock = self._target.clock

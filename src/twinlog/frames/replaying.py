@@ -13,7 +13,7 @@ from twinlog.frames.shares import share_out
 from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.mirror.create import create_topics
 from twinlog.model.topics import ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -86,8 +86,7 @@ class ReplayPlanner:
         self._settings = settings
         self._options = options
         self._others = others
-        self._source = connect(settings.source, settings.source_admin.client)
-        self._target = connect(settings.target, settings.target_admin.client)
+        self._source, self._target = both_clusters(settings, connect)
 
     def __enter__(self) -> ReplayPlanner:
         return self

@@ -13,7 +13,7 @@ from twinlog.flows.plugins import group_filter_of, topic_filter_of
 from twinlog.flows.topology import topology_of
 from twinlog.inventory.contents import Inventory
 from twinlog.inventory.reader import Content, read_inventory
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.mirror.internal_topics import internal_topics
 from twinlog.model.topics import listed
@@ -73,12 +73,7 @@ class FlowPlanner:
         self._copier = next(iter(copied_by), flow)
         self._topology = topology_of(self._copier)
         self._refresh: TopicRefresh | None = None
-        self._source = connect(flow.source, flow.source_admin.client)
-        try:
-            self._target = connect(flow.target, flow.target_admin.client)
-        except RuntimeError:
-            self._source.close()
-            raise
+        self._source, self._target = both_clusters(flow, connect)
 
     def __enter__(self) -> FlowPlanner:
         return self

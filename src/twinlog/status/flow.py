@@ -11,7 +11,7 @@ from twinlog.driver.election.member import Leadership, Member
 from twinlog.driver.report import DriverReport, TopicProgress, by_need, decode_report
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.flows.topology import topology_of
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
@@ -98,8 +98,7 @@ class FlowReader:
     ) -> None:
         """`worker` is that of a connector."""
         self.settings = settings
-        self._source = connect(settings.source, settings.source_admin.client)
-        self._target = connect(settings.target, settings.target_admin.client)
+        self._source, self._target = both_clusters(settings, connect)
         self._topology = topology_of(settings)
         self._reports = _Tail(self._target, TopicName(progress_topic(settings.source)))
         self._beats = _Tail(self._target, HEARTBEATS)

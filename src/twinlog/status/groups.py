@@ -18,7 +18,7 @@ from twinlog.flows.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.consumer_members import topics_read
 from twinlog.kafka.topic_reader import TopicReader
@@ -113,8 +113,7 @@ class GroupsReader:
     ) -> None:
         self.settings = settings
         copied_by = copied_by or (settings,)
-        self._source = connect(settings.source, settings.source_admin.client)
-        self._target = connect(settings.target, settings.target_admin.client)
+        self._source, self._target = both_clusters(settings, connect)
         self._topologies: list[Topology] = [topology_of(flow) for flow in copied_by]
         self._topics = topic_filter_of(settings)
         self._groups: GroupFilter = group_filter_of(settings)

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import topology_of
-from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -48,8 +48,7 @@ class Lookup:
         self._settings = settings
         self._back = back
         self._topology = topology_of(settings)
-        self._source = connect(settings.source, settings.source_admin.client)
-        self._target = connect(settings.target, settings.target_admin.client)
+        self._source, self._target = both_clusters(settings, connect)
         self._here = self._target if back else self._source
         self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
         self._translator = Translator(settings, self._source, self._target, self._maps)

@@ -9,7 +9,7 @@ from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.acls import describe_topic_acls
-from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.described import describe_cluster
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.producer_states import name_open_transaction
@@ -65,8 +65,7 @@ class Clusters:
         follows: FlowSettings | None = None,
     ) -> None:
         self.ends = Ends(flow.source, flow.target, wave)
-        self.source = ClusterAdmin(flow.source, flow.source_admin.client)
-        self.target = ClusterAdmin(flow.target, flow.target_admin.client)
+        self.source, self.target = both_clusters(flow)
         self._flow = flow
         self._back = back
         self._aliases = frozenset(aliases)

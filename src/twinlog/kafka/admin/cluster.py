@@ -25,7 +25,7 @@ from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.model.reach import Reach
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.settings.flow import ClientSettings
+from twinlog.settings.flow import ClientSettings, FlowSettings
 
 T = TypeVar("T")
 
@@ -283,3 +283,13 @@ class ClusterAdmin:
         if not wanted:
             return {}
         return self.call(ask)
+
+
+def both_clusters(flow: FlowSettings, connect: Connect = ClusterAdmin) -> tuple[ClusterAdmin, ClusterAdmin]:
+    """Source and target of a flow, neither asked yet; none is left open where there may be no thread for the other."""
+    source = connect(flow.source, flow.source_admin.client)
+    try:
+        return source, connect(flow.target, flow.target_admin.client)
+    except RuntimeError:
+        source.close()
+        raise
