@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from twinlog.errors import ClusterError, CopyError, NoPartitionError, RefusedError, TransformError, TwinlogError
+from twinlog.errors import ClusterError, CopyError, NoPartitionError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
@@ -22,10 +22,11 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task import produce_errors
+from twinlog.task.placement import Placement, Placing
 from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
 from twinlog.task.routed_topics import RoutedTopics
 from twinlog.task.unit import Unit
-from twinlog.write.appends import Append, CopyRules, RoutedRows
+from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue, ProducerIdentity
 from twinlog.write.sent import Sent
 from twinlog.write.split import split_append
@@ -36,21 +37,6 @@ FORGET_S = 3_600.0
 
 PARTITION_S = 2.0
 """How often it is looked for a partition that records are routed to and that is not there."""
-
-
-class Placing(Protocol):
-    """What a transform knows of its routes."""
-
-    def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
-        """Raise TransformError where rows of a partition cannot be routed to a topic."""
-
-    def confirm(self, topic: TopicName, partitions: int) -> None:
-        """The target was just asked, and a topic has so many: the transform fails on records for others."""
-
-    def place(
-        self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
-    ) -> dict[int, list[Append]]:
-        """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""
 
 
 class Owned(Protocol):
@@ -86,15 +72,14 @@ class Routes:
         self._target = target
         self._settings = settings
         self._owned = owned
-        self._placing = placing
         self._offer = offer
         self._leaderless = leaderless
         self._keep = keep
         self._event = event
         self._topics = RoutedTopics(source, target, settings)
+        self._placement = Placement(settings, self._topics, placing)
         self._rules = ProduceRules(settings.producer, settings.oversized_record_policy, target.lacks)
         self._queues: dict[TopicPartition, AppendQueue] = {}
-        self._limits: dict[TopicName, int] = {}
         self._identity: ProducerIdentity | None = None
         self._sequences: MutableMapping[TopicPartition, int] = {}
         self._abort: Callable[[str], None] | None = None
@@ -162,7 +147,7 @@ class Routes:
             if queues and self._abort is None:
                 # Sequence numbers would begin at 0 again, and brokers could take new appends for duplicates.
                 self._identity = None
-            self._limits.pop(topic, None)
+            self._placement.forget(topic)
             self._topics.drop(topic)
             if all(where.topic != topic for where in self._owned):
                 self._target.forget(topic)
@@ -202,7 +187,7 @@ class Routes:
             self._loop.start(self._begin, unit)
             return
         try:
-            placed = self._place(unit)
+            placed = self._placement.place(unit)
         except NoPartitionError as error:
             if self._settings.transform is not None and self._settings.transform.tolerance == "all":
                 self._loop.start(self._have_it_fail, unit)
@@ -228,27 +213,6 @@ class Routes:
         if self._abort is not None and unit.own:
             # In a transaction its own appends are sent together with the routed ones.
             unit.owner.append(unit.take_own())
-
-    def _place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
-        """The routed appends of a unit. Raises TransformError, NoPartitionError."""
-        found: dict[TopicPartition, list[Append]] = {}
-        source, name = unit.owner.source, self._settings.transform.shown if self._settings.transform else ""
-        for routed in unit.rows:
-            rules = unit.owner.rules
-            limit = min(rules.max_batch_bytes, self._limits.get(routed.topic, rules.max_batch_bytes))
-            try:
-                if not routed.dead:
-                    self._placing().check(routed.topic, source, same_cluster=self._topics.same_cluster)
-                placed = self._placing().place(
-                    routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
-                )
-            except TransformError as error:
-                raise type(error)(f"{source}: the transform {name}: {error}") from None
-            for number, appends in placed.items():
-                for append in appends:
-                    append.route = unit
-                found.setdefault(TopicPartition(routed.topic, number), []).extend(appends)
-        return found
 
     def _queue(self, where: TopicPartition) -> AppendQueue:
         owned = self._owned.get(where)
@@ -293,7 +257,7 @@ class Routes:
                 await self._topics.compare_clusters()
                 for topic in topics:
                     if not unit.topics[topic]:
-                        self._placing().check(topic, owner.source, same_cluster=self._topics.same_cluster)
+                        self._placement.check(topic, owner.source)
                 for topic in topics:
                     text = await self._topics.find(topic, unit, dead=unit.topics[topic])
                     if text is not None:
@@ -325,7 +289,7 @@ class Routes:
                 await self._loop.sleep(backoff.failed())
             else:
                 for topic in unit.topics:
-                    self._placing().confirm(topic, self._topics.partitions(topic))
+                    self._placement.confirm(topic)
                 unit.read_again()
 
     async def _wait_for_partition(self, unit: Unit, error: str) -> None:
@@ -362,7 +326,7 @@ class Routes:
             case Accept():
                 raise AssertionError("nothing is known of where it would belong")
             case Split(into_bytes, limit_bytes):
-                self._limits[where.topic] = limit_bytes
+                self._placement.limit(where.topic, limit_bytes)
                 parts = split_append(sent.append, replace(unit.owner.rules, max_batch_bytes=into_bytes))
                 unit.split(len(parts) - 1)
                 self._keep(parts)
