@@ -8,3 +8,6 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.settings.flow import ClientSettings
 
 Connect = Callable[[ClientSettings], ClusterClient]
+
+ENOUGH_S = 60.0
+QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)

@@ -11,15 +11,12 @@ import pytest
 from kafka.errors import IllegalSaslStateError, KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 
 from harness.wait import wait_for
-from tests.unit.kafka.connecting import Connect
+from tests.unit.kafka.connecting import QUICK, Connect
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.net.connections import LOGIN_AGAIN_S
 from twinlog.kafka.net.frames import FrameConnection
 from twinlog.kafka.net.loop import Loop
-from twinlog.settings.flow import ClientSettings
-
-QUICK = ClientSettings((), reconnect_backoff_ms=10, reconnect_backoff_max_ms=20, retry_backoff_ms=10)
 
 
 @pytest.mark.parametrize("later", [KafkaTimeoutError("Timeout during ApiVersions check"), KafkaTimeoutError()])
