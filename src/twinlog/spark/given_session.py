@@ -24,6 +24,7 @@ from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.executors import count_slots
 from twinlog.spark.figures import JvmFigures
+from twinlog.spark.of_session import OfSession
 from twinlog.spark.query import LeaseQuery
 from twinlog.spark.refusals import reason_in
 from twinlog.spark.scratch_dirs import scratch_parent
@@ -76,7 +77,7 @@ class GivenSession:
             raise EngineLostError(_ENDED)
 
 
-class GivenEngine:
+class GivenEngine(OfSession):
     """A `twinlog.spark.engine.Engine` on a session of others: flows have one of their own beside it."""
 
     own = False
@@ -128,39 +129,12 @@ class GivenEngine:
             most = max(1, there - 1) if self._given.shared else there
         return min(there, most)
 
-    def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not self.slots and time.monotonic() < deadline and not over.wait(0.5):
-            pass
-
     def take_executors(self, most: int) -> None:
         """Nothing: they are those of the session."""
 
     def leaving_tasks(self) -> frozenset[int]:
         """None: pyspark has no public way to ask for that."""
         return frozenset()
-
-    @property
-    def cores(self) -> str:
-        return self._setting("spark.cores.max", "all")
-
-    @property
-    def executor_memory(self) -> str:
-        return self._setting("spark.executor.memory", "1g")
-
-    @property
-    def host(self) -> str:
-        return self._setting("spark.driver.host", "127.0.0.1")
-
-    @property
-    def bind_address(self) -> str:
-        return self._setting("spark.driver.bindAddress", self.host)
-
-    @property
-    def web_url(self) -> str | None:
-        with self.asked():
-            url = self._running.sparkContext.uiWebUrl
-            return None if url is None else str(url)
 
     def figures(self) -> JvmFigures | None:
         """None: its beans are no public matter of pyspark's."""
@@ -232,10 +206,6 @@ class GivenEngine:
         if self._session is None or self._over.is_set():
             raise EngineLostError(_ENDED)
         return self._session
-
-    def _setting(self, name: str, default: str) -> str:
-        with self.asked():
-            return str(self._running.conf.get(name, default))
 
 
 def is_stopped(session: SparkSession) -> bool:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from twinlog.spark.figures import JvmFigures
 from twinlog.spark.fork_server import ForkServer
 from twinlog.spark.interpreters import interpreters, names_one
 from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
+from twinlog.spark.of_session import OfSession
 from twinlog.spark.query import LeaseQuery
 from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent
 from twinlog.spark.settings import LOG_SETTINGS, SETTINGS, local_settings
@@ -40,7 +42,7 @@ def local_master(slots: int) -> str:
     return f"local[{max(1, slots)},4]"
 
 
-class SparkEngine:
+class SparkEngine(OfSession):
     """One Spark session for all flows of a process, and the JVM behind it.
 
     `conf` wins over twinlog's own settings; `given` names how the user gave those that are the user's. Spark runs its
@@ -139,14 +141,8 @@ class SparkEngine:
     @property
     def slots(self) -> int:
         """How many tasks run at once; on a cluster it changes as executors come and go, and is 0 without any."""
-        with self._jvm.asked():
+        with self.asked():
             return internals.concurrent_tasks(self._running)
-
-    def wait_for_slot(self, timeout_s: float, over: threading.Event) -> None:
-        """On a cluster, wait until the first executor has registered, or it is `over`."""
-        deadline = time.monotonic() + timeout_s
-        while not self.slots and time.monotonic() < deadline and not over.wait(0.1):
-            pass
 
     def take_executors(self, most: int) -> None:
         """On a standalone cluster have so many executors at most; with 0 those that it has are given back at once.
@@ -155,61 +151,34 @@ class SparkEngine:
         """
         if not self._master.startswith("spark://"):
             return
-        with self._jvm.asked():
+        with self.asked():
             internals.request_executors(self._running, most)
 
     def leaving_tasks(self) -> frozenset[int]:
         """Spark's numbers of the tasks whose executors are about to go; empty when unknown."""
         if self.local:
             return frozenset()
-        with self._jvm.asked():
+        with self.asked():
             return internals.leaving_tasks(self._running)
-
-    @property
-    def cores(self) -> str:
-        """How many cores of a cluster this may have."""
-        return self._setting("spark.cores.max", "all")
-
-    @property
-    def executor_memory(self) -> str:
-        """Memory of an executor's JVM, as Spark writes it."""
-        return self._setting("spark.executor.memory", "1g")
-
-    @property
-    def host(self) -> str:
-        """The address under which tasks reach this process."""
-        return self._setting("spark.driver.host", "127.0.0.1")
-
-    @property
-    def bind_address(self) -> str:
-        """The address of this machine at which Spark's own driver waits for executors."""
-        return self._setting("spark.driver.bindAddress", self.host)
 
     def figures(self) -> JvmFigures:
         """What the JVM reports of itself."""
-        with self._jvm.asked():
+        with self.asked():
             return internals.jvm_figures(self._running)
-
-    @property
-    def web_url(self) -> str | None:
-        """Spark's own pages, None when they are switched off."""
-        with self._jvm.asked():
-            url = self._running.sparkContext.uiWebUrl
-            return None if url is None else str(url)
 
     def query(self, name: str, flows: Sequence[FlowSettings], address: DriverAddress) -> LeaseQuery:
         """Start the streaming query `name`, whose tasks work for `flows` by the leases of the server at `address`."""
         session = self._running
         assert self._scratch is not None
-        with self._jvm.asked():
+        with self.asked():
             return LeaseQuery(
-                session, self._jvm.asked, name, flows, address, self._scratch.path, internals.end_useless_threads
+                session, self.asked, name, flows, address, self._scratch.path, internals.end_useless_threads
             )
 
     def run_tasks(self, work: Callable[[Iterator[Any]], Iterator[T]], shares: Sequence[Any]) -> list[T]:
         """Run a batch job with a task for each share, and return what all of them yield."""
         session = self._running
-        with self._jvm.asked():
+        with self.asked():
             if not shares:
                 return []
             found: list[T] = session.sparkContext.parallelize(shares, len(shares)).mapPartitions(work).collect()
@@ -256,9 +225,8 @@ class SparkEngine:
             raise EngineLostError("Spark does not run")
         return self._session
 
-    def _setting(self, name: str, default: str) -> str:
-        with self._jvm.asked():
-            return str(self._running.conf.get(name, default))
+    def asked(self) -> AbstractContextManager[None]:
+        return self._jvm.asked()
 
 
 def _stop_quietly(session: SparkSession) -> None:
