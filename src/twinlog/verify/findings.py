@@ -29,7 +29,6 @@ class Findings:
         self.compared = True
         self.verdict.records += batch.record_count
         self.verdict.bytes += batch.size
-        self.verdict.whole_batches += 1
         timestamp = 0 if copy.attributes & LOG_APPEND_TIME else batch.base_timestamp
         self.digests.same_block(block, _SHAPE.pack(timestamp, batch.record_count, batch.codec))
 

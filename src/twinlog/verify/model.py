@@ -125,7 +125,6 @@ class Verdict:
     target_end: int = -1
     records: int = 0
     bytes: int = 0
-    whole_batches: int = 0
     source_digest: str = ""
     target_digest: str = ""
     equal: bool | None = None

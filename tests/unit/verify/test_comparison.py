@@ -12,12 +12,12 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.requests import FETCH
 from tests.unit.verify.two_logs import NOW, Stored, digest_of, in_step, made, put, some, stamped_by_broker, verify
+from twinlog.record.batch import Batch
 from twinlog.record.builder import encode_batch
 from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
-from twinlog.verify.sections import (
-    Bounds,
-)
+from twinlog.verify.findings import Findings
+from twinlog.verify.sections import Bounds
 
 PLANTED = 150
 
@@ -52,8 +52,21 @@ PLANTS: list[tuple[Callable[[list[Stored]], list[Stored]], str, int, int]] = [
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 @pytest.mark.parametrize("mapped", [False, True])
 def test_equal_however_batches_are_cut(
-    clusters: tuple[VirtualCluster, VirtualCluster], source_batch: int, target_batch: int, codec: str, mapped: bool
+    clusters: tuple[VirtualCluster, VirtualCluster],
+    source_batch: int,
+    target_batch: int,
+    codec: str,
+    mapped: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    whole: list[int] = []
+    same_batch = Findings.same_batch
+
+    def seen(findings: Findings, batch: Batch, copy: Batch, block: memoryview) -> None:
+        whole.append(batch.base_offset)
+        same_batch(findings, batch, copy, block)
+
+    monkeypatch.setattr(Findings, "same_batch", seen)
     records = some(400)
     put(clusters[0], "t", records, source_batch)
     put(clusters[1], "s.t", records, target_batch, codec)
@@ -61,10 +74,11 @@ def test_equal_however_batches_are_cut(
     assert (found.equal, found.records, found.differences, found.left) == (True, 400, 0, [])
     assert (found.source_start, found.source_end, found.target_start, found.target_end) == (0, 400, 0, 400)
     assert found.source_digest == found.target_digest != ""
-    assert bool(found.whole_batches) == (source_batch == target_batch and codec == "none")
+    assert bool(whole) == (source_batch == target_batch and codec == "none")
+    whole.clear()
     # Of records alone digests are the same however they are batched.
     every = verify(clusters, in_step(400) if mapped else None, rules={"every_record": True})
-    assert (every.equal, every.whole_batches) == (True, 0)
+    assert (every.equal, whole) == (True, [])
     assert every.source_digest == digest_of(records)
 
 
