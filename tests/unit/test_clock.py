@@ -39,6 +39,15 @@ OUTERMOST = {
 }
 """Where the system's clock is named, beside defaults."""
 
+WAITING = {
+    "cli/": "is a program's beginning",
+    "connect/rest/serving.py": "waits for a web server, which has a loop of its own",
+    "driver/lease_server.py": "cuts off callers of a real socket",
+    "driver/runner.py": "kills a JVM that hangs, and may be in a signal's handler",
+    "task/stand_in.py": "beats on a thread of its own, while the loop that has the clock is held up",
+}
+"""Who lets a thread wait, or a timer run, by the system's time."""
+
 ASKS = {"monotonic", "monotonic_ns", "time", "time_ns", "sleep", "perf_counter"}
 
 
@@ -68,6 +77,22 @@ def own_time(tree: ast.AST) -> Iterator[int]:
             if node.value.id == "time" and node.attr in ASKS:
                 yield node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            yield node.lineno
+
+
+def own_waits(tree: ast.AST) -> Iterator[int]:
+    """Lines on which a thread waits for so many seconds and not by a clock, or a timer is set."""
+    awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or id(node) in awaited:
+            continue
+        # `wait(seconds)` of an event, `wait_for(something, seconds)` of a condition.
+        given = len(node.args) + len(node.keywords)
+        waits = (
+            node.func.attr == "wait" and given == 1 and not any(isinstance(one, ast.Compare) for one in node.args)
+        ) or (node.func.attr == "wait_for" and given > 1)
+        by_clock = ast.unparse(node.func.value).endswith(("clock", "SYSTEM", "process"))
+        if (waits and not by_clock) or node.func.attr == "Timer":
             yield node.lineno
 
 
@@ -115,6 +140,11 @@ def test_no_module_reads_the_system_clock() -> None:
     assert [(name, line) for name, tree in files(BY_THEMSELVES, "time") for line in own_time(tree)] == []
 
 
+def test_no_thread_waits_by_the_systems_time() -> None:
+    allowed = {**BY_THEMSELVES, **WAITING}
+    assert [(name, line) for name, tree in files(allowed, "wait", "Timer") for line in own_waits(tree)] == []
+
+
 def test_only_what_is_outermost_takes_the_clock_of_the_system() -> None:
     """A default is for tests: nothing here leaves it at that, see below."""
     named = []
@@ -146,6 +176,12 @@ def test_every_constructor_passes_its_clock_on() -> None:
 )
 def test_asking_the_system_is_found(code: str, lines: list[int]) -> None:
     assert list(own_time(ast.parse(code))) == lines
+
+
+def test_waiting_by_the_systems_time_is_found() -> None:
+    code = "over.wait(1)\nclock.wait(over, 1)\nchanged.wait_for(done, timeout=1)\nthreading.Timer(1, end)\nover.wait()"
+    assert list(own_waits(ast.parse(code))) == [1, 3, 4]
+    assert list(own_waits(ast.parse("async def wait():\n    await signal.wait(1)"))) == []
 
 
 def test_a_clock_that_is_not_handed_on_is_found() -> None:

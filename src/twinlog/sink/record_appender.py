@@ -118,13 +118,16 @@ class RecordAppender:
         return [partition for partition, queue in self._queues.items() if queue.unanswered]
 
     def _wait(self, most_bytes: int) -> None:
+        def over() -> bool:
+            return self._error is not None or self._waiting_bytes <= most_bytes or self._loop.ended
+
         with self._changed:
-            while self._error is None and self._waiting_bytes > most_bytes:
-                if self._loop.ended:
-                    raise ClusterError(f"cluster {self._client.alias}: its connections ended by an error of their own")
-                self._changed.wait(_WATCH_S)
+            while not self._loop.clock.wait_for(self._changed, over, _WATCH_S):
+                pass
             if self._error is not None:
                 raise self._error
+            if self._waiting_bytes > most_bytes:
+                raise ClusterError(f"cluster {self._client.alias}: its connections ended by an error of their own")
 
     # On the loop's thread.
 

@@ -56,6 +56,17 @@ def test_answers_are_waited_for(cluster: VirtualCluster, appender: RecordAppende
     assert 0.5 < cluster.now() - began < 2
 
 
+def test_a_task_waits_while_too_much_is_on_its_way(
+    cluster: VirtualCluster, appender: RecordAppender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinlog.sink.record_appender.MOST_BYTES", 10)
+    cluster.fault(PRODUCE, Fault(delay_s=3.0, done=True))
+    began = cluster.now()
+    append(appender, PARTS[0])
+    assert cluster.now() - began >= 1
+    appender.close()
+
+
 def test_what_nobody_answered_may_still_arrive(cluster: VirtualCluster, appender: RecordAppender) -> None:
     append(appender, PARTS[0])
     cluster.loop.run(cluster.loop.sleep, 0.1)
