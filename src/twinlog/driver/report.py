@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from twinlog.model.compact_json import ascii_json
+
 EVERY_S = 2.0
 KIND = "driver"
 """The value of the field `kind`; reports of copiers have no such field."""
@@ -108,15 +110,15 @@ def encode_report(report: DriverReport, most_bytes: int) -> bytes:
     """A report as the value of a record of at most so many bytes, as far as leaving out topics allows: one JSON
     object."""
     rest = replace(report, topics=(), more_topics=report.more_topics + len(report.topics))
-    room = most_bytes - len(_json({"kind": KIND, **asdict(rest)}))
+    room = most_bytes - len(ascii_json({"kind": KIND, **asdict(rest)}))
     kept: list[TopicProgress] = []
     for topic in report.topics:
-        room -= len(_json(asdict(topic))) + 1
+        room -= len(ascii_json(asdict(topic))) + 1
         if room < 0:
             break
         kept.append(topic)
     more = report.more_topics + len(report.topics) - len(kept)
-    return _json({"kind": KIND, **asdict(replace(report, topics=tuple(kept), more_topics=more))})
+    return ascii_json({"kind": KIND, **asdict(replace(report, topics=tuple(kept), more_topics=more))})
 
 
 def decode_report(value: bytes | None) -> DriverReport | None:
@@ -143,7 +145,3 @@ def _known(kind: type[T], found: dict[str, Any]) -> T:
 def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:
     """Topics in trouble first, then those with the most to copy."""
     return tuple(sorted(topics, key=lambda one: (one.trouble is None, not one.unknown, -one.lag, one.topic)))
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()

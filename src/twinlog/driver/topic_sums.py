@@ -67,7 +67,7 @@ class TopicSums:
                 sums = _add_up(partitions, known, stuck, oldest)
                 self._shown[topic] = _topic(topic, sums, copied.get(topic, (0, 0)), mean)
             elif (shown := self._shown[topic]).lag and not shown.records:
-                self._shown[topic] = replace(shown, lag_bytes=_size(shown.lag, mean))
+                self._shown[topic] = replace(shown, lag_bytes=bytes_of(shown.lag, mean))
         self._changed.clear()
         return list(self._shown.values())
 
@@ -104,7 +104,7 @@ def _topic(topic: str, sums: _Sums, copied: tuple[int, int], mean_of_all: float 
         sums.partitions,
         sums.lag,
         sums.unknown,
-        _size(sums.lag, mean),
+        bytes_of(sums.lag, mean),
         sums.oldest_ms,
         sums.undated,
         *copied,
@@ -112,8 +112,8 @@ def _topic(topic: str, sums: _Sums, copied: tuple[int, int], mean_of_all: float 
     )
 
 
-def _size(lag: int, mean: float | None) -> int | None:
-    """None where there is something and no record to judge it by."""
+def bytes_of(lag: int, mean: float | None) -> int | None:
+    """The bytes of so many records of a mean size; None where there are some and none to judge them by."""
     return 0 if not lag else None if mean is None else int(lag * mean)
 
 

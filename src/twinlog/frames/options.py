@@ -11,6 +11,7 @@ from typing import Literal
 from twinlog.config.reader_options import consumer_of_cluster, read_consumer
 from twinlog.errors import OptionError
 from twinlog.flows.patterns import PatternError, translate
+from twinlog.frames.flags import flag
 from twinlog.frames.limits import (
     EARLIEST,
     LATEST,
@@ -139,8 +140,8 @@ class _Options:
             topics=topics,
             pattern=pattern,
             partitions=partitions,
-            headers=self.flag("includeheaders", False),
-            fail_on_data_loss=self.flag("failondataloss", True),
+            headers=flag(self.given, "includeheaders"),
+            fail_on_data_loss=flag(self.given, "failondataloss", True),
             min_partitions=min_partitions,
             max_records_per_partition=max_records,
             max_offsets_per_trigger=most,
@@ -150,13 +151,6 @@ class _Options:
             offset_retry_ms=self._number("fetchoffset.retryintervalms", 1_000),
             poll_timeout_ms=self._number("kafkaconsumer.polltimeoutms", 120_000),
         )
-
-    def flag(self, name: str, default: bool) -> bool:
-        """As Scala's `toBoolean`."""
-        value = self.given.get(name, str(default))
-        if value.lower() not in {"true", "false"}:
-            raise OptionError(f'For input string: "{value}"; option {name} is true or false')
-        return value.lower() == "true"
 
     def _number(self, name: str, default: int) -> int:
         value = self.given.get(name)

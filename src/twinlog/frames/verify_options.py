@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlog.config import load
 from twinlog.errors import OptionError
+from twinlog.frames.flags import flag
 from twinlog.frames.topics_option import expressions
 from twinlog.frames.verification import VerifyOptions
 from twinlog.settings.flow import FlowSettings
@@ -57,8 +58,8 @@ def read_verify_options(given: Mapping[str, str]) -> AskedFor:
             expressions(found.get("topics", "")),
             _number(found, "startingtimestamp"),
             _number(found, "endingtimestamp"),
-            _flag(found, "everyrecord"),
-            _flag(found, "ignoreforeign"),
+            flag(found, "everyrecord"),
+            flag(found, "ignoreforeign"),
         ),
         _number(found, "maxtasks") or MOST_TASKS,
     )
@@ -76,10 +77,3 @@ def _number(found: Mapping[str, str], name: str) -> int | None:
     if not 0 <= number <= LARGEST:
         raise OptionError(f'For input string: "{value}"; option {name} is a whole number, not below 0')
     return number
-
-
-def _flag(found: Mapping[str, str], name: str) -> bool:
-    value = found.get(name, "false").lower()
-    if value not in {"true", "false"}:
-        raise OptionError(f'For input string: "{value}"; option {name} is true or false')
-    return value == "true"

@@ -8,6 +8,7 @@ from typing import Literal
 
 from twinlog.config.writer_options import producer_of_cluster, read_producer
 from twinlog.errors import OptionError
+from twinlog.frames.flags import flag
 from twinlog.frames.options import config_file
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import ProducerSettings
@@ -40,7 +41,7 @@ _SERIALIZERS = {
 def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteTask:
     """Read and check all options; names are found in any case. Raises OptionError and ConfigError."""
     options = {key.lower(): value for key, value in given.items()}
-    exactly_once = _flag(options, "exactlyonce", use == "stream")
+    exactly_once = flag(options, "exactlyonce", use == "stream")
     if exactly_once and use == "batch":
         raise OptionError(
             "Option 'exactlyOnce' is for streams, whose micro-batches have a number by which the target knows what it "
@@ -50,7 +51,7 @@ def read_write_options(given: Mapping[str, str], use: WriteUse) -> WriteTask:
         producer=_producer(options),
         topic=TopicName(options["topic"].strip()) if "topic" in options else None,
         exactly_once=exactly_once,
-        ignore_keys=_flag(options, "kafka.partitioner.ignore.keys", False),
+        ignore_keys=flag(options, "kafka.partitioner.ignore.keys"),
         name=options.get("kafka.transactional.id", DEFAULT_NAME),
     )
 
@@ -95,10 +96,3 @@ def _producer(options: Mapping[str, str]) -> ProducerSettings:
     for warning in warnings:
         log.warning("%s", warning)
     return producer
-
-
-def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
-    value = options.get(name, str(default)).strip()
-    if value.lower() not in {"true", "false"}:
-        raise OptionError(f'For input string: "{value}"; option {name} is true or false')
-    return value.lower() == "true"

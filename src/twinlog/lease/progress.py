@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlog.lease.figures import Figures
+from twinlog.model.compact_json import ascii_json
 from twinlog.model.reach import Reach
 from twinlog.model.types import SourceOffset, TargetOffset
 
@@ -109,7 +110,7 @@ class Report:
 
     def encode(self) -> bytes:
         """The report as the value of a record: one JSON object."""
-        return _compact(self.as_json()).encode()
+        return ascii_json(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -151,7 +152,7 @@ def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
     size = 0
     for one in (*report.events, *report.partitions):
         part = one if isinstance(one, PartitionProgress) else None
-        bytes_ = len(_compact(one if part is None else part.as_json())) + 1
+        bytes_ = len(ascii_json(one if part is None else part.as_json())) + 1
         if size and size + bytes_ > room:
             yield replace(head, partitions=tuple(parts), events=tuple(events))
             parts, events, size = [], [], 0
@@ -167,7 +168,3 @@ def in_pieces(report: Report, most_bytes: int) -> Iterator[Report]:
 def least_known(one: int, other: int) -> int:
     """The smaller of two ages, of which -1 is none."""
     return min(one, other) if one >= 0 and other >= 0 else max(one, other)
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from twinlog.model.compact_json import utf8_json
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import SOURCE_CONNECTOR
 
@@ -56,13 +57,9 @@ class PositionRecord:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def position_key(source: Alias, partition: TopicPartition, connector: str = SOURCE_CONNECTOR) -> bytes:
     """The record key: `["<connector>",{"cluster":…,"partition":…,"topic":…}]` in the order of Java's HashMap."""
-    return _json([connector, {"cluster": source, "partition": partition.partition, "topic": partition.topic}])
+    return utf8_json([connector, {"cluster": source, "partition": partition.partition, "topic": partition.topic}])
 
 
 def encode_position(
@@ -81,8 +78,8 @@ def encode_position(
     }
     return PositionRecord(
         key=position_key(source, partition, connector),
-        value=_json({"offset": position.next_source - 1}),
-        headers=((HEADER, _json(extra)),),
+        value=utf8_json({"offset": position.next_source - 1}),
+        headers=((HEADER, utf8_json(extra)),),
     )
 
 

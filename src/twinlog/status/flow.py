@@ -9,6 +9,7 @@ from types import MappingProxyType, TracebackType
 from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.driver.election.member import Leadership, Member
 from twinlog.driver.report import DriverReport, TopicProgress, by_need, decode_report
+from twinlog.driver.topic_sums import bytes_of
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
@@ -301,16 +302,12 @@ def lag_by_positions(
         waits = max(0, end - begin) if begin is not None and end is not None else 0
         sums[part.topic] = partitions + 1, lag + waits, unknown + (not known)
     topics = [
-        TopicProgress(topic, partitions, lag, unknown, _size(lag, mean_bytes))
+        TopicProgress(topic, partitions, lag, unknown, bytes_of(lag, mean_bytes))
         for topic, (partitions, lag, unknown) in sums.items()
     ]
     unknown = sum(topic.unknown for topic in topics)
     known = sum(topic.partitions for topic in topics) > unknown or not topics
     return sum(topic.lag for topic in topics) if known else None, unknown, by_need(topics)
-
-
-def _size(lag: int, mean_bytes: float | None) -> int | None:
-    return 0 if not lag else None if mean_bytes is None else int(lag * mean_bytes)
 
 
 def _mean_bytes(report: DriverReport | None) -> float | None:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
+from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.switchover.model import Data, Ends, Options, SwitchoverState
 
 _FENCED = "fenced"
@@ -99,7 +99,7 @@ def run_record(run: Run) -> tuple[bytes, bytes]:
         "owner": run.owner,
         "seen_ms": run.seen_ms,
     }
-    return _key(run.ends, "run", ""), _json(value)
+    return _key(run.ends, "run", ""), utf8_json(value)
 
 
 def line_record(run: Run, line: Line) -> tuple[bytes, bytes | None]:
@@ -107,12 +107,12 @@ def line_record(run: Run, line: Line) -> tuple[bytes, bytes | None]:
     key = _key(run.ends, line.step, line.phase)
     if line.entry is None:
         return key, None
-    return key, _json({"run": run.name, "at_ms": line.entry.at_ms, "data": line.entry.data})
+    return key, utf8_json({"run": run.name, "at_ms": line.entry.at_ms, "data": line.entry.data})
 
 
 def fence_record(ends: Ends, plan: Data | None) -> tuple[bytes, bytes | None]:
     """The fence on the cluster that keeps the journal of `ends`, as key and value; None when it has none any more."""
-    return _key(ends, _FENCED, ""), None if plan is None else _json(plan)
+    return _key(ends, _FENCED, ""), None if plan is None else utf8_json(plan)
 
 
 def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]]) -> Entries:
@@ -121,8 +121,8 @@ def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
     Records that are no entries, or of a form that this version does not know, are left out.
     """
     last = {key: value for key, value in records if key is not None}
-    runs = _object(last.get(_key(ends, "run", "")))
-    fenced = _object(last.get(_key(ends, _FENCED, ""))) or None
+    runs = object_of(last.get(_key(ends, "run", "")))
+    fenced = object_of(last.get(_key(ends, _FENCED, ""))) or None
     try:
         run = Run(
             str(runs["run"]),
@@ -137,7 +137,7 @@ def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
         return Entries(fenced=fenced)
     steps = {}
     for key, value in last.items():
-        parts, found = _parts(key), _object(value)
+        parts, found = _parts(key), object_of(value)
         if parts is not None and found.get("run") == run.name and parts[3] in set(Phase):
             steps[parts[2], Phase(parts[3])] = Entry(int(found.get("at_ms", 0)), found.get("data", {}))
     return Entries(run, steps, fenced)
@@ -148,9 +148,9 @@ def other_fences(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
     found = {}
     for key, value in {key: value for key, value in records if key is not None}.items():
         parts = _parts(key)
-        if parts is not None and parts[2] == _FENCED and parts[:2] != [str(ends), ends.wave] and _object(value):
+        if parts is not None and parts[2] == _FENCED and parts[:2] != [str(ends), ends.wave] and object_of(value):
             name = f"switchover {'->'.join(reversed(parts[0].split('->')))}"
-            found[f"wave {parts[1]} of {name}" if parts[1] else name] = _object(value)
+            found[f"wave {parts[1]} of {name}" if parts[1] else name] = object_of(value)
     return found
 
 
@@ -168,7 +168,7 @@ def with_lines(entries: Entries, lines: Iterable[Line], run: Run | None = None) 
 
 
 def _key(ends: Ends, step: str, phase: str) -> bytes:
-    return _json([str(ends), ends.wave, step, phase])
+    return utf8_json([str(ends), ends.wave, step, phase])
 
 
 def _parts(key: bytes) -> list[str] | None:
@@ -177,15 +177,3 @@ def _parts(key: bytes) -> list[str] | None:
     except ValueError:
         return None
     return parts if isinstance(parts, list) and len(parts) == 4 else None
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _object(value: bytes | None) -> dict[str, Any]:
-    try:
-        found = json.loads(value or b"{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -63,7 +63,7 @@ class Sent:
 
     @property
     def again(self) -> bool:
-        """Whether to send it again with the same bytes and sequence numbers, as Kafka's producer does (class Sender)."""
+        """Whether to send it again with the same bytes and sequence numbers (Kafka class Sender)."""
         if self.code == Code.CORRUPT_MESSAGE:
             return self.corrupt <= CORRUPT_RETRIES
         return self.code == NO_ANSWER or self.code in error_codes.RETRIABLE

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinlog.connect.model import ConnectorName
+from twinlog.model.compact_json import ascii_json, object_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Worker:
 
     def encode(self) -> bytes:
         """As metadata of a JoinGroup request: a JSON object."""
-        return _dump(
+        return ascii_json(
             {
                 "url": self.url,
                 "worker": self.worker_id,
@@ -36,7 +36,7 @@ class Worker:
     @classmethod
     def decode(cls, data: bytes) -> Worker:
         """Decode metadata, perhaps of another version: missing fields count as empty."""
-        fields = _load(data)
+        fields = object_of(data)
         url, worker_id = str(fields.get("url", "")), str(fields.get("worker", "unknown"))
         return cls(
             url, worker_id, _names(fields.get("owned")), _texts(fields.get("topics")), fields.get("ready") is not False
@@ -69,14 +69,14 @@ def encode_assignment(
     leader: Worker, connectors: frozenset[ConnectorName], owners: Mapping[ConnectorName, str]
 ) -> bytes:
     """As assignment of a SyncGroup request: a JSON object."""
-    return _dump(
+    return ascii_json(
         {"leader": leader.url, "connectors": sorted(connectors), "owners": dict(owners), "topics": leader.topics}
     )
 
 
 def decode_assignment(data: bytes, generation: int, *, leads: bool) -> Assignment:
     """Decode an assignment, perhaps of another version."""
-    fields = _load(data)
+    fields = object_of(data)
     owners = fields.get("owners")
     return Assignment(
         generation,
@@ -94,15 +94,3 @@ def _names(value: object) -> frozenset[ConnectorName]:
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
-def _dump(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _load(data: bytes) -> Mapping[str, object]:
-    try:
-        fields = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}

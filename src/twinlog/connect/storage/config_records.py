@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.connect.model import Config, ConnectorName, Restart, TargetState, TaskId
-from twinlog.connect.storage.schemaless_json import dump, flag, load, number, strings, text
+from twinlog.connect.storage.schemaless_json import flag, load, number, strings, text
+from twinlog.model.compact_json import utf8_json
 
 StoredRecord = tuple[bytes, bytes | None]
 """Key and value of a record; None deletes."""
@@ -109,27 +110,27 @@ def encode(record: ConfigRecord) -> StoredRecord:
         case ConnectorRecord(name, None):
             return _key(CONNECTOR, name), None
         case ConnectorRecord(name, config) if config is not None:
-            return _key(CONNECTOR, name), dump({"properties": dict(config)})
+            return _key(CONNECTOR, name), utf8_json({"properties": dict(config)})
         case TargetStateRecord(name, None):
             return _key(TARGET_STATE, name), None
         case TargetStateRecord(name, state) if state is not None:
             # A worker from before KIP-875 knows no STOPPED, and pauses instead.
             old = TargetState.PAUSED if state is TargetState.STOPPED else state
-            return _key(TARGET_STATE, name), dump({"state": old, "state.v2": state})
+            return _key(TARGET_STATE, name), utf8_json({"state": old, "state.v2": state})
         case TaskRecord(task, config):
-            return _key(TASK, str(task)), dump({"properties": dict(config)})
+            return _key(TASK, str(task)), utf8_json({"properties": dict(config)})
         case CommitRecord(name, tasks):
-            return _key(COMMIT, name), dump({"tasks": tasks})
+            return _key(COMMIT, name), utf8_json({"tasks": tasks})
         case FencingRecord(name, tasks):
-            return _key(FENCING, name), dump({"task-count": tasks})
+            return _key(FENCING, name), utf8_json({"task-count": tasks})
         case SessionKey(key, algorithm, created_ms):
             fields = {"key": b64encode(key).decode(), "algorithm": algorithm, "creation-timestamp": created_ms}
-            return SESSION_KEY.encode(), dump(fields)
+            return SESSION_KEY.encode(), utf8_json(fields)
         case RestartRecord(restart):
             fields = {"include-tasks": restart.include_tasks, "only-failed": restart.only_failed}
-            return _key(RESTART, restart.connector), dump(fields)
+            return _key(RESTART, restart.connector), utf8_json(fields)
         case LoggerRecord(logger, level):
-            return _key(LOGGER, logger), dump({"level": level})
+            return _key(LOGGER, logger), utf8_json({"level": level})
     raise AssertionError(record)
 
 

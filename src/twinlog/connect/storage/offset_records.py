@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from twinlog.connect.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
-from twinlog.connect.storage.schemaless_json import dump
+from twinlog.model.compact_json import utf8_json
 
 SOURCE_FIELDS = ("cluster", "partition", "topic")
 CHECKPOINT_FIELDS = ("partition", "topic", "group")
@@ -31,7 +31,7 @@ def encode(connector: ConnectorName, stored: StoredOffset) -> StoredRecord:
     """A stored offset as key and value, byte for byte as MirrorMaker 2 writes it."""
     order = _ORDERS.get(frozenset(stored.partition), tuple(stored.partition))
     partition = {name: stored.partition[name] for name in order}
-    return dump([connector, partition]), None if stored.offset is None else dump(dict(stored.offset))
+    return utf8_json([connector, partition]), None if stored.offset is None else utf8_json(dict(stored.offset))
 
 
 def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | Unreadable | None:

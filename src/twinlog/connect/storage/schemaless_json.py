@@ -1,14 +1,9 @@
-"""JSON as Connect's JsonConverter writes it without schemas."""
+"""Reads JSON as Connect's JsonConverter writes it without schemas."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-
-
-def dump(value: object) -> bytes:
-    """A value as JSON without blanks; the order of an object's fields is kept."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def load(data: bytes) -> Mapping[str, object]:

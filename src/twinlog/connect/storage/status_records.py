@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from twinlog.connect.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
-from twinlog.connect.storage.schemaless_json import dump, load, number, optional_text, text
+from twinlog.connect.storage.schemaless_json import load, number, optional_text, text
+from twinlog.model.compact_json import utf8_json
 
 CONNECTOR, TASK, TOPIC = "status-connector-", "status-task-", "status-topic-"
 OF_CONNECTOR = ":connector-"
@@ -59,7 +60,7 @@ def encode(record: StatusRecord) -> StoredRecord:
             value = None
             if used is not None:
                 fields = {"name": topic, "connector": name, "task": used.task, "discoverTimestamp": used.since_ms}
-                value = dump({"topic": fields})
+                value = utf8_json({"topic": fields})
             return f"{TOPIC}{topic}{OF_CONNECTOR}{name}".encode(), value
     raise AssertionError(record)
 
@@ -101,7 +102,7 @@ def _status_value(status: Status | None) -> bytes | None:
     if status.version is not None:
         # Workers before 4.1 know no such field, and pass over it.
         fields["version"] = status.version
-    return dump(fields)
+    return utf8_json(fields)
 
 
 def _status(value: bytes | None) -> Status | None:

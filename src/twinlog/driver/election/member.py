@@ -5,12 +5,12 @@ The leader of the flow's group reads the metadata of every member, and sends the
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.driver.election.fingerprint import Fingerprint, differing
+from twinlog.model.compact_json import ascii_json, object_of
 from twinlog.plan.spread import choose
 
 
@@ -47,7 +47,7 @@ class Member:
 
     def encode(self) -> bytes:
         """As metadata of a JoinGroup request: a JSON object."""
-        return _dump(
+        return ascii_json(
             {
                 "name": self.name,
                 "settings": dict(self.settings),
@@ -63,7 +63,7 @@ class Member:
     @classmethod
     def decode(cls, data: bytes) -> Member:
         """Decode metadata, perhaps of another version: missing fields count as unknown."""
-        fields = _load(data)
+        fields = object_of(data)
         heir = fields.get("heir")
         return cls(
             name=str(fields.get("name", "unknown")),
@@ -96,7 +96,7 @@ class Leadership:
 
     def encode(self) -> bytes:
         """As assignment of a SyncGroup request, the same for each member: a JSON object."""
-        return _dump(
+        return ascii_json(
             {
                 "name": self.leader.name,
                 "settings": dict(self.leader.settings),
@@ -109,7 +109,7 @@ class Leadership:
     @classmethod
     def decode(cls, data: bytes) -> Leadership:
         """Decode an assignment, perhaps of another version: missing fields count as unknown."""
-        fields = _load(data)
+        fields = object_of(data)
         mates = fields.get("mates")
         leader = Member(
             str(fields.get("name", "unknown")), _strings(fields.get("settings")), until=fields.get("until") is True
@@ -174,15 +174,3 @@ def _mate(fields: object) -> Mate:
 
 def _strings(fields: object) -> dict[str, str]:
     return {str(key): str(value) for key, value in fields.items()} if isinstance(fields, dict) else {}
-
-
-def _dump(value: Mapping[str, object]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _load(data: bytes) -> dict[str, object]:
-    try:
-        fields = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}

@@ -32,8 +32,8 @@ def assertion(settings: AssertionSettings) -> str:
     }
     if settings.with_id:
         claims["jti"] = str(uuid.uuid4())
-    content = f"{_packed(json.dumps(header).encode())}.{_packed(json.dumps(claims).encode())}"
-    return f"{content}.{_packed(_signature(content.encode(), settings))}"
+    content = f"{packed(json.dumps(header).encode())}.{packed(json.dumps(claims).encode())}"
+    return f"{content}.{packed(_signature(content.encode(), settings))}"
 
 
 def _signature(content: bytes, settings: AssertionSettings) -> bytes:
@@ -50,5 +50,6 @@ def _signature(content: bytes, settings: AssertionSettings) -> bytes:
     return first.to_bytes(32, "big") + second.to_bytes(32, "big")
 
 
-def _packed(content: bytes) -> str:
+def packed(content: bytes) -> str:
+    """A part of a JSON web token (RFC 7515)."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()

@@ -24,7 +24,7 @@ from typing import Any
 from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from twinlog.kafka.auth.assertions import assertion
+from twinlog.kafka.auth.assertions import assertion, packed
 from twinlog.kafka.auth.refusal import JAAS, LoginRefusedError, NoTokenError
 from twinlog.kafka.auth.refusal import of_tls as tls_refusal
 from twinlog.settings.oauth import TokenSettings
@@ -198,11 +198,8 @@ def _obtained(settings: TokenSettings, failed: Callable[[NoTokenError], None]) -
 def _unsigned(settings: TokenSettings) -> str:
     now = time.time()
     claims = {**json.loads(settings.claims), "iat": now, "exp": now + settings.lifetime_s}
-    return f"{_packed({'alg': 'none'})}.{_packed(claims)}."
-
-
-def _packed(content: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+    head, body = (packed(json.dumps(part).encode()) for part in ({"alg": "none"}, claims))
+    return f"{head}.{body}."
 
 
 # -- token servers
