@@ -30,7 +30,7 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
     lease_server = LeaseServer("127.0.0.1", {FLOW: leases})
     try:
         copiers = [Pretender(lease_server.address, FLOW, f"copier-{number}") for number in range(2)]
-        wait_for(lambda: leases.copiers == 2, 60, "both copiers are known")
+        wait_for(lambda: len(leases._ledger.sessions) == 2, 60, "both copiers are known")
         lease = leases.renew((frozenset(PARTS[:2]), frozenset(PARTS[2:])))
         for copier in copiers:
             copier.claim(lease)

@@ -100,11 +100,6 @@ class Worker:
         return state_alone(self._offsets, changed)
 
     @property
-    def url(self) -> str:
-        """Where the REST API is, as others know it."""
-        return self.server.advertised_url
-
-    @property
     def failure(self) -> str | None:
         """Why the worker ended by itself; None where it did not."""
         return self.herder.failure

@@ -325,8 +325,3 @@ class Leases:
         """Whether a share of the current lease waits for a copier."""
         with self._ledger.changed:
             return not self._ledger.stopping and self._ledger.shares.unclaimed
-
-    @property
-    def copiers(self) -> int:
-        with self._ledger.changed:
-            return len(self._ledger.sessions)

@@ -78,13 +78,6 @@ class LeaseQuery:
         with self._asked():
             return bool(self._query.isActive)
 
-    @property
-    def batch(self) -> int:
-        """Number of the last finished micro-batch, -1 before the first."""
-        with self._asked():
-            progress = self._query.lastProgress
-            return -1 if progress is None else int(progress["batchId"])
-
     def fault(self) -> str | None:
         """Why the query ended, None while it lives or when it was stopped."""
         with self._asked():

@@ -113,7 +113,7 @@ def one_copier(lease_server: LeaseServer) -> tuple[Leases, Channel]:
     lease_server.flows["a->b"] = leases
     line = Channel.open(lease_server.address)
     greet_as_copier(line, "a->b", "one")
-    wait_for(lambda: leases.copiers == 1, 60, "the copier is known")
+    wait_for(lambda: len(leases._ledger.sessions) == 1, 60, "the copier is known")
     return leases, line
 
 
@@ -144,7 +144,7 @@ def test_a_copier_that_does_not_read_delays_no_other(
     planner.start()
     planner.join(60)
     assert not planner.is_alive()
-    wait_for(lambda: leases.copiers == 0, 60, "it is cut off")
+    wait_for(lambda: len(leases._ledger.sessions) == 0, 60, "it is cut off")
     assert leases.unclaimed
     line.close()
     leases.stop(0)
@@ -157,6 +157,6 @@ def test_a_copier_that_hangs_in_the_middle_of_a_message_is_cut_off(
     leases, line = one_copier(lease_server)
     # A message of a hundred bytes, by its header; only these follow.
     os.write(line.fileno(), (100).to_bytes(4, "big") + b"{")
-    wait_for(lambda: leases.copiers == 0, 60, "it is cut off")
+    wait_for(lambda: len(leases._ledger.sessions) == 0, 60, "it is cut off")
     line.close()
     leases.stop(0)

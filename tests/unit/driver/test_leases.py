@@ -46,7 +46,7 @@ def test_a_claim_is_answered_with_a_share(world: World) -> None:
     require(lambda: not world.leases.unclaimed, "all is claimed")
     (message,) = one.received(Grants)
     assert [grant.position for grant in message.grants] == [Position(7, 5)] * 2
-    assert world.leases.copiers == 2
+    assert len(world.leases._ledger.sessions) == 2
 
 
 def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:

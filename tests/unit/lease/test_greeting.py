@@ -110,7 +110,7 @@ def test_a_copier_of_another_version_is_sent_away_and_the_driver_reports_it(
     )
     assert driver.mismatches[0] == logged
     assert [record.message for record in caplog.records if record.levelno == logging.ERROR] == [logged]
-    assert driver.leases.copiers == 0
+    assert not driver.leases._ledger.sessions
 
 
 def test_a_copier_without_a_version_is_sent_away(driver: Driver) -> None:
@@ -192,7 +192,7 @@ def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: py
 
     for why in ("copier one sent End, which it may not send", "message Claim lacks field lease"):
         wait_for(partial(logged, why), 60, "it is logged")
-    wait_for(lambda: driver.leases.copiers == 0, 60, "both are gone")
+    wait_for(lambda: not driver.leases._ledger.sessions, 60, "both are gone")
 
 
 def test_a_planner_that_asks_for_nothing_it_may_is_cut_off(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:

@@ -210,11 +210,6 @@ class GroupAdmin:
         )
         return Code.NONE, GroupMembers(seen.protocol_type or "", seen.group_state or "", tuple(members))
 
-    async def coordinators(self, groups: Iterable[GroupId]) -> tuple[dict[GroupId, int], dict[GroupId, int]]:
-        """The broker that coordinates each group, and the error codes of groups that have none now."""
-        by_node, wrong = await self._by_coordinator(groups)
-        return {group: node for node, theirs in by_node.items() for group in theirs}, wrong
-
     async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
         wanted = list(groups)
         nodes, codes = await self._coordinators.find(wanted)
