@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,8 +13,6 @@ from twinlog.spark.submitted import adopt, end, is_submitted
 
 if TYPE_CHECKING:
     from twinlog.spark.given_session import GivenSession
-
-log = logging.getLogger(__name__)
 
 END_S = 30.0
 """How long a cluster may take to get its executors back."""

@@ -176,5 +176,3 @@ def _check(entries: Mapping[str, Entry], problems: Problems, warnings: list[str]
             problem = check_value(entry, key, warnings)
             if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
                 problems.add(problem)
-            if key.effect is Effect.LATER:
-                warnings.append(f"{entry.place}: {name} is accepted, but has no effect in this version")

@@ -36,11 +36,9 @@ class Level(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a key does in this version: it works, it will work later, or it configures a Java process (JVM) or a
-    broker (BROKER) and has no effect here."""
+    """What a key does: it works, or it configures a Java process (JVM) or a broker (BROKER) and has no effect here."""
 
     WORKS = "works"
-    LATER = "later"
     JVM = "jvm"
     BROKER = "broker"
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from twinlog.config.key import Effect, Form, Key, KeyType, Level
 
-BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
+BOOL, LONG, SHORT = KeyType.BOOL, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
 JVM = Effect.JVM
 

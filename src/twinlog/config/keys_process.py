@@ -10,7 +10,7 @@ from twinlog.config.keys_rest import REST_KEYS
 
 BOOL, INT = KeyType.BOOL, KeyType.INT
 LIST, STRING, ENUM = KeyType.LIST, KeyType.STRING, KeyType.ENUM
-LATER, JVM = Effect.LATER, Effect.JVM
+JVM = Effect.JVM
 
 _process = partial(Key, level=Level.PROCESS)
 

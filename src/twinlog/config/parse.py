@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from twinlog.config.entries import check_value, cut_comment, read_providers, resolve_entry, without_duplicates
-from twinlog.config.key import Effect, Key, KeyType, UnknownKeys
+from twinlog.config.key import Effect, UnknownKeys
 from twinlog.config.key_scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys import PROCESS, RESERVED_ALIASES
 from twinlog.config.keys_connector import CLASS_KEYS
@@ -145,7 +145,6 @@ def own_class(item: KeyScope, found: ParsedFile) -> str | None:
 
 
 def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
-    later: dict[str, Entry] = {}
     jvm: dict[str, None] = {}
     broker: dict[str, None] = {}
     # Transforms of fields use these converters to read keys and values.
@@ -153,25 +152,15 @@ def _report_effects(scoped: Iterable[KeyScope], warnings: list[str]) -> None:
     reads = ("key.converter", "value.converter") if transforming else ()
     for item in scoped:
         key = item.key
-        if key is None or item.no_effect is not None or (key.effect is Effect.LATER and _switched_off(key, item.entry)):
+        if key is None or item.no_effect is not None:
             continue
-        if key.effect is Effect.LATER:
-            later.setdefault(item.name, item.entry)
-        elif key.effect is Effect.JVM and not item.name.startswith(reads):
+        if key.effect is Effect.JVM and not item.name.startswith(reads):
             jvm.setdefault(item.entry.key)
         elif key.effect is Effect.BROKER:
             broker.setdefault(item.entry.key)
-    warnings.extend(
-        f"{entry.place}: {name} is accepted, but has no effect in this version" for name, entry in later.items()
-    )
     if jvm:
         warnings.append(
             "these keys are for Connect's workers and Kafka's Java clients, and have no effect here: " + ", ".join(jvm)
         )
     if broker:
         warnings.append("these keys configure brokers and have no effect on a client: " + ", ".join(broker))
-
-
-def _switched_off(key: Key, entry: Entry) -> bool:
-    """Whether the entry turns the key off, which is all that this version can do."""
-    return key.type is KeyType.BOOL and entry.value.strip().lower() == "false"

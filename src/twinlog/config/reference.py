@@ -122,9 +122,8 @@ may hold is at the [end of this page](#file-of-a-connect-worker).
 
 ## How to read the tables
 
-The column *now* shows what a key does in this version: **works**; *later*: it is accepted, reported once, and has no
-effect yet; *Java*: it is accepted and reported once, but configures a Java process and has no effect here;
-*broker*: the same for a key that configures brokers.
+The column *now* shows what a key does in this version: **works**; *Java*: it is accepted and reported once, but
+configures a Java process and has no effect here; *broker*: the same for a key that configures brokers.
 A name ending in `.*` stands for all keys that begin so. Values are shown as they count; in the file each backslash is
 written twice, as in `topics.exclude = mm2.*\\\\.internal`.
 """
@@ -163,7 +162,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
 )
 
 _OWN = ", or `package.module:Class`"
-_EFFECTS = {Effect.WORKS: "**works**", Effect.LATER: "later", Effect.JVM: "Java", Effect.BROKER: "broker"}
+_EFFECTS = {Effect.WORKS: "**works**", Effect.JVM: "Java", Effect.BROKER: "broker"}
 
 
 def render() -> str:
