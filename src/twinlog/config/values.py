@@ -28,7 +28,7 @@ def parse_value(key: Key, text: str) -> Value:
     """`text` as a value of `key`. Raises ValueRefusedError; a secret never appears in its words."""
     value = _PARSERS[key.type](key, text)
     if key.form is not None:
-        _check_form(key, key.form, value)
+        _check_form(key.form, value)
     return value
 
 
@@ -118,7 +118,7 @@ _PARSERS: dict[KeyType, Callable[[Key, str], Value]] = {
 }
 
 
-def _check_form(key: Key, form: Form, value: Value) -> None:
+def _check_form(form: Form, value: Value) -> None:
     items = value if isinstance(value, tuple) else (str(value),)
     if form is Form.PATTERNS:
         try:

@@ -90,7 +90,7 @@ class _Writer:
         clusters = {alias: self._cluster(alias, entries, {}) for alias, entries in sources.items()}
         self._note_positions(workers)
         spec: Yaml = {"replicas": 1}
-        mirrors = [self._mirror(source, target, connectors, clusters[source], at_target) for source in clusters]
+        mirrors = [self._mirror(source, target, connectors, clusters[source]) for source in clusters]
         if self._version == "v1":
             storage = {field: settings.get(key, default) for field, (key, default) in STORAGE.items()}
             config = at_target.pop("config", {})
@@ -252,7 +252,7 @@ class _Writer:
 
     # -- mirrors
 
-    def _mirror(self, source: str, target: str, connectors: list[Connector], cluster: Yaml, at_target: Yaml) -> Yaml:
+    def _mirror(self, source: str, target: str, connectors: list[Connector], cluster: Yaml) -> Yaml:
         mine = {one.kind: one for one in connectors if one.source == source}
         mirror: Yaml = (
             {"source": cluster} if self._version == "v1" else {"sourceCluster": source, "targetCluster": target}

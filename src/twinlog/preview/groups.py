@@ -54,10 +54,10 @@ def plan_groups(
             found.append(GroupPlan(group, len(offsets), "stays", off))
             continue
         verdicts = {
-            where: judge(_facts(flow, group, where, committed, source, target, copied))
+            where: judge(_facts(group, where, committed, source, target, copied))
             for where, committed in offsets.items()
         }
-        found.append(_group_plan(flow, group, verdicts, target))
+        found.append(_group_plan(flow, group, verdicts))
     return sorted(found, key=lambda one: one.group)
 
 
@@ -73,7 +73,6 @@ def _switched_off(flow: FlowSettings) -> str | None:
 
 
 def _facts(
-    flow: FlowSettings,
     group: GroupId,
     where: TopicPartition,
     committed: CommittedOffset,
@@ -110,9 +109,7 @@ def _facts(
     )
 
 
-def _group_plan(
-    flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, MoveVerdict], target: Inventory
-) -> GroupPlan:
+def _group_plan(flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, MoveVerdict]) -> GroupPlan:
     if any(verdict.moved for verdict in verdicts.values()):
         return GroupPlan(group, len(verdicts), "stays", f"it is in use on {flow.target}, its offsets are left alone")
     against: dict[str, list[TopicName]] = {}
