@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from harness.clients import ClientConfig
 from harness.cluster import KafkaCluster
@@ -55,6 +56,7 @@ class Member:
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
             "topic.metadata.refresh.interval.ms": 500,
+            "enable.partition.eof": True,
             # It stays a member while a test does other things, however slow the machine is.
             "max.poll.interval.ms": 3_600_000,
         }
@@ -62,6 +64,8 @@ class Member:
             settings["session.timeout.ms"] = 60_000
         self._consumer = Consumer(settings)
         self._consumer.subscribe(list(topics))
+        self._at_end: set[tuple[str | None, int | None]] = set()
+        """The partitions that have nothing more."""
 
     def __enter__(self) -> Member:
         return self
@@ -76,31 +80,44 @@ class Member:
         found: list[bytes] = []
 
         def read() -> bool:
-            while len(found) < count and (value := _value(self._consumer.poll(0.2))) is not None:
+            while len(found) < count and (value := self._poll(0.2)) is not None:
                 found.append(value)
             return len(found) >= count
 
         wait_for(read, DEADLINE_S, f"{count} records are read")
         return found
 
-    def read_on(self, quiet_s: float = 1.5) -> list[bytes]:
-        """The values of all further records, until none came for `quiet_s` seconds; it must be assigned already."""
+    def read_on(self) -> list[bytes]:
+        """The values of all further records, up to the end of each partition; it must be assigned already."""
         found: list[bytes] = []
-        last = time.monotonic()
-        while time.monotonic() - last < quiet_s:
-            value = _value(self._consumer.poll(0.2))
-            if value is not None:
+
+        def read() -> bool:
+            while (value := self._poll(0.2)) is not None:
                 found.append(value)
-                last = time.monotonic()
+            return {(where.topic, where.partition) for where in self._consumer.assignment()} <= self._at_end
+
+        wait_for(read, DEADLINE_S, "all partitions are read to their ends")
         return found
+
+    def _poll(self, timeout_s: float) -> bytes | None:
+        """The value of the next record; None when none comes for so long. Notes the partitions that have ended."""
+        while (message := self._consumer.poll(timeout_s)) is not None:
+            error, where = message.error(), (message.topic(), message.partition())
+            if error is None:
+                self._at_end.discard(where)
+                return message.value() or b""
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            self._at_end.add(where)
+        return None
 
     def join(self) -> None:
         """Wait until it has partitions."""
 
         def assigned() -> bool:
-            message = self._consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                raise AssertionError("it read a record while it joined: nothing may be left in its topics")
+            with suppress(KafkaException):
+                if self._poll(0.1) is not None:
+                    raise AssertionError("it read a record while it joined: nothing may be left in its topics")
             return bool(self._consumer.assignment())
 
         wait_for(assigned, DEADLINE_S, "partitions are assigned")
@@ -112,13 +129,5 @@ class Member:
 
     def beat(self) -> None:
         """Serve the group's protocol; a member that does nothing is thrown out."""
-        self._consumer.poll(0)
-
-
-def _value(message: Message | None) -> bytes | None:
-    if message is None:
-        return None
-    error = message.error()
-    if error is not None:
-        raise KafkaException(error)
-    return message.value() or b""
+        with suppress(KafkaException):
+            self._poll(0)
