@@ -18,7 +18,15 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.log_once import LogOnce
 from twinlog.mirror.checks import misread_topics, warn_of_misread_topics
 from twinlog.mirror.topics import TopicMirror
-from twinlog.model.topics import ConfigChange, Refusal, Topic, listed
+from twinlog.model.topics import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    MAX_MESSAGE_BYTES,
+    ConfigChange,
+    Refusal,
+    Topic,
+    largest_batch,
+    listed,
+)
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import StoredPositions
@@ -28,8 +36,6 @@ from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
 
-MAX_MESSAGE_BYTES = "max.message.bytes"
-DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 RETRY_S = 10.0
 """Pause before a remote topic that was refused is tried again."""
 
@@ -193,8 +199,7 @@ class TopicRefresh:
             )
         found = dict.fromkeys(hidden, DEFAULT_MAX_MESSAGE_BYTES)
         for name, entries in known.items():
-            limit = next((entry.value for entry in entries if entry.name == MAX_MESSAGE_BYTES), None)
-            found[name] = int(limit) if limit else DEFAULT_MAX_MESSAGE_BYTES
+            found[name] = largest_batch(entries) or DEFAULT_MAX_MESSAGE_BYTES
         return found
 
     def _due(self, pairs: Sequence[TopicPair]) -> list[TopicPair]:

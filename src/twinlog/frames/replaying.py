@@ -15,7 +15,7 @@ from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.mirror.create import create_topics
-from twinlog.model.topics import ConfigEntry, NewTopic, Topic
+from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.settings.flow import FlowSettings
@@ -36,7 +36,7 @@ PATIENCE_S = 30.0
 
 _LOOK_BYTES = 64 << 10
 
-_LIMIT, _RETENTION = "max.message.bytes", "retention.ms"
+_RETENTION = "retention.ms"
 
 Config = dict[str, str | None]
 """A topic's settings by name."""
@@ -150,7 +150,7 @@ class ReplayPlanner:
                     into[topic.name],
                     topic.partitions,
                     settings.replication_factor,
-                    KEPT | {_LIMIT: str(limits[into[topic.name]])},
+                    KEPT | {MAX_MESSAGE_BYTES: str(limits[into[topic.name]])},
                 )
                 for topic in chosen
                 if into[topic.name] not in there
@@ -218,7 +218,7 @@ class ReplayPlanner:
         for topic in chosen:
             name = into[topic.name]
             own = configs.get(name, {}) if name in there else _values(sources.get(topic.name, ()))
-            found[name] = int(own.get(_LIMIT) or 1_048_588)
+            found[name] = int(own.get(MAX_MESSAGE_BYTES) or DEFAULT_MAX_MESSAGE_BYTES)
             if name not in there:
                 continue
             if there[name].partitions < topic.partitions:

@@ -11,7 +11,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.internal_topics import internal_topics
-from twinlog.model.topics import ConfigEntry, listed
+from twinlog.model.topics import ConfigEntry, listed, value_of
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import ClientSettings, FlowSettings
 from twinlog.settings.written import key_of
@@ -153,5 +153,5 @@ def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mi
 
 
 def _cleanup_policy(entries: Sequence[ConfigEntry]) -> str | None:
-    value = next((entry.value for entry in entries if entry.name == "cleanup.policy"), None)
+    value = value_of(entries, "cleanup.policy")
     return None if value is None else ",".join(sorted(item.strip() for item in value.split(",")))

@@ -10,6 +10,10 @@ from enum import IntEnum
 
 from twinlog.model.types import TopicName
 
+MAX_MESSAGE_BYTES = "max.message.bytes"
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
+"""That of brokers, a megabyte and the head of a batch."""
+
 _NAMED = 5
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -95,6 +99,17 @@ class Refusal:
 def own_settings(entries: Iterable[ConfigEntry]) -> dict[str, str | None]:
     """The settings that were made on a topic itself; None for a sensitive one, whose value no cluster reports."""
     return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.TOPIC}
+
+
+def value_of(entries: Iterable[ConfigEntry], setting: str) -> str | None:
+    """The value of one setting, wherever it comes from."""
+    return next((entry.value for entry in entries if entry.name == setting), None)
+
+
+def largest_batch(entries: Iterable[ConfigEntry]) -> int | None:
+    """How many bytes a batch may have that a topic takes; None where its settings do not name that."""
+    value = value_of(entries, MAX_MESSAGE_BYTES)
+    return int(value) if value else None
 
 
 def is_legal_topic(name: str) -> bool:

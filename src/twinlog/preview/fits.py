@@ -7,15 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog.inventory.contents import Log
 from twinlog.model.disks import Disk
-from twinlog.model.topics import ConfigEntry, Topic, listed
+from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Topic, largest_batch, listed, value_of
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.plan.changes import TopicPair
 from twinlog.preview.flow_plan import Problem
-from twinlog.preview.volume import value_of
 from twinlog.settings.flow import FlowSettings
 
-LIMIT = "max.message.bytes"
 RETENTION = "retention.ms"
 
 _Configs = Mapping[TopicName, Sequence[ConfigEntry]]
@@ -129,18 +127,17 @@ def too_small_limits(
     """Remote topics that take smaller records than their source; `target` are settings as they will be."""
     smaller: dict[tuple[int, int], list[TopicName]] = defaultdict(list)
     for pair in pairs:
-        mine = value_of(source.get(pair.source.name, ()), LIMIT)
-        theirs = value_of(target.get(pair.remote, ()), LIMIT)
-        if mine is not None and theirs is not None and int(theirs) < int(mine):
-            smaller[int(mine), int(theirs)].append(pair.remote)
+        mine, theirs = largest_batch(source.get(pair.source.name, ())), largest_batch(target.get(pair.remote, ()))
+        if mine is not None and theirs is not None and theirs < mine:
+            smaller[mine, theirs].append(pair.remote)
     problems, notes = [], []
     for (mine_bytes, their_bytes), names in smaller.items():
         text = (
-            f"records of up to {mine_bytes} bytes ({LIMIT}) may come to {listed(names)}, which takes {their_bytes}: "
-            f"a larger one "
+            f"records of up to {mine_bytes} bytes ({MAX_MESSAGE_BYTES}) may come to {listed(names)}, which takes "
+            f"{their_bytes}: a larger one "
         )
         if flow.oversized_record_policy == "stop":
-            way_out = f"raise {LIMIT} there, or message.max.bytes of the brokers of {flow.target}"
+            way_out = f"raise {MAX_MESSAGE_BYTES} there, or message.max.bytes of the brokers of {flow.target}"
             problems.append(Problem("record-limit", f"{text}would end the flow; {way_out}"))
         else:
             notes.append(f"{text}is skipped ({flow.key('oversized_record_policy')})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from twinlog.inventory.contents import Log
-from twinlog.model.topics import ConfigEntry, Topic
+from twinlog.model.topics import ConfigEntry, Topic, value_of
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.plan.changes import TopicPair
@@ -72,8 +72,3 @@ def gaps(
             if gap is not None:
                 found[part] = gap
     return found
-
-
-def value_of(entries: Iterable[ConfigEntry], name: str) -> str | None:
-    """The value of one setting, wherever it comes from."""
-    return next((entry.value for entry in entries if entry.name == name), None)

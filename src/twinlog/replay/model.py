@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -25,7 +26,7 @@ class PartitionToReplay:
     into: TopicPartition
     start: int
     end: int
-    max_batch_bytes: int = 1_048_588
+    max_batch_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     source_id: uuid.UUID | None = None
     problem: str | None = None
     begin_lost: bool = False

@@ -12,6 +12,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
+from twinlog.model.topics import largest_batch
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.partition import PartitionCopy
@@ -69,5 +70,4 @@ class MaxMessageBytes:
 async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
     """The topic's `max.message.bytes`; None when the cluster does not answer for it."""
     found, _ = await describe_configs(client, [topic])
-    value = next((entry.value for entry in found.get(topic, ()) if entry.name == "max.message.bytes"), None)
-    return int(value) if value else None
+    return largest_batch(found.get(topic, ()))

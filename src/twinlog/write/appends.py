@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import SourceOffset, TopicName
 from twinlog.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.record.compression import NONE
@@ -42,7 +43,7 @@ class CopyRules:
     these limits it is the cheaper way.
     """
 
-    max_batch_bytes: int = 1_048_588
+    max_batch_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     read_committed: bool = False
     codec: str | None = None
     codec_level: int | None = None

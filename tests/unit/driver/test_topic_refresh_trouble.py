@@ -16,9 +16,10 @@ from harness.virtual.faults import Fault
 from harness.virtual.requests import CREATE_PARTITIONS, CREATE_TOPICS, DESCRIBE_CONFIGS, METADATA
 from tests.unit.driver.refreshing import World, retried, world
 from twinlog.driver import topic_conflicts
-from twinlog.driver.topic_refresh import DEFAULT_MAX_MESSAGE_BYTES, RETRY_S
+from twinlog.driver.topic_refresh import RETRY_S
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import TopicName
 
 

@@ -18,7 +18,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.kafka.topic_writer import TopicWriter
 from twinlog.mirror.create import create_topics
-from twinlog.model.topics import NewTopic
+from twinlog.model.topics import NewTopic, value_of
 from twinlog.model.types import TopicName
 from twinlog.settings.worker import StorageTopic
 
@@ -118,7 +118,7 @@ class StateTopic(Generic[R]):
 
     def _check_compaction(self) -> None:
         found, _ = self._admin.call(describe_configs, self._admin.client, [self.name])
-        policy = next((entry.value for entry in found.get(self.name, ()) if entry.name == "cleanup.policy"), None)
+        policy = value_of(found.get(self.name, ()), "cleanup.policy")
         if policy not in (None, "compact"):
             raise RefusedError(
                 f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has cleanup.policy={policy} and must "
