@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from twinlog.cli.rate import shown_duration
-from twinlog.preview.fits import shown_bytes
+from twinlog.model.amounts import shown_bytes
 from twinlog.preview.flow_plan import Copying, FlowPlan, GroupPlan, LeftOut, NewRemote
 
 MOST = 20

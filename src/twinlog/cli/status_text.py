@@ -9,6 +9,7 @@ from typing import Any
 
 from twinlog.cli.table import table
 from twinlog.driver.report import DriverReport, TopicProgress
+from twinlog.model.amounts import shown_age, shown_bytes
 from twinlog.status.connectors import ConnectorSeen
 from twinlog.status.flow import FlowSeen
 from twinlog.status.state import FlowFacts
@@ -81,18 +82,18 @@ def _lag(seen: FlowSeen) -> str:
     if seen.lag is None:
         why = f" ({seen.lag_trouble})" if seen.lag_trouble else ""
         most_s = seen.lag_at_most_s
-        bound = "" if most_s is None else f", the oldest record to copy at most {_span(most_s)} old"
+        bound = "" if most_s is None else f", the oldest record to copy at most {shown_age(most_s)} old"
         return f"unknown{why}{was}{bound}"
     more = f", of {seen.unknown} partitions unknown" if seen.unknown else ""
-    size = "" if seen.lag_bytes is None or not seen.lag else f", {_bytes(seen.lag_bytes)}"
+    size = "" if seen.lag_bytes is None or not seen.lag else f", {shown_bytes(seen.lag_bytes)}"
     if seen.by_positions or report is None:
         most_s = seen.lag_at_most_s
-        seconds = "" if most_s is None or not seen.lag else f", at most {_span(most_s)} old"
+        seconds = "" if most_s is None or not seen.lag else f", at most {shown_age(most_s)} old"
         by = "stored positions, offset syncs and the ends of both sides" if seen.by_syncs else BY_POSITIONS
         return f"{_records(seen.lag)}{size}{seconds}{more}, by {by} now{was}"
     age = f" (known {report.lag_age_s + (seen.facts.report_age_s or 0.0):.0f} s ago)"
     seconds = f", {_seconds(seen.lag_s, undated=report.undated)}" if seen.lag else ""
-    eta = "" if not seen.lag else "; ETA " + ("unknown" if report.eta_s is None else _span(report.eta_s))
+    eta = "" if not seen.lag else "; ETA " + ("unknown" if report.eta_s is None else shown_age(report.eta_s))
     return f"{_records(seen.lag)}{size}{seconds}{more}{age}{eta}"
 
 
@@ -129,13 +130,13 @@ def _clock(facts: FlowFacts) -> str | None:
     if not facts.skew_s or facts.report is None:
         return None
     side = "behind" if facts.skew_s > 0 else "ahead of"
-    return f"that of {facts.report.process} is {_span(abs(facts.skew_s))} {side} this one; ages are by its own"
+    return f"that of {facts.report.process} is {shown_age(abs(facts.skew_s))} {side} this one; ages are by its own"
 
 
 def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str, ...]:
     unknown = topic.unknown == topic.partitions
     lag = "unknown" if unknown else f"{topic.lag:,}" + (f" + {topic.unknown} unknown" if topic.unknown else "")
-    size = "?" if topic.lag_bytes is None or unknown else _bytes(topic.lag_bytes)
+    size = "?" if topic.lag_bytes is None or unknown else shown_bytes(topic.lag_bytes)
     if not topic.lag and not topic.unknown:
         seconds = "0"
     elif topic.oldest_ms is None or unknown:
@@ -234,29 +235,14 @@ def _records(count: int) -> str:
     return f"{count:,} record{'' if count == 1 else 's'}"
 
 
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
 def _seconds(lag_s: float | None, *, undated: int) -> str:
     if lag_s is None:
         return "of unknown age"
-    return f"{'more than ' if undated else ''}{_span(lag_s)} old"
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    return f"{'more than ' if undated else ''}{shown_age(lag_s)} old"
 
 
 def _ago(facts: FlowFacts, at_ms: int) -> str:
-    return f"{_span(facts.age_s(at_ms) or 0.0)} ago"
+    return f"{shown_age(facts.age_s(at_ms) or 0.0)} ago"
 
 
 def _since(facts: FlowFacts, at_ms: int | None) -> str:

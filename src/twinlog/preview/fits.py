@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog.inventory.contents import Log
+from twinlog.model.amounts import shown_bytes
 from twinlog.model.disks import Disk
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Topic, largest_batch, listed, value_of
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -180,12 +181,3 @@ def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alia
         way_out = "add disks, shorten the retention, or copy fewer topics"
         return [Problem("disk", f"{text}{shown_bytes(room)} of room; {way_out}")], []
     return [], [f"{text}{shown_bytes(room)} of room"] if needed > room / 2 else []
-
-
-def shown_bytes(size: float) -> str:
-    """Bytes for people, in powers of ten."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError("the last unit returns")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from twinlog.driver.report import EVERY_S, DriverReport
+from twinlog.model.amounts import shown_age
 from twinlog.status.connectors import ConnectorSeen
 
 STALE_S = 5 * EVERY_S
@@ -134,7 +135,7 @@ def state_of(facts: FlowFacts) -> ShownState:
         return ShownState(
             Condition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now"
         )
-    last = "it has never reported" if age_s is None else f"its last report is {_span(age_s)} old"
+    last = "it has never reported" if age_s is None else f"its last report is {shown_age(age_s)} old"
     if facts.leader is not None:
         who = "" if report is None or report.process == facts.leader else f", of {report.process}"
         return ShownState(Condition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
@@ -176,7 +177,7 @@ def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
     if reported.state != "RUNNING":
         return ShownState(Condition.NOT_YET, "starting", f"the connector is {reported.state.lower()}")
     if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
-        text = f"worker {reported.worker} has it, but its last report is {_span(facts.report_age_s or 0.0)} old"
+        text = f"worker {reported.worker} has it, but its last report is {shown_age(facts.report_age_s or 0.0)} old"
         return ShownState(Condition.NOT_YET, "silent", text)
     if facts.heartbeat_writer:
         word = "alive" if facts.beats else "silent"
@@ -202,12 +203,5 @@ def _of_others(facts: FlowFacts, others: str) -> ShownState:
         state = facts.connector.reported.state
         condition = Condition.RUNNING if state == "RUNNING" else Condition.NOT_YET
         return ShownState(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
-    beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {_span(age_s)} old"
+    beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {shown_age(age_s)} old"
     return ShownState(Condition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")
-
-
-def _span(seconds: float) -> str:
-    """Seconds in words for a reader, exact enough for an age."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

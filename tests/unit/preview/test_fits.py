@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.inventory.contents import Log
+from twinlog.model.amounts import shown_bytes
 from twinlog.model.disks import Disk
 from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -15,7 +16,6 @@ from twinlog.preview.fits import (
     after_last_copy,
     colliding,
     shorter_retention,
-    shown_bytes,
     too_full,
     too_small_limits,
     written_by_others,
