@@ -15,6 +15,9 @@ from typing import Protocol
 class Clock(Protocol):
     """Returns the time, and lets threads wait for it."""
 
+    def __hash__(self) -> int:
+        """Which one it is."""
+
     @property
     def monotonic(self) -> Callable[[], float]:
         """Seconds since some moment, which never go back; code that asks often binds it once."""

@@ -14,7 +14,6 @@ SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
 BY_THEMSELVES = {
     "clock.py": "is the clock",
     "archive.py": "looks how old files of this machine are",
-    "kafka/auth/": "asks token servers over the system's own sockets, for all clients of the process at once",
     "transform/sql/": "waits for a JVM, which is a process of this machine",
     "spark/": "waits for a JVM and for workers, which are processes of this machine",
 }

@@ -67,7 +67,7 @@ class ClusterClient:
     _rounds: MetadataRounds = field(init=False)
 
     def __post_init__(self) -> None:
-        options = connection_options(self.settings)
+        options = connection_options(self.settings, self.loop.clock)
         # With one more in flight kafka-python refuses a request at once.
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
         self._control = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)

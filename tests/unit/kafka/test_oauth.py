@@ -11,7 +11,6 @@ import urllib.parse
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,12 +19,18 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from kafka.future import Future
 
+from harness.ports import claim_port, release_port
+from harness.virtual.clock import VirtualClock
+from twinlog.clock import SYSTEM
 from twinlog.kafka.auth import oauth
 from twinlog.kafka.auth.assertions import assertion
-from twinlog.kafka.auth.oauth import TokenSource, _body, _headers, token_source
+from twinlog.kafka.auth.oauth import TokenSource, token_source
 from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
+from twinlog.kafka.auth.token_server import ask_server, body, headers
 from twinlog.kafka.net.loop import Loop
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
+
+NOW = 1_700_000_000.5
 
 
 def packed(content: dict[str, Any]) -> str:
@@ -36,8 +41,9 @@ def unpacked(part: str) -> Any:
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
 
 
-def token(lifetime_s: float) -> str:
-    return f"{packed({'alg': 'none'})}.{packed({'sub': 'u', 'exp': time.time() + lifetime_s})}."
+def token(lifetime_s: float, now: float | None = None) -> str:
+    ends = lifetime_s + (time.time() if now is None else now)
+    return f"{packed({'alg': 'none'})}.{packed({'sub': 'u', 'exp': ends})}."
 
 
 def test_an_unsigned_token_has_the_configured_claims() -> None:
@@ -55,8 +61,9 @@ def test_a_token_is_kept_and_shared_while_it_is_good(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(token(3600))
     settings = TokenSettings(file=str(file))
-    source = token_source(settings)
-    assert token_source(TokenSettings(file=str(file))) is source
+    source = token_source(settings, SYSTEM)
+    assert token_source(TokenSettings(file=str(file)), SYSTEM) is source
+    assert token_source(settings, VirtualClock()) is not source
     source.renew()
     first = source.token()
     file.write_text(token(7200))
@@ -64,27 +71,43 @@ def test_a_token_is_kept_and_shared_while_it_is_good(tmp_path: Path) -> None:
     assert source.token() == first
 
 
-def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    later = [0.0]
-    monkeypatch.setattr(oauth, "time", SimpleNamespace(time=lambda: time.time() + later[0]))
+def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(tmp_path: Path) -> None:
+    clock = VirtualClock()
     file = tmp_path / "token"
-    file.write_text(token(4000))
+    file.write_text(token(4000, clock.wall()))
     # To be renewed after 2,000 s.
-    source = TokenSource(TokenSettings(file=str(file), refresh_factor=0.5, refresh_jitter=0.0))
+    source = TokenSource(TokenSettings(file=str(file), refresh_factor=0.5, refresh_jitter=0.0), clock)
     source.renew()
     first = source.token()
     file.unlink()
-    later[0] = 2500
+    clock.sleep(2500)
     source.renew()
     assert source.token() == first
-    later[0] = 4500
+    clock.sleep(2000)
     with pytest.raises(NoTokenError, match="cannot be read"):
         source.renew()
-    file.write_text(token(10_000))
+    file.write_text(token(10_000, clock.wall()))
     source.renew()
     assert source.token() != first
+
+
+def test_a_token_server_that_refuses_connections_is_asked_again_until_its_time_is_over() -> None:
+    clock, tries = VirtualClock(), 0
+
+    def failed(_: NoTokenError) -> None:
+        nonlocal tries
+        tries += 1
+
+    port = claim_port()
+    try:
+        settings = TokenSettings(url=f"http://127.0.0.1:{port}/t", retry_backoff_ms=1_000, retry_for_ms=10_000)
+        began = clock.monotonic()
+        with pytest.raises(NoTokenError, match="does not answer"):
+            ask_server(settings, clock, failed)
+    finally:
+        release_port(port)
+    # After 1, 2, 4 seconds, and what is left of ten.
+    assert (tries, clock.monotonic() - began) == (5, 10.0)
 
 
 def test_a_token_server_that_hangs_holds_up_no_login_for_ever() -> None:
@@ -208,7 +231,7 @@ def pem(key: Any) -> str:
 def test_an_assertion_is_signed_with_an_elliptic_curve() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     settings = AssertionSettings(None, pem(key), "ES256", '{"kid": "7"}', '{"iss": "me"}', with_id=True)
-    content, _, signature = assertion(settings).rpartition(".")
+    content, _, signature = assertion(settings, NOW).rpartition(".")
     raw = base64.urlsafe_b64decode(signature + "==")
     assert len(raw) == 64
     both = utils.encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
@@ -221,7 +244,7 @@ def test_an_assertion_is_signed_with_an_elliptic_curve() -> None:
 
 def test_an_assertion_is_signed_with_rsa() -> None:
     key = rsa.generate_private_key(65537, 2048)
-    content, _, signature = assertion(AssertionSettings(None, pem(key))).rpartition(".")
+    content, _, signature = assertion(AssertionSettings(None, pem(key)), NOW).rpartition(".")
     raw = base64.urlsafe_b64decode(signature + "==")
     key.public_key().verify(raw, content.encode(), padding.PKCS1v15(), SHA256())
 
@@ -231,18 +254,18 @@ def test_what_a_token_server_is_sent(tmp_path: Path) -> None:
     file.write_text("a.b.c")
     ready = AssertionSettings(str(file))
     secret = TokenSettings(url="http://id", client_id="a b", client_secret="c:d", scope="x y")
-    assert urllib.parse.parse_qs(_body(secret)) == {"grant_type": ["client_credentials"], "scope": ["x y"]}
+    assert urllib.parse.parse_qs(body(secret, NOW)) == {"grant_type": ["client_credentials"], "scope": ["x y"]}
     assert _login(secret) == "a b:c:d"
     assert _login(replace(secret, encode_login=True)) == "a+b:c%3Ad"
     signed = replace(secret, assertion=ready, scope=None)
-    assert urllib.parse.parse_qs(_body(signed)) == {
+    assert urllib.parse.parse_qs(body(signed, NOW)) == {
         "grant_type": ["client_credentials"],
         "client_assertion_type": ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"],
         "client_assertion": ["a.b.c"],
         "client_id": ["a b"],
     }
-    assert "Authorization" not in _headers(signed)
-    assert urllib.parse.parse_qs(_body(replace(signed, grant="jwt_bearer"))) == {
+    assert "Authorization" not in headers(signed)
+    assert urllib.parse.parse_qs(body(replace(signed, grant="jwt_bearer"), NOW)) == {
         "grant_type": ["urn:ietf:params:oauth:grant-type:jwt-bearer"],
         "assertion": ["a.b.c"],
     }
@@ -253,18 +276,18 @@ def test_what_a_token_server_is_sent_for_users_and_refresh_tokens(tmp_path: Path
     file.write_text("again\n")
     user = TokenSettings(url="http://id", grant="password", client_id="m", username="u", password="p&", audience="k")
     fields = {"grant_type": ["password"], "username": ["u"], "password": ["p&"], "audience": ["k"]}
-    assert urllib.parse.parse_qs(_body(user)) == fields
+    assert urllib.parse.parse_qs(body(user, NOW)) == fields
     assert _login(user) == "m:"
     again = TokenSettings(url="http://id", grant="refresh_token", client_id="m", refresh_token_file=str(file))
     fields = {"grant_type": ["refresh_token"], "refresh_token": ["again"], "client_id": ["m"]}
-    assert urllib.parse.parse_qs(_body(again)) == fields
-    assert "Authorization" not in _headers(again)
+    assert urllib.parse.parse_qs(body(again, NOW)) == fields
+    assert "Authorization" not in headers(again)
     assert _login(replace(again, client_secret="s")) == "m:s"
     file.unlink()
     with pytest.raises(NoTokenError, match="refresh cannot be read"):
-        _body(again)
+        body(again, NOW)
     special = TokenSettings(url="http://id", client_id="m", client_secret="s", grant_type="special")
-    assert urllib.parse.parse_qs(_body(special)) == {"grant_type": ["special"]}
+    assert urllib.parse.parse_qs(body(special, NOW)) == {"grant_type": ["special"]}
 
 
 class AnswersWith(BaseHTTPRequestHandler):
@@ -323,7 +346,7 @@ def test_a_file_with_an_opaque_token_is_read_again(tmp_path: Path) -> None:
 
 
 def _login(settings: TokenSettings) -> str:
-    return base64.b64decode(_headers(settings)["Authorization"].removeprefix("Basic ")).decode()
+    return base64.b64decode(headers(settings)["Authorization"].removeprefix("Basic ")).decode()
 
 
 def test_a_ready_assertion_is_read_each_time(tmp_path: Path) -> None:
@@ -331,7 +354,7 @@ def test_a_ready_assertion_is_read_each_time(tmp_path: Path) -> None:
     settings = AssertionSettings(str(file))
     for content in ("one", "two"):
         file.write_text(content + "\n")
-        assert assertion(settings) == content
+        assert assertion(settings, NOW) == content
     file.unlink()
     with pytest.raises(NoTokenError, match="assertion"):
-        assertion(settings)
+        assertion(settings, NOW)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 import uuid
 from typing import Any
 
@@ -12,8 +11,8 @@ from twinlog.kafka.auth.refusal import NoTokenError
 from twinlog.settings.oauth import AssertionSettings
 
 
-def assertion(settings: AssertionSettings) -> str:
-    """A ready statement out of its file, or one made and signed now. Raises NoTokenError."""
+def assertion(settings: AssertionSettings, now: float) -> str:
+    """A ready statement out of its file, or one made and signed at `now` (Unix, in seconds). Raises NoTokenError."""
     if settings.ready is not None:
         return settings.ready.strip()
     if settings.file is not None:
@@ -22,13 +21,12 @@ def assertion(settings: AssertionSettings) -> str:
                 return file.read().strip()
         except OSError as error:
             raise NoTokenError(f"the assertion file {settings.file} cannot be read: {error.strerror}") from error
-    now = int(time.time())
     header = {**json.loads(settings.header), "alg": settings.algorithm, "typ": "JWT"}
     claims = {
         **json.loads(settings.claims),
-        "iat": now,
-        "exp": now + settings.valid_s,
-        "nbf": now - settings.valid_before_s,
+        "iat": int(now),
+        "exp": int(now) + settings.valid_s,
+        "nbf": int(now) - settings.valid_before_s,
     }
     if settings.with_id:
         claims["jti"] = str(uuid.uuid4())

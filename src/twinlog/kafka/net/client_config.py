@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from twinlog.clock import Clock
 from twinlog.kafka.auth.oauth import token_source
 from twinlog.kafka.net.frames import socket_options
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.tls import TlsSettings, tls_context
 
 
-def connection_options(settings: ClientSettings) -> dict[str, Any]:
+def connection_options(settings: ClientSettings, clock: Clock) -> dict[str, Any]:
     """Options of a connection manager: addresses, time-outs in ms, login."""
     options: dict[str, Any] = {
         "bootstrap_servers": list(settings.bootstrap_servers),
@@ -30,7 +31,7 @@ def connection_options(settings: ClientSettings) -> dict[str, Any]:
     if settings.sasl_mechanism is not None:
         options["sasl_mechanism"] = settings.sasl_mechanism
     if settings.tokens is not None:
-        options["sasl_oauth_token_provider"] = token_source(settings.tokens)
+        options["sasl_oauth_token_provider"] = token_source(settings.tokens, clock)
     elif settings.sasl_mechanism is not None:
         options["sasl_plain_username"] = settings.sasl_username
         options["sasl_plain_password"] = settings.sasl_password
