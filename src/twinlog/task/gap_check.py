@@ -12,7 +12,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.default_names import is_heartbeats
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.read.gaps import Gap, find_gap
@@ -63,7 +63,7 @@ class GapCheck:
     def decide(self, gap: Gap, partition: TopicPartition, position: Position, topic_id: str | None) -> Position:
         """Report a gap, then continue after it or raise GapError; heartbeats stop no flow."""
         text = gap.describe(partition)
-        if partition.topic == HEARTBEATS:
+        if is_heartbeats(partition.topic, self._settings.separator):
             # The writer of heartbeats creates a deleted topic again, and no user's records are lost.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
