@@ -275,6 +275,32 @@ def test_what_a_run_would_fail_at_is_said_before(
     assert text.exit_code == 3
     assert "! record-limit: records of up to 2000000 bytes" in text.output
 
+    # A class of the user's that fails on a topic fails its flow alone.
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(f"north->south.replication.policy.class = {__name__}:Failing\nsouth->north.enabled = true\n")
+    done = CliRunner().invoke(app, ["plan", str(file), "--json"], catch_exceptions=False)
+    assert done.exit_code == 3
+    failing, other = json.loads(done.stdout)["flows"]
+    assert [problem["kind"] for problem in failing["problems"]] == ["class"]
+    assert f"of {__name__}:Failing raises ValueError: north knows no" in failing["problems"][0]["text"]
+    assert other["flow"] == "south->north"
+    assert named(other["create"], "source")[f"north_{twin}"]
+
+
+class Failing:
+    """A replication policy that cannot name all topics."""
+
+    def remote_name(self, alias: str, topic: str) -> str:
+        if topic != "orders":
+            raise ValueError(f"{alias} knows no {topic}")
+        return f"of-{alias}-{topic}"
+
+    def source_alias(self, topic: str) -> str | None:
+        return None
+
+    def upstream_name(self, topic: str) -> str | None:
+        return None
+
 
 def test_a_login_that_may_only_read_learns_which_rights_a_run_needs(
     guarded: Clusters, new_name: Callable[[str], str], tmp_path: Path

@@ -21,6 +21,7 @@ ProblemKind = Literal[
     "cycle",
     "renamed",
     "unread",
+    "class",
 ]
 
 

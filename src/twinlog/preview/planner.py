@@ -8,7 +8,7 @@ from functools import partial
 
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.driver.topic_refresh import TopicRefresh
-from twinlog.errors import RefusedError
+from twinlog.errors import ConfigError, RefusedError
 from twinlog.flows.plugins import group_filter_of, topic_filter_of
 from twinlog.flows.topology import topology_of
 from twinlog.inventory.contents import Inventory
@@ -107,7 +107,11 @@ class FlowPlanner:
             )
             for check in checks:
                 findings.refused("cluster", check)
-            plan = self._plan(plan, findings)
+            try:
+                plan = self._plan(plan, findings)
+            except ConfigError as error:
+                # A class of the user's that failed on a name only the clusters know; a run fails this flow alone.
+                findings.problems.append(Problem("class", str(error)))
         problems = {problem.text: problem for problem in findings.problems}
         return replace(plan, problems=tuple(problems.values()), notes=tuple(dict.fromkeys(findings.notes)))
 

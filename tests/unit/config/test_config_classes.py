@@ -111,6 +111,28 @@ def test_filters_of_ones_own(tmp_path: Path, module: Writer) -> None:
     assert config_filter_of(read(tmp_path, more).flows[0]).accepts_default("x")
 
 
+def test_what_a_class_raises_is_told_in_one_line(tmp_path: Path, module: Writer) -> None:
+    """A class that called `sys.exit` ended the command without a word."""
+    code = """
+        import sys
+
+        class Topics:
+            def accepts(self, topic):
+                if topic == "out":
+                    sys.exit(7)
+                if topic == "long":
+                    raise ValueError("one\\n  two")
+                return True
+    """
+    topology = topology_of(read(tmp_path, f"topic.filter.class = {module(code)}:Topics\n").flows[0])
+    for topic, told in {
+        "out": "raises SystemExit: 7; expected",
+        "long": "raises ValueError: one two; expected",
+    }.items():
+        with pytest.raises(ConfigError, match=told):
+            topology.mirrors(TopicName(topic))
+
+
 NOT_ALL = "class P:\n    def remote_name(self, alias, topic): return topic\n"
 SHAPED = POLICY.replace("class Suffix", "class P")
 
