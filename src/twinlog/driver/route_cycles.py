@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from twinlog.errors import ConfigError
 from twinlog.flows.topology import Topology
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
@@ -74,10 +73,7 @@ def round_trip(flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow]) 
         if (at.name, name, routed) in seen:
             continue
         seen.add((at.name, name, routed))
-        try:
-            remote = at.topology.remote_name(name) if at.topology.mirrors(name) else None
-        except ConfigError:
-            remote = None
+        remote = at.topology.copy_of(name)
         if remote is None:
             continue
         there = at.route(remote)

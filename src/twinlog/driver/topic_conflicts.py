@@ -309,20 +309,12 @@ class _Conflict:
                 self._begin()
             self._target.clock.wait(self._looked, FIRST_LOOK_S)
             topics = self.copied() if self._topics is None else self._topics
-        return {remote: topic for topic in topics if (remote := self._remote_name(topic)) in remotes}
+        return {remote: topic for topic in topics if (remote := self._topology.copy_of(topic)) in remotes}
 
     def destination(self, topic: TopicName) -> TopicName | None:
         """Where the other flow writes the records of a source topic; None for nowhere, or where only they show it."""
-        remote = self._remote_name(topic)
+        remote = self._topology.copy_of(topic)
         return None if remote is None or self._route is None else self._route.route(remote)
-
-    def _remote_name(self, topic: TopicName) -> TopicName | None:
-        """What the other flow's copy of a source topic is called, None if it mirrors it not."""
-        try:
-            return self._topology.remote_name(topic) if self._topology.mirrors(topic) else None
-        except ConfigError:
-            # A class of the user's that fails on this name: that flow reports it, and writes nothing then.
-            return None
 
     def _begin(self) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.errors import ConfigError
 from twinlog.flows.filters import TopicFilter
 from twinlog.flows.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.flows.patterns import spelled_out
@@ -59,6 +60,16 @@ class Topology:
     def remote_name(self, topic: TopicName) -> TopicName:
         """What `topic` of the source is called on the target."""
         return self.policy.remote_name(self.source, topic)
+
+    def copy_of(self, topic: TopicName) -> TopicName | None:
+        """What the flow calls its copy of `topic`, None if it does not mirror it.
+
+        None as well where a class of the user's fails on this name: the flow reports that, and writes nothing then.
+        """
+        try:
+            return self.remote_name(topic) if self.mirrors(topic) else None
+        except ConfigError:
+            return None
 
     def source_topic(self, remote: TopicName) -> TopicName | None:
         """The topic of the source that `remote` of the target is a copy of, None if it came from elsewhere."""
