@@ -266,7 +266,7 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple
 
 def _routed(flows: Sequence[tuple[FlowSettings, Topology]]) -> list[RoutedFlow]:
     """The flows whose routes are known; empty where no flow routes by SMTs."""
-    if not any(one.transform is not None and one.transform.smts is not None for one, _ in flows):
+    if not any(_may_route(one) for one, _ in flows):
         return []
     return [found for one, topology in flows if (found := routed_flow(one, topology)) is not None]
 
@@ -284,7 +284,7 @@ class _Conflict:
         self._settings = settings
         self._topology: Topology = topology_of(settings)
         self._route = routed_flow(settings, self._topology)
-        self.same_source = settings.source_admin.client.shares_servers(beside.source_admin.client)
+        self.same_source = _share_source(settings, beside)
         """Whether both flows read one cluster, and a topic of the one is that of the other."""
         self._target = target
         self._positions = PositionStore(settings, target)
