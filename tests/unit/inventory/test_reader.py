@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from harness.virtual.cluster import VirtualCluster
@@ -64,38 +66,40 @@ def test_what_a_cluster_does_not_say_is_neither_allowed_nor_denied() -> None:
     assert found.may(Operation.DESCRIBE) is None
 
 
-def test_a_partition_whose_leader_just_moves_is_asked_for_again() -> None:
+PARTS = [TopicPartition(TopicName("t"), number) for number in range(2)]
+
+
+@pytest.fixture
+def moving() -> Iterator[tuple[VirtualCluster, ClusterAdmin]]:
+    """A cluster that refuses the first two requests for offsets, as the leader of one of `PARTS` has just moved."""
     with virtual_loop(1) as loop:
         cluster = VirtualCluster(loop, "east")
-        cluster.create("t", 2)
+        cluster.create("t", len(PARTS))
         admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        parts = [TopicPartition(TopicName("t"), number) for number in range(2)]
         try:
             admin.connect()
             cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
-            assert logs_of(admin, parts) == dict.fromkeys(parts, Log(0, 0))
-            assert cluster.faults_left == 0
-            cluster.move("t", 1, None)
-            cluster.asked.clear()
-            assert logs_of(admin, parts) == {parts[0]: Log(0, 0)}
-            assert cluster.asked[LIST_OFFSETS] == 2, "nobody waits for a partition without a leader"
+            yield cluster, admin
         finally:
             admin.close()
 
 
-def test_a_partition_whose_leader_just_moves_has_records_of_a_time_nevertheless() -> None:
-    with virtual_loop(1) as loop:
-        cluster = VirtualCluster(loop, "east")
-        cluster.create("t", 2)
-        admin = ClusterAdmin("east", ClientSettings(cluster.bootstrap), VirtualLoop(loop.world))
-        parts = [TopicPartition(TopicName("t"), number) for number in range(2)]
-        try:
-            admin.connect()
-            cluster.codes(LIST_OFFSETS, "t", Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
-            assert admin.first_since(parts, 5) == dict.fromkeys(parts, -1)
-            assert cluster.faults_left == 0
-            cluster.move("t", 1, None)
-            with pytest.raises(ClusterError, match="t-1 has no leader"):
-                admin.first_since(parts, 5)
-        finally:
-            admin.close()
+def test_a_partition_whose_leader_just_moves_is_asked_for_again(moving: tuple[VirtualCluster, ClusterAdmin]) -> None:
+    cluster, admin = moving
+    assert logs_of(admin, PARTS) == dict.fromkeys(PARTS, Log(0, 0))
+    assert cluster.faults_left == 0
+    cluster.move("t", 1, None)
+    cluster.asked.clear()
+    assert logs_of(admin, PARTS) == {PARTS[0]: Log(0, 0)}
+    assert cluster.asked[LIST_OFFSETS] == 2, "nobody waits for a partition without a leader"
+
+
+def test_a_partition_whose_leader_just_moves_has_records_of_a_time_nevertheless(
+    moving: tuple[VirtualCluster, ClusterAdmin],
+) -> None:
+    cluster, admin = moving
+    assert admin.first_since(PARTS, 5) == dict.fromkeys(PARTS, -1)
+    assert cluster.faults_left == 0
+    cluster.move("t", 1, None)
+    with pytest.raises(ClusterError, match="t-1 has no leader"):
+        admin.first_since(PARTS, 5)
