@@ -25,13 +25,14 @@ STOP = flow("a", "b", "default")
 
 
 class Positions:
-    def __init__(self, stored: Position) -> None:
+    def __init__(self, stored: Position, part: TopicPartition = PART) -> None:
         self.stored = stored
+        self.part = part
         self.asked = 0
 
     def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         self.asked += 1
-        return {PART: self.stored} if PART in partitions else {}
+        return {self.part: self.stored} if self.part in partitions else {}
 
 
 class Target:
@@ -150,29 +151,19 @@ def test_each_topic_is_looked_at_once() -> None:
 
 def test_heartbeats_of_the_past_are_not_missed() -> None:
     beats = TopicPartition(TopicName("heartbeats"), 0)
-
-    class Beats(Positions):
-        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-            return {beats: self.stored}
-
     stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
     for policy in ("stop", "restart"):
-        found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Beats(stored), Target())  # type: ignore[arg-type]
+        found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Positions(stored, beats), Target())  # type: ignore[arg-type]
         found.look([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
         assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)
 
 
 def test_a_topic_whose_name_only_ends_like_that_of_heartbeats_is_the_users() -> None:
     beats = TopicPartition(TopicName("device-heartbeats"), 0)
-
-    class Beats(Positions):
-        def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-            return {beats: self.stored}
-
     stored = replace(STORED, remote_topic=TopicName("a.device-heartbeats"))
     pairs = [TopicPair(Topic(beats.topic, 1), TopicName("a_device-heartbeats"))]
     with pytest.raises(RefusedError, match=r"device-heartbeats \(to a\.device-heartbeats until now"):
-        RenamedTopics(STOP, Beats(stored), Target()).look(pairs, {})  # type: ignore[arg-type]
-    found = RenamedTopics(replace(STOP, renamed_topic_policy="restart"), Beats(stored), Target())  # type: ignore[arg-type]
+        RenamedTopics(STOP, Positions(stored, beats), Target()).look(pairs, {})  # type: ignore[arg-type]
+    found = RenamedTopics(replace(STOP, renamed_topic_policy="restart"), Positions(stored, beats), Target())  # type: ignore[arg-type]
     found.look(pairs, {})
     assert found.position(beats, TopicName("a_device-heartbeats"), stored) is None
