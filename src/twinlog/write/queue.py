@@ -38,9 +38,6 @@ class Gate(Enum):
     SHUT = 3
 
 
-"""A broker's answer to an append when it lacks the one before."""
-
-
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
     """Who appends: an idempotent producer's id and epoch. A `transactional` one appends within transactions only."""
