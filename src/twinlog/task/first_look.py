@@ -136,7 +136,8 @@ async def _look(
             logs,
             source_read=originals.get(here),
             read=copies.get(one.grant.remote),
-            last=logs.last and logs.last.answered(last_originals.get(here), last_copies.get(one.grant.remote)),
+            last=logs.last
+            and logs.last._replace(original=last_originals.get(here), copy=last_copies.get(one.grant.remote)),
         )
         for here, (one, logs) in found.items()
     }

@@ -48,10 +48,6 @@ class LastRecord(NamedTuple):
     original: PartitionResponse | None = None
     copy: PartitionResponse | None = None
 
-    def answered(self, original: PartitionResponse | None, copy: PartitionResponse | None) -> LastRecord:
-        """With what both clusters answered."""
-        return LastRecord(self.source, self.target, original, copy)
-
 
 class Transformed(NamedTuple):
     """How appends are made of what the source has, where a transform changes it."""
@@ -116,12 +112,12 @@ class _Originals:
             offset, before = last
             if before < self.start:
                 break
-            read = self.last if self.last is not None and self.last[:2] == (offset, before) else None
-            copy = await _copy(self.target, self.grant.remote, before, None if read is None else read.copy)
+            read = self.last if self.last is not None and self.last[:2] == last else LastRecord(*last)
+            copy = await _copy(self.target, self.grant.remote, before, read.copy)
             if isinstance(copy, No):
                 return copy
             if copy is not None:
-                original = await self._original(offset, None if read is None else read.original)
+                original = await self._original(offset, read.original)
                 if original is not None:
                     return offset if _same(original, copy) else No.MATCH
                 unknown = offset if unknown is None else unknown
