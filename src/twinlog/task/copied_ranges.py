@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -36,7 +37,7 @@ class CopiedRanges:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ends: dict[TopicPartition, Position] = {}
-        self._ranges: dict[TopicPartition, list[CopiedRange]] = {}
+        self._ranges: defaultdict[TopicPartition, list[CopiedRange]] = defaultdict(list)
 
     def add(self, source: TopicPartition, begin: Position, end: Position, records: int, size: int, lag: int) -> None:
         """A partition that was taken at position `begin` has come to `end`, `records` after the last call."""
@@ -45,10 +46,10 @@ class CopiedRanges:
             # A partition that comes back from another copier begins a new range.
             start = known if known is not None and known.next_source >= begin.next_source else begin
             self._ends[source] = end
-            before = self._ranges.get(source, [])
-            if before and before[-1].next_source == start.next_source:
-                last = before[-1]
-                before[-1] = replace(
+            ranges = self._ranges[source]
+            last = ranges[-1] if ranges else None
+            if last is not None and last.next_source == start.next_source:
+                ranges[-1] = replace(
                     last,
                     next_source=end.next_source,
                     next_target=_offset(end),
@@ -57,10 +58,9 @@ class CopiedRanges:
                     lag=lag,
                 )
             elif records:
-                if before:
-                    before[-1] = replace(before[-1], lag=-1)
-                self._ranges[source] = [
-                    *before,
+                if last is not None:
+                    ranges[-1] = replace(last, lag=-1)
+                ranges.append(
                     CopiedRange(
                         source.topic,
                         source.partition,
@@ -71,8 +71,8 @@ class CopiedRanges:
                         records=records,
                         bytes=size,
                         lag=lag,
-                    ),
-                ]
+                    )
+                )
 
     def left(self, source: TopicPartition) -> None:
         """The copier has released a partition."""
@@ -82,7 +82,7 @@ class CopiedRanges:
     def take(self) -> list[CopiedRange]:
         """A range for each partition of which records were copied since the last call; several where it was away."""
         with self._lock:
-            taken, self._ranges = self._ranges, {}
+            taken, self._ranges = self._ranges, defaultdict(list)
         return [one for ranges in taken.values() for one in ranges]
 
 
