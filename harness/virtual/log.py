@@ -23,6 +23,10 @@ def _last_offset(appended: tuple[Batch, bytes]) -> int:
     return appended[0].last_offset
 
 
+def _last_sequence(batch: Batch) -> int:
+    return (batch.base_sequence + batch.record_count - 1) & 0x7FFFFFFF
+
+
 @dataclass(slots=True)
 class _Producer:
     epoch: int
@@ -65,26 +69,22 @@ class VirtualLog:
         assert batch is not None
         if batch.producer_id >= 0:
             known = self._producers.get(batch.producer_id)
-            last = (batch.base_sequence + batch.record_count - 1) & 0x7FFFFFFF
             if known is not None and batch.producer_epoch < known.epoch:
                 return Code.INVALID_PRODUCER_EPOCH, -1
-            if known is None or batch.producer_epoch > known.epoch:
-                if known is not None and batch.base_sequence:
+            if known is not None and batch.producer_epoch > known.epoch:
+                if batch.base_sequence:
                     return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-                known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
-            for first, past, offset in known.last:
-                if (first, past) == (batch.base_sequence, last):
+                known = None
+            for first, past, offset in known.last if known is not None else ():
+                if (first, past) == (batch.base_sequence, _last_sequence(batch)):
                     return Code.NONE, offset
-            if known.last and batch.base_sequence != (known.last[-1][1] + 1) & 0x7FFFFFFF:
+            if known is not None and known.last and batch.base_sequence != (known.last[-1][1] + 1) & 0x7FFFFFFF:
                 return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-            known.last = [*known.last[1 - REMEMBERED :], (batch.base_sequence, last, self.end)]
-            if batch.is_transactional:
-                self.open.setdefault(batch.producer_id, self.end)
         return Code.NONE, self._add(data)
 
     def mark(self, producer_id: int, epoch: int, *, commit: bool) -> None:
         """End the transaction of a producer, which no older epoch of its may append after."""
-        first = self.open.pop(producer_id, None)
+        first = self.open.get(producer_id)
         key = struct.pack(">hh", 0, int(commit))
         body = b"\x08" + key + b"\x0c" + struct.pack(">hi", 0, 0) + b"\x00"
         data = bytearray(encode_batch([(0, body)], 0))
@@ -96,13 +96,18 @@ class VirtualLog:
         offset = self._add(bytes(data))
         if first is not None and not commit:
             self.aborted.append((producer_id, first, offset))
-        known = self._producers.setdefault(producer_id, _Producer(epoch))
-        if epoch > known.epoch:
-            self._producers[producer_id] = _Producer(epoch)
 
     def cut(self, end: int) -> None:
-        """Lose everything from an offset on, as an unclean election does."""
+        """Lose everything from an offset on, as an unclean election does.
+
+        What is known of producers comes from the batches that are left (Kafka class ProducerStateManager,
+        truncateAndReload).
+        """
         self.batches = [(batch, data) for batch, data in self.batches if batch.last_offset < end]
+        self.aborted = [one for one in self.aborted if one[2] < end]
+        self.open, self._producers = {}, {}
+        for batch, _ in self.batches:
+            self._note_producer(batch)
 
     def delete_before(self, offset: int) -> None:
         """DeleteRecords, or retention."""
@@ -155,5 +160,21 @@ class VirtualLog:
         batch = read_batch(fresh, 0)
         assert batch is not None
         self.batches.append((batch, bytes(fresh)))
+        self._note_producer(batch)
         self._decoded[batch.base_offset] = [] if batch.is_control else list(decode_records(bytes(fresh), batch))
         return batch.base_offset
+
+    def _note_producer(self, batch: Batch) -> None:
+        """What the newest batch tells of its producer: sequence numbers, and whether a transaction is open."""
+        if batch.producer_id < 0:
+            return
+        known = self._producers.get(batch.producer_id)
+        if known is None or batch.producer_epoch > known.epoch:
+            known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch)
+        if batch.is_control:
+            self.open.pop(batch.producer_id, None)
+            return
+        appended = (batch.base_sequence, _last_sequence(batch), batch.base_offset)
+        known.last = [*known.last[1 - REMEMBERED :], appended]
+        if batch.is_transactional:
+            self.open.setdefault(batch.producer_id, batch.base_offset)
