@@ -99,6 +99,7 @@ class TopicConflicts:
         self._flow = flow
         self._topology = topology_of(flow)
         known = _topologies(flow, flows)
+        topologies = {other.name: topology for other, topology in known}
         self._all = [topology for _, topology in known]
         self._routed = _routed(known)
         self._route = routed_flow(flow, self._topology)
@@ -106,7 +107,9 @@ class TopicConflicts:
         self._target = target
         self._positions = positions
         self._conflicts = [
-            _Conflict(rank, other, flow, target, connect) for rank, other in enumerate(flows) if may_meet(flow, other)
+            _Conflict(rank, other, topologies[other.name], flow, target, connect)
+            for rank, other in enumerate(flows)
+            if other.name in topologies and may_meet(flow, other)
         ]
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
@@ -260,7 +263,7 @@ def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple
                 found.append((other, topology_of(other)))
             except ConfigError as error:
                 # A class that only the host of that flow has.
-                log.warning("%s: cycles over %s cannot be seen: %s", flow.name, other.name, error)
+                log.warning("%s: cycles and conflicts with %s cannot be seen: %s", flow.name, other.name, error)
     return found
 
 
@@ -275,15 +278,21 @@ class _Conflict:
     """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
 
     def __init__(
-        self, rank: int, settings: FlowSettings, beside: FlowSettings, target: ClusterAdmin, connect: Connect
+        self,
+        rank: int,
+        settings: FlowSettings,
+        topology: Topology,
+        beside: FlowSettings,
+        target: ClusterAdmin,
+        connect: Connect,
     ) -> None:
         self._connect = connect
         self.rank = rank
         self.name = settings.name
         self.source = settings.source
         self._settings = settings
-        self._topology: Topology = topology_of(settings)
-        self._route = routed_flow(settings, self._topology)
+        self._topology = topology
+        self._route = routed_flow(settings, topology)
         self.same_source = _share_source(settings, beside)
         """Whether both flows read one cluster, and a topic of the one is that of the other."""
         self._target = target

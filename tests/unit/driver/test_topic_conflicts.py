@@ -203,6 +203,13 @@ class Naming:
     assert conflicts(two, one, two).refusals(pairs("v", "w"), ()).keys() == {"v"}
 
 
+def test_a_class_of_another_flow_that_is_not_on_this_host_fails_that_flow_alone() -> None:
+    named = CustomClass("on_another_host:Naming", "replication.policy.class", "f", 1)
+    one = connector("one", topics=("v",), policy="custom", policy_class=named)
+    two = connector("two", topics=("v",))
+    assert conflicts(two, one, two).refusals(pairs("v"), ()) == {}
+
+
 def test_of_two_connectors_that_know_one_source_by_other_servers_both_copy_heartbeats(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
