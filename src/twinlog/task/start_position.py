@@ -110,10 +110,10 @@ class StartPositions:
             await self._refresh_soon(grants)
         fresh = [grant.source for grant in grants if grant.position is None]
         first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
-        ends = _on_target(await self._target.list_offsets([grant.remote for grant in grants], LATEST))
         late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
+        others = [grant.remote for grant in grants if grant.drained or grant.position is None]
+        ends = _on_target(await self._target.list_offsets(others, LATEST))
         if late:
-            ends = {part: end for part, end in ends.items() if part not in late}
             ends.update(await self._logs_at_rest.ends(late))
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, int] = {} if first is None else await first
