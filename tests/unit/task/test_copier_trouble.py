@@ -230,6 +230,22 @@ def test_a_target_that_lost_what_it_had_acknowledged_gets_it_again() -> None:
         assert [value for value in VALUES if value not in here.copied()] == []
 
 
+def test_a_target_that_knows_the_producer_by_what_it_has_left_gets_the_rest_again() -> None:
+    """It refuses the next sequence numbers, so that no append comes before what it lost."""
+    with world() as here:
+        here.begin()
+        for begin, end in ((0, 12), (12, 20)):
+            here.feed(VALUES[begin:end])
+            here.until(lambda end=end: here.copied() == VALUES[:end])  # type: ignore[misc]
+        here.target.log(REMOTE).cut(12)
+        here.target.move(REMOTE, 0, 1)
+        here.feed(VALUES[20:])
+        here.until(lambda: here.copied() == VALUES)
+        here.pass_by(60)
+        assert here.copied() == VALUES
+        assert here.failures == []
+
+
 FAULTS = [
     Fault(lost=True),
     Fault(lost=True, done=True),
