@@ -13,7 +13,7 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws bench parity scenarios spark-versions conformance faults connect-faults soak drill picture docs \
+.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions conformance faults connect-faults soak drill picture docs \
 	build image lock clean
 
 help: ## print this menu
@@ -42,6 +42,11 @@ unit: .venv/.ready ## the tests that need no broker
 draws: .venv/.ready ## property tests and campaigns in virtual time, with new seeds for ten minutes; ARGS="--minutes 60"
 	@$(PYTHON) -m scripts.draws $(ARGS)
 
+clocks: .venv/.ready ## the tests that need no broker with a clock that begins at 0, 5 and 10^9 seconds: 0 is that of a boot
+	@for start in 0 5 1000000000; do \
+		TWINLOG_MONOTONIC_START=$$start $(PYTHON) -m pytest -m "not integration" -n 2 --dist loadfile --randomly-seed=$(SEED) \
+			$(or $(ARGS),tests/unit tests/property) || exit; done
+
 bench: .venv/.ready ## side by side with MirrorMaker 2
 	@$(PYTHON) -m bench $(ARGS)
 
@@ -62,7 +67,7 @@ spark-versions: .venv/.ready ## what depends on PySpark, with the other one that
 	@place=$$($(PYTHON) -m harness.other_spark) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \
 		$(PYTHON) -m harness.prepare && $(PYTHON) -m pytest -m "not parity and not scenario" $(or $(ARGS),$(SPARK_TESTS))
 
-conformance: .venv/.ready ## Connect's REST API as its workers of 3.9 and 4.3 answer it; ARGS=--renew keeps the answers
+conformance: .venv/.ready ## Connect's REST API as Kafka's workers answer it; ARGS="--suite corpus": files as MirrorMaker 2 runs them
 	@$(PYTHON) -m conformance $(ARGS)
 
 faults: .venv/.ready ## kill, stop and move everything, 100 times, and judge every record; 25 minutes

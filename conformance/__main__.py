@@ -3,6 +3,8 @@
 A worker is compared with the answers that were kept of its release, and the kept answers of the releases with each
 other. Ends with 1 when something differs and `meant.py` does not say why. After a whole run of a
 worker it names the explanations there that explained nothing.
+
+With `--suite corpus` it runs the other suite, which has options of its own: `--suite corpus --help` (`corpus/`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from conformance.compare import between, golden_answers, idle, is_late, with_golden
+from conformance.corpus.command import main as corpus
 from conformance.golden import Kept, golden_file, write
 from conformance.meant import MEANT, NEWER, RELEASES
 from conformance.play import by_arrangement, play
@@ -29,7 +32,12 @@ from harness.differences import Known, readable
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__)
+    suites = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    suites.add_argument("--suite", choices=("rest", "corpus"), default="rest")
+    suite, arguments = suites.parse_known_args()
+    if suite.suite == "corpus":
+        return corpus(arguments)
+    parser = argparse.ArgumentParser(prog="python -m conformance", description=__doc__, parents=[suites])
     names = [one.name for one in RESOURCES]
     parser.add_argument(
         "--workers", nargs="*", choices=WORKERS, help="which workers are asked: all, or with --renew Kafka's"
@@ -37,7 +45,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="RESOURCE", help=", ".join(names))
     parser.add_argument("--renew", action="store_true", help="keep the answers as those of the worker's release")
     parser.add_argument("--logs", action="store_true", help="leave the logs of the workers, and print where")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     workers: Sequence[str] = args.workers or (RELEASES if args.renew else tuple(WORKERS))
     if args.renew and not set(workers) <= set(RELEASES):
         parser.error("--renew keeps what Kafka's own workers answer, and nobody else's")

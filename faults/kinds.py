@@ -15,7 +15,7 @@ from kafka.structs import TopicPartition
 from faults.scene import PARTITIONS, SMALL, TOPICS, Scene, pause
 from harness.cluster import KafkaCluster
 from harness.quotas import Rate, quota
-from harness.topics import delete_records, topics
+from harness.topics import delete_records, set_topic_config, topics
 
 Strike = Callable[[Scene, random.Random], str]
 """Does it, heals it, and returns what it did."""
@@ -168,6 +168,25 @@ def jump_clock(scene: Scene, chance: random.Random) -> str:
     return f"by {leap} s {lasted}"
 
 
+def refuse_records(scene: Scene, chance: random.Random) -> str:
+    """A remote topic takes no record for a while: by their sizes or by their times. Its partitions are held, the others
+    are copied, and nothing of them is there twice when they go on by themselves."""
+    remote = chance.choice(list(scene.remotes.values()))
+    setting, refusing, taking = chance.choice(REFUSING)
+    set_topic_config(scene.target, remote, {setting: refusing})
+    try:
+        lasted = _last(chance)
+    finally:
+        set_topic_config(scene.target, remote, {setting: taking})
+    return f"{remote} by {setting} {lasted}"
+
+
+REFUSING = (
+    ("max.message.bytes", "80", "1048588"),
+    ("message.timestamp.before.max.ms", "1", str(2**63 - 1)),
+)
+"""A setting, a value with which no record is taken, and one with which all are."""
+
 FAULTS: Mapping[str, Strike] = {
     "kill driver": kill_driver,
     "stop driver": stop_driver,
@@ -189,6 +208,7 @@ FAULTS: Mapping[str, Strike] = {
     "roll brokers": roll_brokers,
     "fill disk": fill_disk,
     "jump clock": jump_clock,
+    "refuse records": refuse_records,
 }
 
 

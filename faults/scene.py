@@ -25,6 +25,7 @@ from harness.jars import cache_dir
 from harness.started import Started
 from harness.topics import create_topic
 from harness.wait import wait_for
+from twinlog.clock import LONG_AGO
 from twinlog.driver.restarts import WAITS_S, WINDOW_S
 from twinlog.model.types import Alias
 
@@ -107,7 +108,7 @@ class Scene(Started):
         self.twinlog, self.standby = (
             Child(name, [*COMMAND, str(self.file)], home / f"{name}.log", env) for name in ("twinlog", "standby")
         )
-        self.started_at = 0.0
+        self.started_at = LONG_AGO
         """When twinlog was started last, monotonic."""
         self._groups: list[int] = []
         self._unasked: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -56,9 +57,9 @@ def jvm_command(
 
 
 def to_properties(settings: Mapping[str, str]) -> str:
-    """Settings as the text of a Java properties file."""
+    """Settings as the text of a Java properties file, in ASCII."""
     lines = (f"{key}={value}".replace("\\", "\\\\").replace("\n", "\\n") for key, value in settings.items())
-    return "\n".join(lines) + "\n"
+    return re.sub(r"[^\x00-\x7e]", lambda match: f"\\u{ord(match[0]):04x}", "\n".join(lines)) + "\n"
 
 
 def new_kafka_id() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,7 +40,7 @@ class KafkaCluster(Started):
     `nodes`: each is broker and controller. `sasl`: also listen with SASL/PLAIN for `users`. `acls`: Kafka's
     StandardAuthorizer, for which admin and everyone on the plaintext listener are super users. `config`: broker
     settings that win over the ones here. `heap`: -Xmx of each node. `jit`: see `harness.broker.Jit`.
-    `counted`: its requests can be read, see `harness.requests`.
+    `counted`: its requests can be read, see `harness.requests`. `plugins`: jars of classes that `config` names.
     `listeners`: further ones by name, each with its `security.protocol` and what else counts for it alone.
     `distance`: clients that begin at `far_bootstrap` stay behind a relay that makes the cluster a far one.
     `racks`: node n stands in rack `rack-n`, and readers in a rack are sent to the replica there.
@@ -65,6 +65,7 @@ class KafkaCluster(Started):
         heap: str = "512m",
         jit: Jit = "quick",
         counted: bool = False,
+        plugins: Sequence[Path] = (),
         version: str = KAFKA_VERSION,
         work_dir: Path | None = None,
     ) -> None:
@@ -83,7 +84,7 @@ class KafkaCluster(Started):
         counts = self.counts or (self.work_dir / "counts" if counted else None)
         if counts is not None:
             counts.mkdir(parents=True, exist_ok=True)
-        jars = [] if counts is None else [counter_jar()]
+        jars = [*plugins, *([] if counts is None else [counter_jar()])]
         command = jvm_command(heap, jit, "kafka.Kafka", version, more=jars)
         self.brokers = {
             node: Broker(

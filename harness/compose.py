@@ -22,7 +22,7 @@ import psutil
 from harness.child import Child
 from harness.compose_file import Service, read_compose
 from harness.errors import HarnessError
-from harness.images import ROOT, programs
+from harness.images import RENAMED, ROOT, programs
 from harness.started import Started
 from harness.wait import slowness, wait_for
 
@@ -127,8 +127,9 @@ class ComposeStack(Started):
     # -- what stands for a container
 
     def _lay(self, service: Service, inside: dict[str, list[str]]) -> None:
+        renamed = "".join(f'set -- "${{@/#{old}/{new}}}"\n' for old, new in RENAMED.items())
         for path, command in inside.items():
-            self._script(service.name, path, f'exec {shlex.join(command)} "$@"')
+            self._script(service.name, path, f'{renamed}exec {shlex.join(command)} "$@"')
         seconds = f'exec {shutil.which("timeout")} "$(( ${{1%s}} * {PATIENCE} ))" "${{@:2}}"'
         self._script(service.name, "/bin/timeout", seconds)
         self._script(service.name, "/bin/sleep", f"exec {shutil.which('sleep')} {PAUSE_S}")
@@ -159,7 +160,8 @@ class ComposeStack(Started):
     def _env(self, name: str) -> dict[str, str]:
         own = {key: self._here(name, value) for key, value in self.services[name].environment.items()}
         path = f"{self._disk(name) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        return {"PYTHONPATH": str(ROOT), **own, "PATH": path}
+        modules = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        return {"PYTHONPATH": modules, **own, "PATH": path}
 
     def _localized(self, name: str, command: Sequence[str]) -> list[str]:
         return [self._here(name, word) for word in command]

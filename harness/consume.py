@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.wait import wait_for
 
 TimestampType = Literal["none", "create", "append"]
+_MOVED = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _TIMESTAMP_TYPES: tuple[TimestampType, ...] = ("none", "create", "append")
 
 
@@ -94,14 +95,27 @@ def ends(cluster: KafkaCluster, topics: Iterable[str], *, deadline_s: float = 60
         listed = consumer.list_topics(timeout=deadline_s).topics
         return {
             topic: sum(
-                consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=deadline_s)[1]
-                for partition in listed[topic].partitions
+                _end(consumer, TopicPartition(topic, partition), deadline_s) for partition in listed[topic].partitions
             )
             for topic in topics
             if topic in listed
         }
     finally:
         consumer.close()
+
+
+def _end(consumer: Consumer, where: TopicPartition, deadline_s: float) -> int:
+    """Where a partition ends, whose leader may just be chosen."""
+
+    def watermarks() -> tuple[int, int] | None:
+        try:
+            return consumer.get_watermark_offsets(where, timeout=deadline_s)
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVED:
+                raise
+            return None
+
+    return wait_for(watermarks, deadline_s, f"{where} has a leader")[1]
 
 
 def _consumer(cluster: KafkaCluster, isolation: str, user: str | None) -> Consumer:

@@ -16,17 +16,24 @@ from harness.broker import format_storage, jvm_command, to_properties
 from harness.compose_file import Service
 from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
-from harness.tools import CONSOLE_CONSUMER, TOPICS
+from harness.tools import CONSOLE_CONSUMER, CONSOLE_PRODUCER, TOPICS
 
 CONFIGS = "kafka.admin.ConfigCommand"
 ROOT = Path(__file__).resolve().parent.parent
+RENAMED = {"--whitelist": "--include"}
+"""Options that Kafka's tools no longer know, and their names since Kafka 4.0."""
 _NO_SETTINGS = {"KAFKA_VERSION", "KAFKA_OPTS", "KAFKA_JMX_PORT", "KAFKA_JMX_HOSTNAME"}
 
 
 def programs(service: Service) -> dict[str, list[str]] | None:
     """Commands by their paths in the image of a service; None for an image whose programs are not here."""
     if service.image.startswith("apache/kafka:"):
-        tools = {"topics": TOPICS, "configs": CONFIGS, "console-consumer": CONSOLE_CONSUMER}
+        tools = {
+            "topics": TOPICS,
+            "configs": CONFIGS,
+            "console-consumer": CONSOLE_CONSUMER,
+            "console-producer": CONSOLE_PRODUCER,
+        }
         return {
             "/etc/kafka/docker/run": [sys.executable, "-m", "harness.images"],
             **{f"/opt/kafka/bin/kafka-{name}.sh": jvm_command("128m", "quick", main) for name, main in tools.items()},

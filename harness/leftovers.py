@@ -85,11 +85,14 @@ class Leftovers:
                 yield f"position in {name}: {position.key}", str(position.value)
 
 
-def leftovers(cluster: KafkaCluster) -> Leftovers:
-    """Look at a cluster; records of mirrored heartbeats, too. Kafka's own topics are left out."""
+def leftovers(cluster: KafkaCluster, users: tuple[str, ...] = ()) -> Leftovers:
+    """Look at a cluster; records of mirrored heartbeats, too. Kafka's own topics are left out.
+
+    `users` are ends of names of a user's own topics, which only look like one of heartbeats.
+    """
     there = [name for name in topics(cluster) if not name.startswith("__")]
     own = {
-        "heartbeats": [name for name in there if name.endswith("heartbeats")],
+        "heartbeats": [name for name in there if name.endswith("heartbeats") and not name.endswith(users)],
         "checkpoints": [name for name in there if "checkpoints" in name and name.endswith("internal")],
         "offset_syncs": [name for name in there if name.startswith("mm2-offset-syncs")],
         "positions": [name for name in there if name.startswith("mm2-offsets.")],

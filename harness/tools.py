@@ -11,6 +11,7 @@ from harness.errors import HarnessError
 from harness.jars import KAFKA_VERSION
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
 TOPICS = "org.apache.kafka.tools.TopicCommand"

@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 
 import harness.child  # noqa: F401 - what tests start is to be interrupted, whoever started them
+from tests import monotonic_start
 from tests.seeds import chance_of, own_number, seed_of
 from twinlog.kafka.net.loop import Loop
 
@@ -27,6 +28,10 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 # `make test` draws the same each time, so that more examples would find no more; `make draws` draws others, and more.
 hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("patient"), max_examples=40)
 hypothesis.settings.load_profile("few")
+
+
+def pytest_configure() -> None:
+    monotonic_start.begin()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

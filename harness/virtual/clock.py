@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 BEGIN = 1000.0
-"""What the monotonic clock shows first."""
+"""What the monotonic clock shows first, unless the tests choose another moment."""
 
 WALL_BEGIN = 1_700_000_000.0
 
@@ -14,9 +14,9 @@ WALL_BEGIN = 1_700_000_000.0
 class VirtualClock:
     """Whoever waits moves it on; `now` may be set. Meant for one thread at a time."""
 
-    def __init__(self, now: float = BEGIN) -> None:
-        self.now = now
-        self._began = now
+    def __init__(self, now: float | None = None) -> None:
+        self.now = BEGIN if now is None else now
+        self._began = self.now
         self.meanwhile: Callable[[Callable[[], bool], float], None] | None = None
         """Lets others go on while a thread waits: until something is true, or for so many seconds."""
 

@@ -163,7 +163,7 @@ class VirtualTopics:
             configs = {one.name: one.value for one in topic.configs}
             if not error:
                 error, text = self.refuse(topic.name, configs)
-            if not error:
+            if not error and not request.validate_only:
                 self.create(topic.name, topic.num_partitions, configs)
             results.append(
                 kind.CreatableTopicResult(

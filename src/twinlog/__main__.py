@@ -20,7 +20,8 @@ def main() -> None:
     words = sys.argv[1:]
     # Who waits for the end of `--until` has to learn that it did not come.
     waited_for = any(word.startswith("--until") for word in words)
-    end_at_once("twinlog", serves=words[:1] in (["run"], ["connect"]) and not waited_for)
+    serves = words[:1] in (["run"], ["connect"]) and not waited_for
+    end_at_once("twinlog", serves=serves, reloads=words[:1] == ["run"])
     from twinlog.cli.main import app  # noqa: PLC0415 - only now
 
     try:

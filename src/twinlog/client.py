@@ -8,9 +8,10 @@
         consumer.commit(...)
 
 Everything is read from the cluster the application runs on, the target; the source need not be alive. Behaviour of
-Kafka 4.3's classes MirrorClient and RemoteClusterUtils (KIP-382, KIP-1239), with two differences: when the time is over
-before all checkpoints are read, and when the cluster has no topic of checkpoints for an alias, there is an error
-instead of an incomplete or empty answer, on which a group would start from the wrong place.
+Kafka 4.3's classes MirrorClient and RemoteClusterUtils (KIP-382, KIP-1239), with three differences: when the time is
+over before all checkpoints are read, and when the cluster has no topic of checkpoints for an alias, there is an error
+instead of an incomplete or empty answer, on which a group would start from the wrong place; and a topic of a user is
+not taken for one of heartbeats, nor its name for a way over clusters.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import overload
 
 from twinlog.checkpoint.checkpoints import decode_checkpoint
+from twinlog.checkpoint.heartbeat_topics import HeartbeatTopics
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
 from twinlog.flows import chains
@@ -27,6 +29,7 @@ from twinlog.flows.naming import ReplicationPolicy
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.groups import CommittedOffset
+from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.settings.flow import ClientSettings
@@ -72,8 +75,16 @@ class MirrorClient:
             self._open = None
 
     def heartbeat_topics(self) -> set[TopicName]:
-        """Topics that hold heartbeats: this cluster's own and mirrored ones, such as `east.heartbeats`."""
-        return {topic for topic in self._topics() if self.policy.is_heartbeats(topic)}
+        """Topics that hold heartbeats: this cluster's own and mirrored ones, such as `east.heartbeats`.
+
+        A topic of that kind of name which holds other records is none, such as `east.device.heartbeats`; what is empty
+        or may not be read counts by its name, as to MirrorMaker 2.
+        """
+        named = {topic for topic in self._topics() if self.policy.passes_as_heartbeats(topic)}
+        names = HeartbeatNames(self.policy.separator, frozenset())
+        found = HeartbeatTopics(self._admin(CONNECT_TIMEOUT_S), names)
+        found.look(named)
+        return named - found.others
 
     def checkpoint_topics(self) -> set[TopicName]:
         """Topics that hold checkpoints, such as `east.checkpoints.internal`."""

@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+LONG_AGO = float("-inf")
+"""A monotonic time before all others: of what never was, or was due ever since. Zero is when the machine booted."""
+
 
 class Clock(Protocol):
     """Returns the time, and lets threads wait for it."""

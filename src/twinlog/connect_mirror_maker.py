@@ -7,7 +7,7 @@ from twinlog.cli.signals import end_at_once
 
 def main() -> None:
     """The console script's entry."""
-    end_at_once("connect-mirror-maker", serves=True)
+    end_at_once("connect-mirror-maker", serves=True, reloads=True)
     from twinlog.cli.mirror_maker import main as run  # noqa: PLC0415 - only now
 
     run()

@@ -4,6 +4,7 @@
 
     TwinlogError
     ├── ConfigError      the text the user wrote is wrong            fatal
+    ├── PatternError     a regular expression is wrong, or too slow  fatal
     ├── OptionError      an option or column of a DataFrame is wrong fatal
     ├── ClusterError     a cluster cannot be reached or refuses      retriable unless noted
     │   ├── RefusedError     authentication or authorisation         fatal
@@ -13,10 +14,13 @@
     ├── CopyError        a record or batch cannot be copied          fatal
     │   ├── CorruptBatchError    its CRC or its layout is wrong
     │   ├── RecordTooLargeError  one record alone exceeds the target's limit
+    │   ├── RefusedRecordError   the target refuses one record for another reason
+    │   ├── NotAcknowledgedError the target did not take a batch in time
     │   └── TransformError   a transform cannot be used, or fails on a record
     ├── FencedError      another process took over what this one wrote     fatal
     │   └── ForgottenError   or the cluster does not remember who wrote it
-    ├── GapError         records were lost before they were copied   fatal, by policy
+    ├── GapError         records were lost before they were copied   holds its partition
+    ├── NoStartError     a partition has no position and may not begin   holds its partition
     ├── DriverLostError  the driver of a lease has gone              retriable
     ├── MessageError     a message between driver and task has another form  fatal
     │   └── VersionMismatchError  they are of different versions     fatal
@@ -36,13 +40,18 @@ from typing import ClassVar
 
 
 class TwinlogError(Exception):
-    """Base of all errors raised on purpose; with `retriable` the same call may succeed later."""
+    """Base of all errors raised on purpose; with `retriable` the same call may succeed later.
+
+    `way_out` names the setting or the command that ends the trouble, where there is one; the text of the error ends
+    with it.
+    """
 
     retriable: ClassVar[bool] = False
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, way_out: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.way_out = way_out
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self)._rebuild, (self.message, dict(self.__dict__)))
@@ -55,7 +64,7 @@ class TwinlogError(Exception):
         return error
 
     def __str__(self) -> str:
-        return self.message
+        return f"{self.message}; {self.way_out}" if self.way_out else self.message
 
 
 class ConfigProblem:
@@ -87,6 +96,29 @@ class ConfigError(TwinlogError):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
+_SHOWN = 200
+"""Characters of an expression that a message has: a list may be of thousands of names."""
+
+
+class PatternError(TwinlogError):
+    """A regular expression that Java refuses as well, or whose matching takes too long.
+
+    `why` says what is wrong, `at` is the index in `text`, the whole expression as the user wrote it; None where no
+    single place is to blame.
+    """
+
+    def __init__(self, why: str, at: int | None, text: str) -> None:
+        self.why = why
+        self.at = at
+        self.text = text
+        place = "in" if at is None else f"at character {at + 1} of"
+        begin = max(0, (at or 0) - _SHOWN // 2)
+        cut = text[begin : begin + _SHOWN]
+        shown = f"'{cut}'" if cut.isprintable() else repr(cut)
+        before, behind = "..." if begin else "", "..." if begin + _SHOWN < len(text) else ""
+        super().__init__(f"{why}, {place} {before}{shown}{behind}")
+
+
 class OptionError(TwinlogError):
     """An option or a column of a DataFrame is wrong, or two do not go together; in the words of Spark's own source."""
 
@@ -98,9 +130,16 @@ class ClusterError(TwinlogError):
 
 
 class RefusedError(ClusterError):
-    """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help."""
+    """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help.
+
+    `resource` is the topic or group that a permission is missing for, "" where the cluster refuses the whole client.
+    """
 
     retriable = False
+
+    def __init__(self, message: str, *, resource: str = "", way_out: str = "") -> None:
+        super().__init__(message, way_out=way_out)
+        self.resource = resource
 
 
 class TooFewBrokersError(RefusedError):
@@ -138,11 +177,25 @@ class RecordTooLargeError(CopyError):
     `source_offset` is the record's offset on the source; `size` and `limit` are bytes.
     """
 
-    def __init__(self, message: str, *, source_offset: int = -1, size: int = 0, limit: int = 0) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, *, source_offset: int = -1, size: int = 0, limit: int = 0, way_out: str = ""
+    ) -> None:
+        super().__init__(message, way_out=way_out)
         self.source_offset = source_offset
         self.size = size
         self.limit = limit
+
+
+class RefusedRecordError(CopyError):
+    """The target refuses the record at `source_offset`, as INVALID_TIMESTAMP and INVALID_RECORD do (KIP-467)."""
+
+    def __init__(self, message: str, *, source_offset: int = -1, way_out: str = "") -> None:
+        super().__init__(message, way_out=way_out)
+        self.source_offset = source_offset
+
+
+class NotAcknowledgedError(CopyError):
+    """The target did not acknowledge a batch within `delivery.timeout.ms` or `retries`; it may have the batch."""
 
 
 class TransformError(CopyError):
@@ -162,7 +215,20 @@ class ForgottenError(FencedError):
 
 
 class GapError(TwinlogError):
-    """Source records are gone before they were copied: retention, truncation, or a recreated topic."""
+    """Source records are gone before they were copied: retention, truncation, or a recreated topic.
+
+    `resume_at` is the first source offset that can be copied, -1 where it is unknown. `kind` is that of the gap
+    (`read.gaps.Gap`).
+    """
+
+    def __init__(self, message: str, *, kind: str = "", resume_at: int = -1, way_out: str = "") -> None:
+        super().__init__(message, way_out=way_out)
+        self.kind = kind
+        self.resume_at = resume_at
+
+
+class NoStartError(TwinlogError):
+    """A partition has no stored position, and `auto.offset.reset = none` names no place to begin at."""
 
 
 class DriverLostError(TwinlogError):
@@ -206,10 +272,13 @@ class UnavailableError(RequestError):
 
 
 class UndeliveredError(RequestError):
-    """A request could not be passed on to another worker, which did not see it: it may be asked again, or another."""
+    """A request could not be passed on to the worker that can fulfil it, and nothing was done: it may be sent again.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(500, message)
+    The answer is `status` when no worker takes it in the end.
+    """
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        super().__init__(status, message)
 
 
 class EngineError(TwinlogError):

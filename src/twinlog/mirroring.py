@@ -16,15 +16,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from twinlog.config import MirrorConfig, load
-from twinlog.config.queries import check_queries
+from twinlog.config import MirrorConfig
+from twinlog.config.file_changes import RunningFile
+from twinlog.config.file_kind import is_resource
+from twinlog.config.queries import checked_file
 from twinlog.driver.flow_status import Summary
 from twinlog.driver.outcome import Outcome
+from twinlog.driver.reload_report import ReloadReport
+from twinlog.driver.reload_requests import ReloadRequests
+from twinlog.driver.reloading import ReadAgain, Reloader
 from twinlog.driver.runner import Runner, RunOptions
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import TwinlogError
@@ -33,7 +39,7 @@ from twinlog.spark.given_session import GivenSession
 if TYPE_CHECKING:
     from twinlog.connect.rest.metrics_server import MetricsServer
 
-__all__ = ["FlowProgress", "Mirroring", "Outcome", "Summary", "run", "start"]
+__all__ = ["FlowProgress", "Mirroring", "Outcome", "ReloadReport", "Summary", "run", "start"]
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +61,13 @@ class Mirroring:
     """
 
     def __init__(
-        self, session: Any, config: MirrorConfig, *, until_caught_up: bool = False, slots: int | None = None
+        self,
+        session: Any,
+        config: MirrorConfig,
+        *,
+        until_caught_up: bool = False,
+        slots: int | None = None,
+        file: ReadAgain | None = None,
     ) -> None:
         self._config = config
         given = GivenSession(session, slots=slots)
@@ -63,6 +75,8 @@ class Mirroring:
         """The session of the flows: `session.streams` has their queries, for a `StreamingQueryListener`."""
         options = RunOptions(SparkOptions(warm_up=False, listener=config.driver, given=given), until_caught_up)
         self._runner = Runner(config.flows, options, config.all_enabled)
+        self._reloader = None if file is None or until_caught_up else Reloader(file, self._runner)
+        self._requests = None if self._reloader is None else ReloadRequests(self._reloader)
         self._metrics: MetricsServer | None = None
         self._outcome: Outcome | None = None
         self._error: Exception | None = None
@@ -84,6 +98,8 @@ class Mirroring:
             server.start()
             self._metrics = server
         self._thread.start()
+        if self._requests is not None:
+            self._requests.start()
 
     def __enter__(self) -> Mirroring:
         return self
@@ -110,6 +126,16 @@ class Mirroring:
             state, why = flow.status
             found.append(FlowProgress(flow.settings.name, state, why, flow.flow_status.summary()))
         return found
+
+    def reload(self, *, only_look: bool = False) -> ReloadReport:
+        """Read the file again, and have the flows run as it says now: as SIGHUP has `twinlog run` do it.
+
+        A file that is wrong changes nothing: the report has its problems then. With `only_look` nothing changes at all.
+        Raises TwinlogError where the flows are not those of a properties file, or are to end once all is copied.
+        """
+        if self._reloader is None:
+            raise TwinlogError("only what was started with the path of a properties file, to run on, reads it again")
+        return self._reloader.reload("Mirroring.reload", only_look=only_look)
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
         """Wait until it ends, and return how; None when that takes longer than `timeout_s` seconds.
@@ -140,6 +166,8 @@ class Mirroring:
             log.debug("it ends here:", exc_info=error)
             self._error = error
         finally:
+            if self._requests is not None:
+                self._requests.stop()
             if self._metrics is not None:
                 self._metrics.stop()
 
@@ -161,12 +189,15 @@ def start(
     Raises ConfigError when the file is wrong, and EngineError when the session is one of Spark Connect, or is stopped:
     no cluster has been contacted then.
     """
+    file: ReadAgain | None = None
     if isinstance(config, MirrorConfig):
         read = config
     else:
-        read = load(config, clusters)
-        read = replace(read, warnings=(*read.warnings, *check_queries(read.flows, config)))
-    mirroring = Mirroring(session, read, until_caught_up=until_caught_up, slots=slots)
+        again = partial(checked_file, config, clusters)
+        loaded = again()
+        read = loaded.config
+        file = None if is_resource(config) else ReadAgain(str(config), RunningFile.of(loaded), again)
+    mirroring = Mirroring(session, read, until_caught_up=until_caught_up, slots=slots, file=file)
     mirroring.begin()
     return mirroring
 

@@ -27,8 +27,9 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 
 LONGEST = (
-    *("switchover", "strimzi", "standalone", "seen_from_outside"),
-    *("standby", "translation", "resume", "checkpoints", "connect", "other_version"),
+    *("examples", "switchover", "strimzi", "standalone", "seen_from_outside"),
+    *("reload", "held", "topics", "standby", "translation", "resume", "checkpoints", "connect", "other_version"),
+    *("one_cluster", "topics_named_heartbeats"),
     *("spark_versions", "given_session"),
     *(
         "run",
@@ -42,9 +43,9 @@ LONGEST = (
         "exactly_once",
     ),
     *("connect_handover", "resume_shapes", "parity", "encrypted", "take_over", "copy_memory", "demo", "leases"),
-    *("harness_clusters", "leases_slow_target", "examples", "stale_topic_ids", "kubernetes", "failover", "engine"),
+    *("harness_clusters", "leases_slow_target", "connect_start", "stale_topic_ids", "kubernetes", "failover", "engine"),
     *("positions", "connect_secrets", "resume_copier", "gaps_run", "lost_on_target", "gaps_truncated", "rights"),
-    *("dataframes_write", "transforms", "verify", "replay", "sink_transactions", "smt_classes", "dataframes"),
+    *("starts", "dataframes_write", "transforms", "verify", "replay", "sink_transactions", "smt_classes", "dataframes"),
     *("conformance", "nearest_replica", "smt_mirror_maker", "formats", "image", "submitted"),
 )
 """Files that take longest, those that take longer first, and such as wait between such as compute. They are begun in

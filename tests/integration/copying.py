@@ -15,15 +15,18 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.child_copier import ChildCopier
+from tests.policies import with_policies
 from twinlog.driver.fencing import TransactionalIds
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
+from twinlog.model.held import Held
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import segments_topic
+from twinlog.offsets.starts import AT_FIRST, Begin
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -60,15 +63,16 @@ def flow_settings(
         sync_topic_configs_interval_s=None,
         offset_storage_partitions=POSITION_PARTITIONS,
     )
-    return replace(settings, **others)
+    return replace(settings, **with_policies(others))
 
 
 @dataclass
 class Heard:
-    """What a copier reported: `failures` as (partition, error), `events` as (kind, text)."""
+    """What a copier reported: `failures` as (partition, error), `events` as (kind, text), and held partitions."""
 
     failures: list[tuple[TopicPartition | None, TwinlogError]] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
 
 
 class RunningCopier:
@@ -83,6 +87,7 @@ class RunningCopier:
         listener = Listener(
             lambda partition, error: self.heard.failures.append((partition, error)),
             lambda kind, text: self.heard.events.append((kind, text)),
+            self.heard.held.append,
         )
         self._loop = Loop()
         self._loop.net.start()
@@ -110,11 +115,19 @@ class RunningCopier:
         """Wait until everything before a source offset is acknowledged; fails at once when the copier does."""
 
         def reached() -> bool:
+            if any(held.source == (topic, partition) for held in self.heard.held):
+                return True
             return bool(self.heard.failures) or self.position(topic, partition).next_source >= next_source
 
         wait_for(reached, DEADLINE_S, f"{topic}-{partition} is copied up to {next_source}", every_s=0.005)
         assert self.heard.failures == []
         return self.position(topic, partition)
+
+    def wait_for_held(self) -> Held:
+        """Wait until the copier holds a partition, and return what it reports of the first."""
+        wait_for(lambda: bool(self.heard.held), DEADLINE_S, "a partition is held", every_s=0.005)
+        assert self.heard.failures == []
+        return self.heard.held[0]
 
     def wait_for_failure(self) -> tuple[TopicPartition | None, TwinlogError]:
         """Wait until the copier reports what the flow stops on."""
@@ -168,7 +181,7 @@ class RunningCopier:
 
     def release(self) -> dict[TopicPartition, Position]:
         """Release all partitions in order, with their positions stored, and end."""
-        released = self._loop.run(self.copier.release, list(self.copier.partitions))
+        released = self._loop.run(self.copier.release, self.copier.granted)
         self.crash()
         return released
 
@@ -260,14 +273,16 @@ class CopyFlow:
         remote = TopicPartition(TopicName(self.remote(partition.topic)), partition.partition)
         return Grant(partition, remote, None, self._limit(partition.topic), position, drained=True, tip=tip)
 
-    def start(self, *names: str, max_batch_bytes: int | None = None, **settings: Any) -> RunningCopier:
-        """Begin to copy topics from their stored positions.
+    def start(
+        self, *names: str, max_batch_bytes: int | None = None, begin: Begin = AT_FIRST, **settings: Any
+    ) -> RunningCopier:
+        """Begin to copy topics from their stored positions, partitions without one where `begin` says.
 
         `max_batch_bytes` replaces the limit of the remote topic; `settings` go to `flow_settings`.
         """
         running = RunningCopier(flow_settings(self.source, self.target, **settings))
         self._running.append(running)
-        running.grant(self._grants(names, max_batch_bytes))
+        running.grant([replace(grant, begin=begin) for grant in self._grants(names, max_batch_bytes)])
         return running
 
     def start_child(self, *names: str, **settings: Any) -> ChildCopier:

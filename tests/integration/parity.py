@@ -123,6 +123,21 @@ def _acls(letter: str) -> list[Acl]:
     ]
 
 
+SHORT_INTERVALS = {
+    "emit.heartbeats.enabled": "false",
+    "emit.heartbeats.interval.seconds": "1",
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.topics.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "sync.topic.configs.interval.seconds": "1",
+    "sync.topic.acls.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "consumer.poll.timeout.ms": "200",
+}
+"""Keys of a file whose flows do all that they do in turns every second."""
+
+
 def properties(source: KafkaCluster, target: KafkaCluster) -> str:
     """The file, short intervals throughout."""
     lines = {
@@ -132,16 +147,7 @@ def properties(source: KafkaCluster, target: KafkaCluster) -> str:
         "right.consumer.isolation.level": "read_committed",
         "tasks.max": str(TASKS),
         "replication.factor": "1",
-        "emit.heartbeats.enabled": "false",
-        "emit.heartbeats.interval.seconds": "1",
-        "emit.checkpoints.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "sync.topic.configs.interval.seconds": "1",
-        "sync.topic.acls.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "consumer.poll.timeout.ms": "200",
+        **SHORT_INTERVALS,
         "left->right.emit.heartbeats.enabled": "true",
         "right->left.emit.heartbeats.enabled": "true",
         "mid->right.replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",

@@ -346,26 +346,77 @@ def test_kafkas_own_classes_read_checkpoints(scene: Scene, target_cluster: Kafka
     assert str(Checkpoint(GroupId(group), TopicName(scene.remote), 0, 7, 7, "note" + NUL)) in lines
 
 
+class Seldom:
+    """A topic with ten records and a flow of its own that copies it, with other intervals."""
+
+    def __init__(self, scene: Scene, settings: FlowSettings, **intervals_s: float) -> None:
+        self.scene = scene
+        produce(scene.source, scene.topic, numbered(10))
+        self.group = scene.group()
+        own = replace(settings, topics=(scene.topic,), groups=(f"{scene.topic}.*",), **intervals_s)  # type: ignore[arg-type]
+        self.flow = FlowWithoutSpark(own)
+
+    def commit(self, offset: int) -> None:
+        commit_offsets(self.scene.source, {self.group: {(self.scene.topic, 0): offset}})
+
+    def wait_for(self, offset: int) -> None:
+        self.scene.wait_for_offsets(self.group, {(self.scene.remote, 0): Committed(offset)})
+
+
+def test_a_group_that_is_found_waits_for_no_other_interval(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
+) -> None:
+    scene = Scene(source_cluster, target_cluster, f"{prefix}-found")
+    seldom = Seldom(
+        scene,
+        quick_settings,
+        refresh_groups_interval_s=1.0,
+        emit_checkpoints_interval_s=3600,
+        sync_group_offsets_interval_s=3600,
+    )
+    with seldom.flow:
+        scene.wait_until_copied(10)
+        seldom.commit(7)
+        seldom.wait_for(7)
+
+
+def test_a_commit_that_changes_waits_for_the_interval_of_checkpoints_alone(
+    source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
+) -> None:
+    scene = Scene(source_cluster, target_cluster, f"{prefix}-changed")
+    seldom = Seldom(
+        scene,
+        quick_settings,
+        refresh_groups_interval_s=3600,
+        emit_checkpoints_interval_s=1.0,
+        sync_group_offsets_interval_s=3600,
+    )
+    seldom.commit(3)
+    with seldom.flow:
+        seldom.wait_for(3)
+        seldom.commit(7)
+        seldom.wait_for(7)
+
+
 def test_a_stop_translates_once_more(
     source_cluster: KafkaCluster, target_cluster: KafkaCluster, quick_settings: FlowSettings, prefix: str
 ) -> None:
     scene = Scene(source_cluster, target_cluster, f"{prefix}-last")
-    produce(scene.source, scene.topic, numbered(10))
-    group = scene.group()
-    seldom = replace(
+    seldom = Seldom(
+        scene,
         quick_settings,
-        topics=(scene.topic,),
-        groups=(f"{scene.topic}.*",),
         refresh_groups_interval_s=0.1,
         emit_checkpoints_interval_s=3600,
         sync_group_offsets_interval_s=3600,
     )
-    with FlowWithoutSpark(seldom) as flow:
+    seldom.commit(3)
+    with seldom.flow as flow:
+        seldom.wait_for(3)
         scene.wait_until_copied(10)
-        commit_offsets(scene.source, {group: {(scene.topic, 0): 10}})
+        seldom.commit(10)
         flow.stop()
-    assert scene.on_target(group) == {(scene.remote, 0): Committed(10)}
-    assert [one.downstream for one in scene.checkpoints(group)] == [10]
+    assert scene.on_target(seldom.group) == {(scene.remote, 0): Committed(10)}
+    assert [one.downstream for one in scene.checkpoints(seldom.group)][-1] == 10
 
 
 def test_without_checkpoints_no_group_is_touched(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import ClusterError, RefusedError
+from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
 from twinlog.model.types import Alias, TopicName, TopicPartition
@@ -144,14 +146,26 @@ def test_other_internal_topics_are_warned_of(
 # -- one cluster under two names
 
 
-@pytest.mark.parametrize("policy", ["default", "identity"])
-def test_one_cluster_under_two_aliases_is_refused(clusters: Clusters, policy: PolicyName) -> None:
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (
+            {"policy": "identity"},
+            "replication.policy.class keeps names, so that each topic would be copied onto itself",
+        ),
+        ({"separator": "o"}, "the flow does not recognise its own copies"),
+    ],
+)
+def test_one_cluster_under_two_aliases_is_refused_where_copies_are_not_recognised(
+    clusters: Clusters, how: dict[str, Any], why: str
+) -> None:
     source, _ = clusters
     before = topics(source)
-    with FlowWithoutSpark(flow_settings(source, source, policy=policy, emit_heartbeats_interval_s=None)) as flow:
+    with FlowWithoutSpark(flow_settings(source, source, emit_heartbeats_interval_s=None, **how)) as flow:
         wait_for(lambda: flow.runner.ended, 60, "the flow has failed")
         reason = flow.runner.reason or ""
     assert f"north and south are the same cluster (id {source.cluster_id}, broker {source.bootstrap})" in reason
+    assert why in reason
     assert topics(source) == before
 
 
@@ -166,9 +180,9 @@ def test_two_listeners_of_one_cluster_are_warned_of(
         sasl_username="admin",
         sasl_password="admin-secret",
     )
-    settings = flow_settings(source, source, target_admin=AdminSettings(login))
+    settings = flow_settings(source, source, target_admin=AdminSettings(login), policy="identity")
     both = opened(settings)
-    check_two_clusters(settings, both.source, both.target)
+    assert not check_two_clusters(settings, topology_of(settings), both.source, both.target)
     assert f"both clusters have the id {source.cluster_id}" in caplog.text
 
 

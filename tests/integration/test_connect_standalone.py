@@ -46,6 +46,7 @@ def copied(cluster: KafkaCluster, topic: str, count: int) -> None:
     assert len(consume(cluster, topic)) == count
 
 
+@pytest.mark.parity
 def test_a_standalone_worker_and_kafkas_own_take_turns(
     clusters: tuple[KafkaCluster, KafkaCluster],
     topic_name: str,

@@ -71,7 +71,7 @@ def test_the_flow_stops_on_a_record_above_the_limit(copy_flow: CopyFlow, topic_n
     produce(copy_flow.source, topic_name, noise(100, 100, 60_000, 100, 100), per_batch=per_batch)
     produce(copy_flow.source, topic_name, noise(100, 100), partition=1)
 
-    running = copy_flow.start(topic_name)
+    running = copy_flow.start(topic_name, oversized_record_policy="stop")
     partition, error = running.wait_for_failure()
 
     assert partition == (topic_name, 0)
@@ -157,17 +157,16 @@ def test_refused_while_nothing_is_acknowledged_yet(copy_flow: CopyFlow, topic_na
     assert running.heard.events == []
 
 
-def test_the_flow_stops_on_a_record_that_the_target_refuses(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_partition_is_held_at_a_record_that_the_target_refuses(copy_flow: CopyFlow, topic_name: str) -> None:
     running = copied_under_a_lower_limit(copy_flow, topic_name, noise(3_000, 60_000, 3_000, start=1), per_batch=3)
 
-    partition, error = running.wait_for_failure()
+    held = running.wait_for_held()
 
-    assert partition == (topic_name, 0)
-    assert isinstance(error, RecordTooLargeError)
-    assert error.source_offset == 2
-    for word in (f"{topic_name}-0", copy_flow.remote(topic_name), "source offset 2", "max.message.bytes"):
-        assert word in str(error)
-    assert running.release()[partition].next_source == 2
+    assert (held.source, held.reason) == ((topic_name, 0), "oversized record")
+    assert (held.source_offset, held.target_offset) == (2, 2)
+    for word in (copy_flow.remote(topic_name), "source offset 2", "max.message.bytes"):
+        assert word in f"{held.text}; {held.way_out}"
+    assert running.release()[held.source].next_source == 2
     assert_copied(copy_flow, topic_name, without=[2, 3])
 
 

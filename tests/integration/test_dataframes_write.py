@@ -152,6 +152,33 @@ def test_the_recipe_of_an_archive_brings_every_record_back(
     assert len({one.timestamp for one in given}) > 100
 
 
+def test_records_without_a_timestamp_survive_an_archive(
+    spark: SparkSession, target: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, restored = create_topic(target, new_name("old"), 2), create_topic(target, new_name("restored"), 2)
+    for partition in range(2):
+        old = [NewRecord(b"%d" % number, b"k", (), -1 if number % 3 else NOW + number) for number in range(90)]
+        produce(target, topic, old, partition=partition, per_batch=30)
+    given = consume(target, topic)
+    assert [one.timestamp for one in given].count(-1) == 120
+    read(spark, target, topic).write.parquet(str(tmp_path / "archive"))
+    (
+        spark.read.parquet(str(tmp_path / "archive"))
+        .repartition("partition")
+        .sortWithinPartitions("partition", "offset")
+        .select("key", "value", "headers", "timestamp", "partition")
+        .write.format("twinlog-kafka")
+        .option("kafka.bootstrap.servers", target.bootstrap)
+        .option("topic", restored)
+        .mode("append")
+        .save()
+    )
+    found = consume(target, restored)
+    assert [(one.partition, one.offset, *one.content) for one in found] == [
+        (one.partition, one.offset, *one.content) for one in given
+    ]
+
+
 def run_stream(spark: SparkSession, df: DataFrame, target: KafkaCluster, topic: str, checkpoint: Path) -> None:
     query = (
         df.writeStream.format("twinlog-kafka")

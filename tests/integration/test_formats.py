@@ -128,14 +128,21 @@ def test_kafkas_client_library_gives_the_answers_of_ours(
     arguments = [target_cluster.bootstrap, alias, "shop-1", "shop-.", *aliases]
     java: dict[str, Any] = json.loads(run_tool(str(ASK), arguments, deadline_s=120))
 
+    # What MirrorMaker 2 takes for heartbeats by its name may hold records of other tests.
+    def own(names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if alias in name or name.startswith(("near", "heartbeats")))
+
+    for answer in ("heartbeat_topics", "upstream_clusters"):
+        java[answer] = own(java[answer])
+
     by_pattern = client.translate_offsets(settings, alias, re.compile("shop-."), PATIENCE_S)
     with MirrorClient(settings) as asked:
         ours = {
             "group": shown(asked.translate_offsets(alias, "shop-1", PATIENCE_S)),
             "groups": {group: shown(offsets) for group, offsets in by_pattern.items()},
-            "heartbeat_topics": sorted(asked.heartbeat_topics()),
+            "heartbeat_topics": own(asked.heartbeat_topics()),
             "checkpoint_topics": sorted(asked.checkpoint_topics()),
-            "upstream_clusters": sorted(asked.upstream_clusters()),
+            "upstream_clusters": own(asked.upstream_clusters()),
             "hops": {one: asked.replication_hops(one) for one in aliases},
             "remote_topics": sorted(asked.remote_topics()),
             "remote_topics_of": sorted(asked.remote_topics(alias)),
@@ -147,9 +154,9 @@ def test_kafkas_client_library_gives_the_answers_of_ours(
     # The functions ask the same.
     assert shown(client.translate_offsets(settings, alias, "shop-1", PATIENCE_S)) == ours["group"]
     assert client.replication_hops(settings, alias) == 2
-    assert sorted(client.heartbeat_topics(settings)) == ours["heartbeat_topics"]
+    assert own(client.heartbeat_topics(settings)) == ours["heartbeat_topics"]
     assert sorted(client.checkpoint_topics(settings)) == ours["checkpoint_topics"]
-    assert sorted(client.upstream_clusters(settings)) == ours["upstream_clusters"]
+    assert own(client.upstream_clusters(settings)) == ours["upstream_clusters"]
     assert sorted(client.remote_topics(settings, alias)) == ours["remote_topics_of"]
 
 

@@ -1,4 +1,4 @@
-"""Source records are gone before they were copied: the flow reports it, and stops or goes on as the file asks."""
+"""Source records are gone before they were copied: their partition is held, or goes on as the file asks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, CopyFlow, RunningCopier
-from twinlog.errors import GapError
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
 
-KEY = "north->south.twinlog.gap.policy = continue"
+KEY = "north->south.twinlog.gap.policy"
 
 
 def copied(flow: CopyFlow, topic: str) -> list[int]:
@@ -21,15 +20,15 @@ def copied(flow: CopyFlow, topic: str) -> list[int]:
     return [int(record.value or b"") for record in consume(flow.target, flow.remote(topic))]
 
 
-def require_stop(running: RunningCopier, *words: str) -> None:
-    """The flow stops, and logs why and how to go on."""
-    _, error = running.wait_for_failure()
-    assert isinstance(error, GapError)
-    for word in (*words, KEY):
-        assert word in str(error)
-    assert len(running.heard.failures) == 1
-    (event,) = running.events("gap")
-    assert event.endswith("the flow stops on it")
+def require_held(running: RunningCopier, topic: str, *words: str) -> None:
+    """Partition 0 of a topic is held, and the copier reports why and how to go on."""
+    held = running.wait_for_held()
+    assert (held.source, held.reason) == ((topic, 0), "gap")
+    for word in words:
+        assert word in held.text
+    by_hand = f"run twinlog topics accept-gap FILE {topic}-0"
+    assert held.way_out == f"to go on at offset {held.resume_at}, set {KEY}.{topic} = skip, or {by_hand}"
+    assert (len(running.heard.held), running.heard.failures, running.events("gap")) == (1, [], [])
 
 
 def require_going_on(running: RunningCopier, *words: str) -> None:
@@ -53,9 +52,7 @@ def test_retention_overtook_a_stopped_flow(copy_flow: CopyFlow, topic_name: str)
     delete_records(copy_flow.source, topic_name, 70)
 
     running = copy_flow.start(topic_name)
-    require_stop(running, f"{topic_name}-0", "50 to 69 (20 offsets)", "starts at 70")
-    partition, _ = running.heard.failures[0]
-    assert partition == (topic_name, 0)
+    require_held(running, topic_name, "50 to 69 (20 offsets)", "starts at 70")
     running.release()
     # Nothing else is harmed: its position stays, and the other partition keeps its own.
     for number in range(2):
@@ -141,7 +138,7 @@ def test_a_topic_was_recreated_while_the_flow_was_stopped(copy_flow: CopyFlow, t
     produce(copy_flow.source, topic_name, numbered(new, start=1000))
 
     running = copy_flow.start(topic_name)
-    require_stop(running, f"{topic_name}-0", "deleted and created again", "reached offset 50")
+    require_held(running, topic_name, "deleted and created again", "reached offset 50")
     running.release()
     assert copied(copy_flow, topic_name) == list(range(50))
 
@@ -178,8 +175,8 @@ def test_a_flow_stops_on_a_topic_that_is_recreated_while_it_runs(copy_flow: Copy
     create_topic(copy_flow.source, topic_name)
     produce(copy_flow.source, topic_name, numbered(3, start=1000))
 
-    require_stop(running, f"{topic_name}-0", "deleted and created again", "reached offset 50")
-    # What else this copier holds goes on until the driver ends the flow.
+    require_held(running, topic_name, "deleted and created again", "reached offset 50")
+    # All else that this copier has is copied.
     produce(copy_flow.source, other, numbered(5))
     wait_for(lambda: running.position(other).next_source == 5, 60, "the other topic is copied")
     running.release()

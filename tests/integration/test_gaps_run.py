@@ -1,4 +1,4 @@
-"""A gap stops its flow with exit code 1 and words that help, and no other flow; by policy the flow goes on."""
+"""A gap holds its partition, stops its flow with exit code 1, or is passed, as the policy says, and no other flow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import Alias
 
 FLOWS = {
-    "halts": {},
+    "halts": {"twinlog.gap.policy": "stop"},
+    "holds": {},
     "leaps": {"twinlog.gap.policy": "continue"},
     "anew": {"twinlog.gap.policy": "continue"},
     "whole": {},
@@ -51,6 +52,7 @@ def test_gaps_stop_their_flow_or_are_recorded(
     for topic in topics.values():
         produce(source_cluster, topic, numbered(50, start=50))
     delete_records(source_cluster, topics["halts"], 70)
+    delete_records(source_cluster, topics["holds"], 70)
     delete_records(source_cluster, topics["leaps"], 70)
     delete_topic(source_cluster, topics["anew"])
     create_topic(source_cluster, topics["anew"])
@@ -61,6 +63,7 @@ def test_gaps_stop_their_flow_or_are_recorded(
     copied = {alias: numbers(target_cluster, f"{alias}.{topic}") for alias, topic in topics.items()}
     assert copied == {
         "halts": list(range(50)),
+        "holds": list(range(50)),
         "leaps": [*range(50), *range(70, 100)],
         "anew": [*range(50), *range(1000, 1005)],
         "whole": list(range(100)),
@@ -69,7 +72,7 @@ def test_gaps_stop_their_flow_or_are_recorded(
     for word in (
         "halts->holey: FAILED",
         f"{topics['halts']}-0: source offsets 50 to 69 (20 offsets) were deleted before they were copied",
-        "set halts->holey.twinlog.gap.policy = continue",
+        f"set halts->holey.twinlog.gap.policy.{topics['halts']} = skip",
     ):
         assert word in failed
     assert f"leaps->holey: gap: {topics['leaps']}-0: source offsets 50 to 69 (20 offsets)" in twinlog.log
@@ -81,3 +84,5 @@ def test_gaps_stop_their_flow_or_are_recorded(
     (recreated,) = gaps(target_cluster, "anew")
     assert "deleted and created again" in recreated
     assert gaps(target_cluster, "whole") == []
+    (held,) = [line for line in twinlog.log.splitlines() if "is held at source offset 50" in line]
+    assert f"holds->holey: TW-GAP-01: {topics['holds']}-0 is held" in held

@@ -13,8 +13,13 @@ from harness.consume import consume
 from harness.produce import numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
-from tests.integration.copying import CopyFlow, RunningCopier
+from tests.integration.copying import CopyFlow, RunningCopier, flow_settings
+from twinlog.driver.control.deciding import decide
+from twinlog.driver.control.model import Command, Selector, Verb
+from twinlog.driver.control.source_logs import look
 from twinlog.errors import GapError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.types import TopicName, TopicPartition
 
 KEPT, LOST = 100, 60
 COPIED = KEPT + LOST
@@ -126,7 +131,7 @@ def test_the_source_was_cut_back(torn: Torn, case: Case) -> None:
         assert partition == (topic, 0)
         assert isinstance(error, GapError)
         text = str(error)
-        assert "set north->south.twinlog.gap.policy = continue" in text
+        assert f"set north->south.twinlog.gap.policy.{topic} = skip" in text
         expected = list(range(COPIED))
     else:
         text = running.wait_for_event("gap")
@@ -147,3 +152,25 @@ def test_the_source_was_cut_back(torn: Torn, case: Case) -> None:
         again.wait_for_position(topic, KEPT + case.grown + 1)
         assert again.heard.events == []
     again.crash()
+
+
+@pytest.mark.parametrize("grown", [SHORT, LONG])
+def test_the_gap_that_would_be_accepted_begins_where_the_log_was_cut(torn: Torn, grown: int) -> None:
+    """Also where the log is longer by now than what was copied, or shorter: nothing that was written since is passed
+    over."""
+    flow, topic = torn.flow, Case(False, grown, "stop").topic
+    part = TopicPartition(TopicName(topic), 0)
+    settings = flow_settings(flow.source, flow.target)
+    command = Command("c", Verb.ACCEPT_GAP, (Selector(topic),))
+    position = flow.stored(topic)
+    assert position is not None
+    assert position.next_source == COPIED
+    source = ClusterAdmin(settings.source, settings.source_admin.client)
+    try:
+        source.connect()
+        logs = look(settings, source, command, [part], {part: position})
+    finally:
+        source.close()
+    move = decide(command, part, position, logs[part])
+    assert (move.changes, move.before, move.after, move.passed) == (True, COPIED, KEPT, 0)
+    assert f"cut back to offset {KEPT}" in move.text

@@ -82,6 +82,11 @@ say("progress", listener.rows, listener.records, listener.size > listener.record
 mine = spark.readStream.format("rate").load().writeStream.format("noop").queryName("mine").start()
 (flow,) = mirroring.flows()
 say("beside", spark.range(1000).count(), [one.name for one in spark.streams.active], flow.name, flow.state)
+text = Path(file).read_text()
+Path(file).write_text(text.replace("lease.seconds = 5", "lease.seconds = 6") + "left->right.groups = none")
+report = mirroring.reload()
+say("read again", report.flows, [key.takes.value for key in report.keys], report.problems)
+Path(file).write_text(text)
 mirroring.stop()
 figures = mirroring.flows()[0].figures
 say("stopped", mirroring.wait().value, figures.records, mine.isActive, spark.conf.get("spark.sql.adaptive.enabled"))
@@ -228,6 +233,7 @@ def test_a_program_keeps_its_session(
         assert said("progress") == [1, RECORDS, True, True]
         # Its own queries are those of its session, and none of ours.
         assert said("beside") == [1000, ["mine"], "left->right", "running"]
+        assert said("read again") == [{"left->right": "runs with its new settings"}, ["restart", "at once"], []]
         assert said("stopped") == ["stopped", RECORDS, True, "true"]
         produce(left, topic, numbered(RECORDS, start=RECORDS))
         wait_until_copied(child, right, remote, 2 * RECORDS)

@@ -13,7 +13,7 @@ from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.exact import Run, Translated
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.offsets.segments import SegmentWriter, segments_topic
@@ -59,6 +59,33 @@ def test_what_it_lacks_comes_from_the_shared_one(
         assert {part: position.next_source for part, position in found.items()} == {second: 25, fourth: 40}
         missing = replace(settings, earlier_positions_topic=new_name("never"))
         assert set(PositionStore(missing, admin).read_all()) == {first, second, third}
+    finally:
+        admin.close()
+
+
+def test_positions_of_another_alias_are_known_where_names_are_kept(
+    clusters: tuple[KafkaCluster, KafkaCluster], new_name: Callable[[str], str]
+) -> None:
+    source, target = clusters
+    topic = new_name("stray")
+    create_topic(target, topic, config={"cleanup.policy": "compact"})
+    first, second = (TopicPartition(TopicName("orders"), number) for number in range(2))
+    producer = Producer({**target.client_config(), "acks": "all"})
+    for alias, partition, next_source in (("", first, 10), ("", second, 20), (SOURCE, second, 25)):
+        record = encode_position(Alias(alias), partition, Position(next_source, next_source))
+        producer.produce(topic, record.value, record.key, headers=list(record.headers))
+    assert producer.flush(30) == 0
+    settings = replace(flow_settings(source, target), offset_storage_topic=topic)
+    admin = ClusterAdmin(TARGET, settings.target_admin.client)
+    try:
+        admin.connect()
+        assert PositionStore(settings, admin).under_other_alias([first, second]) == {}
+        kept = PositionStore(replace(settings, policy="identity"), admin)
+        assert kept.under_other_alias([first, second]) == {first: ("", Position(10, 10))}
+        assert kept.read_all() == {second: Position(25, 25)}
+        # The alias of a flow may be empty, too.
+        empty = replace(settings, separator="", source_cluster_alias=Alias(""))
+        assert set(PositionStore(empty, admin).read_all()) == {first, second}
     finally:
         admin.close()
 

@@ -17,9 +17,9 @@ from harness.wait import slowness, wait_for
 from tests.integration.copying import SOURCE, CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import stored_batches
-from twinlog.errors import GapError
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, encode_position
+from twinlog.offsets.starts import AT_FIRST, REFUSED, Begin
 
 NEVER = {"position_interval_ms": 3_600_000}
 """Positions are stored when a partition is taken and when it is released, not in between."""
@@ -162,7 +162,8 @@ def test_a_position_waits_for_its_records(copy_flow: CopyFlow, topic_name: str, 
     for number in range(5):
         produce(copy_flow.source, other, numbered(1))
         free.wait_for_position(other, number + 1)
-        wait_for(lambda: len(writes(copy_flow, other)) > number + 1, 60, "the other position is stored")  # noqa: B023
+        at = b'{"offset":%d}' % number
+        wait_for(lambda: writes(copy_flow, other)[-1].value == at, 60, "the other position is stored")  # noqa: B023
 
     assert offsets(copy_flow.target, remote)[1] == 10
     assert writes(copy_flow, topic_name)[-1].value == b'{"offset":9}'
@@ -276,27 +277,28 @@ def test_a_remote_topic_that_is_recreated_while_copying(copy_flow: CopyFlow, top
     assert offsets(copy_flow.target, remote) == (0, 10)
 
 
-@pytest.mark.parametrize(("reset", "first"), [("earliest", 0), ("latest", 10)])
-def test_where_a_new_partition_begins(copy_flow: CopyFlow, topic_name: str, reset: str, first: int) -> None:
+@pytest.mark.parametrize(("begin", "first"), [(AT_FIRST, 0), (Begin(offset=SourceOffset(10)), 10)])
+def test_where_a_new_partition_begins(copy_flow: CopyFlow, topic_name: str, begin: Begin, first: int) -> None:
     remote = copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
-    running = copy_flow.start(topic_name, consumer={"auto_offset_reset": reset})
+    running = copy_flow.start(topic_name, begin=begin)
     produce(copy_flow.source, topic_name, numbered(10, start=10))
     copy_flow.wait_until_caught_up(running, topic_name)
     running.release()
-    # With a position there is nothing to reset.
+    # With a position nothing else counts.
     produce(copy_flow.source, topic_name, numbered(10, start=20))
-    copy_flow.copy(topic_name, consumer={"auto_offset_reset": reset})
+    copy_flow.copy(topic_name, begin=Begin(offset=SourceOffset(25)))
 
     assert [one.value for one in consume(copy_flow.target, remote)] == [b"%d" % number for number in range(first, 30)]
 
 
-def test_a_new_partition_without_a_place_to_begin_stops_the_flow(copy_flow: CopyFlow, topic_name: str) -> None:
+def test_a_new_partition_without_a_place_to_begin_is_held(copy_flow: CopyFlow, topic_name: str) -> None:
     copy_flow.create(topic_name)
-    running = copy_flow.start(topic_name, consumer={"auto_offset_reset": "none"})
+    running = copy_flow.start(topic_name, begin=REFUSED)
 
-    _, error = running.wait_for_failure()
+    held = running.wait_for_held()
 
-    assert isinstance(error, GapError)
-    assert "the consumer of north has auto.offset.reset = none" in str(error)
+    assert (held.source, held.reason) == ((topic_name, 0), "no start")
+    assert "the consumer of north has auto.offset.reset = none" in held.text
+    assert held.way_out == "set earliest or latest, or twinlog.start for its topic"
     assert copy_flow.stored(topic_name) is None

@@ -178,6 +178,9 @@ def test_what_is_missing_is_named_until_it_is_there(
         ("north", "READ", f"topic {topic}"),
         ("north", "DESCRIBE", "the cluster"),
         *(("south", operation, name) for operation in ("CREATE", "DESCRIBE") for name in own),
+        # That nothing is asked of single topics, as there is no such topic, cannot be seen without it.
+        ("south", "READ", "topic mm2-twinlog-control.north.internal"),
+        ("south", "DESCRIBE_CONFIGS", "topic mm2-twinlog-control.north.internal"),
         # What copiers report the driver hears on its line to them; the topic is for others.
         *(("south", "READ", name) for name in (own[0], own[2])),
         *(("south", "WRITE", name) for name in own[1:]),

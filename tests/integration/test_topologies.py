@@ -95,6 +95,7 @@ def subscribed(cluster: KafkaCluster, pattern: str, group: str, count: int) -> l
         consumer.close()
 
 
+@pytest.mark.scenario
 def test_three_data_centres_that_mirror_each_other(
     three: Clusters, run_twinlog: RunTwinlog, new_name: Callable[[str], str]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.cluster import KafkaCluster
 from harness.consume import Record, consume
 from harness.groups import commit_offsets
 from harness.produce import Codec, NewRecord, numbered, produce
@@ -28,6 +29,11 @@ def by(function: str, **how: Any) -> TransformSettings:
     return TransformSettings(f"tests.transforms:{function}", dead_letter_replication_factor=1, **how)
 
 
+def whole(cluster: KafkaCluster, topic: str) -> list[Record] | None:
+    found = consume(cluster, topic)
+    return found if len(found) == 5 * 300 + 2 + 20 else None
+
+
 def test_every_record_arrives_as_the_function_made_it(
     copy_flow: CopyFlow, topic_name: str, new_name: Callable[[str], str]
 ) -> None:
@@ -40,7 +46,8 @@ def test_every_record_arrives_as_the_function_made_it(
     produce(copy_flow.source, topic_name, [NewRecord(None, b"gone"), NewRecord(b"", None, timestamp=1)])
     for abort in (True, False):
         produce(copy_flow.source, topic_name, numbered(20, start=9_000), transactional_id=new_name("tx"), abort=abort)
-    before = consume(copy_flow.source, topic_name)
+    # Markers of a transaction come after the answer to its end.
+    before = wait_for(lambda: whole(copy_flow.source, topic_name), 60, "the last transaction can be read")
 
     def shouted(record: Record) -> tuple[object, ...]:
         value = None if record.value is None else record.value + b"!"

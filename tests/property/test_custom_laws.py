@@ -52,7 +52,8 @@ def test_the_default_policy_by_its_own_name(source: Alias, topic: TopicName) -> 
     assert theirs.refusal(topic) == ours.refusal(topic)
     assert theirs.remote_name(topic) == ours.remote_name(topic)
     assert theirs.source_topic(topic) == ours.source_topic(topic)
-    assert theirs.policy.is_heartbeats(topic) == ours.policy.is_heartbeats(topic)
+    assert theirs.policy.passes_as_heartbeats(topic) == ours.policy.passes_as_heartbeats(topic)
+    assert theirs.is_heartbeats(topic) == ours.is_heartbeats(topic)
 
 
 @given(ALIASES, TOPICS)

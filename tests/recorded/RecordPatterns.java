@@ -16,7 +16,14 @@ public class RecordPatterns {
         "[a-\\d]", "[z-a]", "\\p{Punct}+", "\\ba\\b", "\\Ba", "[\\w.-]+", "[a--]", "((a))|b", "(?:a|b)c", "a.?b",
         "\\N", "\\v", "[\\v]", "[a~~b]+", "[a||b]+", "[&]+", "[a&b]+", "\\y", "(?P<x>a)", "(?#c)a", "[[:alpha:]]",
         "a{3}{2}", "a?+b", "a{0}", "a{99999999999}", "(?i)[a-c]+", "[ab]+?", "\\.\\.", "a\\ b", "\\_a", "a(?i)",
-        "(?i)", "((?i)a)B", "((?i)a|b)B|C", "(?i)a(?-i)b"
+        "(?i)", "((?i)a)B", "((?i)a|b)B|C", "(?i)a(?-i)b",
+        "[\\w-.]+", "[\\d-x]+", ".*(?<!-changelog|-repartition)", "a\\h*b", "\\H+", "\\V+", "[\\h\\d]+", "[a-z&&[^b-d]]+",
+        "[a-z&&[def]&&[e-g]]+", "[^a&&[ab]]+", "[a-f&&b-d&&c]", "[a&&]", "[a[^b]&&[bc]]", "(?x) a # b\n b", "(?U)\\w+", "(?iu)\u00c9",
+        "(?d)a.", "\\p{IsLatin}+", "\\p{InGreek}", "\\p{sc=Greek}*", "\\p{javaLowerCase}+", "\\P{Lu}+", "[\\p{L}&&[^\\p{Lu}]]+",
+        "(?<=foo[-.]|bar)internal", "(?<!a{1,3})b", "(?<=a+)b", "(?<=a*b)c", "(?<=(?:ab)*)c", "(?<=(?:abc)*)x", "(?:a|ab){2}+c",
+        "(?>a|ab)*+c", "a{2}+a", "(a)?+b", "(?:a|b)*?c", "\\x{10ffff}", "\\x{110000}", "\\u00", "\\ca", "\\c", "\\E", "a\\Qb", "\\N{DIGIT ONE}2",
+        "\\N{NONE}", "\\X", "a\\b{g}b", "\\G.b", "(?<a>a)(?<a>b)", "\\k<a>", "\\2(a)", "(a)\\10", "(?i-s:a)", "(?i-m-s)a", "a|*", "(?<=)a",
+        "[a-c-e]+", "[\\Q[\\E]", "[&&a]", "[&&&a]", "[a&&&&b]", "\\p", "\\p{", "\\p{IsNothing}", "\\07", "\\08", "\\e+", "\\_a"
     };
     static final String[] NAMES = {
         "", "a", "b", "A", "B", "ab", "aB", "AB", "abc", "abC", "foo", "FOO", "foo.x", "fooBar", "FOOBar", "FOObar",
@@ -24,7 +31,8 @@ public class RecordPatterns {
         "--", "a-z", "12", "a1-2", "x", " x", "mm2-x.internal", "mm2.internal", "foo-internal", "foo.internal", "__c",
         "_a", "aa", "aaa", "aab", "ac", "\n", "a\n", "b\n", "\u00e9", "\u0130", "k", "\u212a", "#", "a#b", "foo-bar",
         "foo\\bar", "foo.bar", "!?", "a b", "aBC", "Bc", "bB", "AaB", "\u0001", "\u001b", "\u000b", "..", "a}", "{a}",
-        "a,b", "+", ",", "a&b", ".x", "aaaaaa"
+        "a,b", "+", ",", "a&b", ".x", "aaaaaa", "a-changelog", "a-repartition", "a-changelogs", "team-a.x_y-1", "a \t b",
+        "ef", "def", "\u00c9", "\u03b1", "fooXinternal", "aabb", "abac", "12x-"
     };
 
     public static void main(String[] arguments) throws Exception {

@@ -19,8 +19,10 @@ RECORDERS: dict[str, list[str]] = {
     "Clients": [],
     "Flows": [],
     "Plugins": [str(HERE / "validations.json")],
+    "Values": [],
+    "Jaas": ["400"],
 }
-OF_BOTH_LINES = {"Plugins"}
+OF_BOTH_LINES = {"Plugins", "Values"}
 """What users of releases before 4.0 meet, too."""
 
 

@@ -34,7 +34,7 @@ def test_answers_are_those_of_kafkas_client(kind: str, separator: str) -> None:
     for row in rows:
         topic = TopicName(row["topic"])
         answers = {
-            "is_heartbeats": policy.is_heartbeats(topic),
+            "is_heartbeats": policy.passes_as_heartbeats(topic),
             "is_checkpoints": policy.is_checkpoints(topic),
             "is_remote": chains.is_remote(policy, topic),
             "sources": sorted(chains.sources(policy, topic)),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests import monotonic_start
+from twinlog.clock import SYSTEM
 
 SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
 
@@ -46,6 +51,9 @@ WAITING = {
     "task/stand_in.py": "beats on a thread of its own, while the loop that has the clock is held up",
 }
 """Who lets a thread wait, or a timer run, by the system's time."""
+
+MOMENT = re.compile(r"(^|_)(at|since|until|before|by)$")
+"""What a moment is called."""
 
 ASKS = {"monotonic", "monotonic_ns", "time", "time_ns", "sleep", "perf_counter"}
 
@@ -133,6 +141,41 @@ def forgotten(tree: ast.AST, takers: dict[str, int]) -> Iterator[tuple[int, str]
             given = any(keyword.arg == "clock" for keyword in node.keywords)
             if not given and len(node.args) <= takers[node.func.id]:
                 yield node.lineno, node.func.id
+
+
+def zero_moments(tree: ast.AST) -> Iterator[int]:
+    """Lines on which a moment that never was is 0, when the machine booted; `LONG_AGO` is before that."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs = [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            pairs = [(node.target, node.value)]
+        else:
+            continue
+        for target, value in pairs:
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                parts = list(zip(target.elts, value.elts, strict=False))
+            else:
+                parts = [(target, value)]
+            for part, is_now in parts:
+                name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+                zero = isinstance(is_now, ast.Constant) and isinstance(is_now.value, float) and is_now.value == 0
+                if zero and MOMENT.search(name):
+                    yield part.lineno
+
+
+def test_no_moment_that_never_was_is_zero() -> None:
+    assert [(name, line) for name, tree in files({}, "0.0") for line in zero_moments(tree)] == []
+
+
+def test_a_moment_that_is_zero_is_found() -> None:
+    code = "self._seen_at = 0.0\nuntil: float = 0.0\na, b_since = 1.0, 0.0\nself._at = 0\nself.beat = 0.0\nx_at = y"
+    assert list(zero_moments(ast.parse(code))) == [1, 2, 3]
+
+
+def test_the_clock_of_these_tests_began_where_they_let_it() -> None:
+    assert SYSTEM.monotonic is time.monotonic
+    assert monotonic_start.begun_s() <= time.monotonic() <= monotonic_start.begun_s() + 7200
 
 
 def test_no_module_reads_the_system_clock() -> None:

@@ -36,6 +36,10 @@ class AwaitedTranslations:
         if waiting:
             self._since[group] = waiting
 
+    def since(self) -> dict[GroupId, float]:
+        """Since when the newest offset of each group waits."""
+        return {group: max(since for _, since in waiting.values()) for group, waiting in self._since.items()}
+
     def keep(self, groups: Collection[GroupId]) -> None:
         """Forget all other groups."""
         for group in self._since.keys() - groups:

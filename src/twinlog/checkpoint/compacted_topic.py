@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from twinlog.errors import NotAppendedError, RefusedError
+from twinlog.errors import NotAppendedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_writer import TopicWriter
-from twinlog.mirror.create import create_topics
+from twinlog.mirror.create import require_topics
 from twinlog.mirror.internal_topics import InternalTopic
 
 BATCH_RECORDS = 2_000
@@ -46,8 +46,7 @@ class CompactedTopic:
         self._there = found.error != Code.UNKNOWN_TOPIC_OR_PARTITION
         if self._there:
             return False
-        for name, refusal in create_topics(self._flow, self._target, [self._topic.new()]).items():
-            raise RefusedError(f"cluster {self._target.alias}: topic {name} could not be created: {refusal.text}")
+        require_topics(self._flow, self._target, [self._topic.new()])
         self._there = True
         return True
 

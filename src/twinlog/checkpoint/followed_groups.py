@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
+from twinlog.clock import LONG_AGO
 from twinlog.flows.filters import GroupFilter
 from twinlog.flows.plugins import group_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -22,6 +23,10 @@ log = logging.getLogger(__name__)
 _TOPICS, _TOPICS_EXCLUDE = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude"))
 WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
 """Why a group that the filter lets through is not followed."""
+
+LOOK_S = 30.0
+"""How long a new group may stay unknown at most, also where `refresh.groups.interval.seconds` is longer: one request to
+each broker lists all groups."""
 
 
 def choose_groups(filter_: GroupFilter, groups: Mapping[GroupId, Group]) -> tuple[list[GroupId], dict[GroupId, str]]:
@@ -55,26 +60,55 @@ class FollowedGroups:
         self._groups: list[GroupId] = []
         self._unlisted: frozenset[GroupId] = frozenset()
         """Those that were not listed at the last look: deleted, or their coordinator just moved."""
-        self._look_at = 0.0
+        self._look_at = LONG_AGO
+        """When new groups are looked for (monotonic seconds)."""
+        self._empty: dict[GroupId, float] = {}
+        """Since when groups are known that have committed nothing yet."""
         self._offsets: dict[GroupId, GroupOffsets] = {}
         self._raw: dict[GroupId, GroupOffsets] = {}
         self._reasons: dict[GroupId, str] = {}
         self._logged = LogOnce(source.clock)
 
-    def read(self) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
-        """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
+    @property
+    def look_at(self) -> float:
+        """When new groups are to be looked for (monotonic seconds); infinite where that is turned off."""
+        return self._look_at
 
-        New groups are looked for after each `refresh_groups_interval_s`. Values of a group that committed nothing new
-        are the same as before. Raises ClusterError.
+    @property
+    def empty(self) -> Mapping[GroupId, float]:
+        """The groups that have committed nothing yet, with the moment when each was found (monotonic seconds)."""
+        return self._empty
+
+    def look(self) -> list[GroupId]:
+        """Look for new groups, with one request to each broker; returns those. Raises ClusterError."""
+        before = set(self._groups)
+        now = self._source.clock.monotonic()
+        self._groups, reasons = self._find()
+        interval = self._settings.refresh_groups_interval_s
+        self._look_at = float("inf") if interval is None else now + min(interval, LOOK_S)
+        known = set(self._groups)
+        self._empty = {group: since for group, since in self._empty.items() if group in known}
+        self._log_reasons(reasons)
+        return sorted(known - before)
+
+    def read(self, groups: Collection[GroupId] | None = None) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
+        """The committed offsets of all groups, and the error codes of groups whose offsets could not be read.
+
+        Looks for new groups when that is due, or would be before half of the time until the next call is over. With
+        `groups` it does not, and reads the offsets of these alone. Values of a group that committed nothing new are the
+        same as before. Raises ClusterError.
         """
-        reasons: dict[GroupId, str] = {}
-        if self._source.clock.monotonic() >= self._look_at:
-            self._groups, reasons = self._find()
-            interval = self._settings.refresh_groups_interval_s
-            self._look_at = float("inf") if interval is None else self._source.clock.monotonic() + interval
-        found, wrong = self._source.call(self._admin.offsets, self._groups)
+        now = self._source.clock.monotonic()
+        if groups is not None:
+            found, wrong = self._source.call(self._admin.some_offsets, sorted(set(groups).intersection(self._groups)))
+        else:
+            if now + (self._settings.emit_checkpoints_interval_s or 0.0) / 2 >= self._look_at:
+                self.look()
+            found, wrong = self._source.call(self._admin.offsets, self._groups)
         before = self._offsets
-        self._offsets = {group: before[group] for group in wrong if group in before}
+        kept = wrong if groups is None else before.keys() - found.keys()
+        self._offsets = {group: before[group] for group in kept if group in before}
+        reasons: dict[GroupId, str] = {}
         for group, offsets in found.items():
             if offsets is not self._raw.get(group):
                 self._raw[group] = offsets
@@ -85,6 +119,10 @@ class FollowedGroups:
                 self._offsets[group] = before[group] if before.get(group) == accepted else accepted
             elif group not in self._unlisted:
                 reasons[group] = WITHOUT_TOPIC
+            if offsets or group in self._unlisted:
+                self._empty.pop(group, None)
+            else:
+                self._empty.setdefault(group, now)
         self._log_reasons(reasons)
         return self._offsets, wrong
 

@@ -12,6 +12,7 @@ from twinlog.flows.plugins import policy_of, topic_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.log_once import LogOnce
+from twinlog.mirror.checks import common_broker
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
@@ -51,23 +52,41 @@ class GroupOffsetTranslator:
         self._there = translator
         self._reverse = reverse or _reverse_of(settings)
         self._source = source
+        self._target = target
         self._back = Translator(self._reverse, target, source)
         self._way_back = False
+        self._one_cluster: bool | None = None
+        """Whether source and target are one, None before that is known."""
         self._logged = LogOnce(target.clock)
 
     def accepts(self, topic: TopicName) -> bool:
-        """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2."""
-        return self._filter.accepts(topic)
+        """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2, but
+        for copies within one cluster. Raises ClusterError."""
+        return self._filter.accepts(topic) and not self.is_copy_beside(topic)
+
+    def is_copy_beside(self, topic: TopicName) -> bool:
+        """Whether source and target are one cluster, and `topic` is a copy there, which the flow or the one back made.
+
+        A group that reads copies stays there, and its offsets in their originals are its own. Asks both clusters once,
+        and raises ClusterError.
+        """
+        ends = (self._settings.source, self._settings.target)
+        return self._policy.source_alias(topic) in ends and self._within_one_cluster()
 
     def came_from_target(self, topic: TopicName) -> bool:
         """Whether a topic of the source is a copy from the target, by its name."""
-        return self._policy.source_alias(topic) == self._settings.target
+        return self._policy.source_alias(topic) == self._settings.target_name
 
     def refresh(self, topics: Iterable[TopicName]) -> None:
         """Read what was copied since the last call, for commits on these topics. Raises ClusterError."""
         self._there.refresh()
-        if any(self.came_from_target(topic) for topic in topics):
+        if any(self.came_from_target(topic) and not self.is_copy_beside(topic) for topic in topics):
             self._way_back = self._refresh_back()
+
+    def _within_one_cluster(self) -> bool:
+        if self._one_cluster is None:
+            self._one_cluster = common_broker(self._source, self._target) is not None
+        return self._one_cluster
 
     def _refresh_back(self) -> bool:
         client = self._source.client
@@ -98,7 +117,9 @@ class GroupOffsetTranslator:
             # The source of the flow back is this flow's target.
             back = self._back.to_source(there, TargetOffset(offset))
             return None if back is None else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact)
-        there = TopicPartition(self._policy.remote_name(self._settings.source, partition.topic), partition.partition)
+        there = TopicPartition(
+            self._policy.remote_name(self._settings.source_name, partition.topic), partition.partition
+        )
         found = self._there.to_target(partition, offset)
         return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
 
@@ -110,5 +131,11 @@ class GroupOffsetTranslator:
 def _reverse_of(settings: FlowSettings) -> FlowSettings:
     """The flow back with default settings."""
     return replace(
-        settings, source=settings.target, target=settings.source, offset_storage_topic=None, worker_group_id=None
+        settings,
+        source=settings.target,
+        target=settings.source,
+        source_cluster_alias=settings.target_cluster_alias,
+        target_cluster_alias=settings.source_cluster_alias,
+        offset_storage_topic=None,
+        worker_group_id=None,
     )

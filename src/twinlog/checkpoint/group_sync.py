@@ -10,7 +10,10 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from math import inf
+from typing import NamedTuple
 
+from twinlog.clock import LONG_AGO
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
@@ -28,8 +31,9 @@ LOOK_AGAIN_S = 30.0
 HANDS_OFF_S = 60.0
 """How long a group is left alone after a consumer outside the group protocol committed for it on the target."""
 
-AGAIN_S = 2.0
-"""Until a group whose offsets were refused is tried again."""
+AGAIN_S = (0.5, 10.0)
+"""First and longest wait until a group is tried again whose offsets were refused; the interval where that is longer. It
+doubles in between."""
 
 LOADING_S = 5.0
 """How long a coordinator may be moving or loading before that is reported."""
@@ -40,8 +44,24 @@ _ACTIVE = frozenset(
 """The group has members after all."""
 
 
+class _Failure(NamedTuple):
+    """Commits of a group that fail: since when, when and after how many seconds to try again (monotonic), and why.
+
+    `since` is long ago for what does not heal by itself.
+    """
+
+    since: float
+    again_at: float
+    wait_s: float
+    text: str
+
+
 class GroupSync:
-    """The groups of one flow on its target; `turn` commits once what is due."""
+    """The groups of one flow on its target; `turn` commits once what is due, `try_again` what has failed since.
+
+    A turn follows at once when `positions` has something new; once per interval it also looks at groups that had
+    members, and at those that failed.
+    """
 
     def __init__(
         self, settings: FlowSettings, target: ClusterAdmin, positions: Callable[[], Mapping[GroupId, GroupOffsets]]
@@ -56,10 +76,11 @@ class GroupSync:
         self._seen: dict[GroupId, GroupOffsets] = {}
         """What each group had committed on the target after the last look, our own commits with it."""
         self._hands_off: dict[GroupId, float] = {}
-        self._failed: dict[GroupId, tuple[float, float, str]] = {}
-        """Since when a group's commits fail, when to try again, and why."""
+        self._failed: dict[GroupId, _Failure] = {}
+        self._retried: dict[GroupId, _Failure] = {}
+        """The failures that this turn tries again."""
         self._active: set[GroupId] = set()
-        self._look_at = 0.0
+        self._look_at = LONG_AGO
 
     def turn(self) -> str | None:
         """Commit due offsets for groups that have no members; returns what could not be committed.
@@ -72,15 +93,29 @@ class GroupSync:
             self._done.clear()
             self._look_at = now + LOOK_AGAIN_S
         self._forget(positions.keys(), now)
+        self._retried = {
+            group: failure for group, failure in self._failed.items() if failure.again_at <= now or failure.since > -inf
+        }
+        for group in self._retried:
+            del self._failed[group]
         due = {
             group: new
             for group, all_of_it in positions.items()
-            if self._failed.get(group, (0.0, 0.0, ""))[1] <= now
+            if group not in self._failed
             and (new := {where: what for where, what in all_of_it.items() if self._done[group].get(where) != what})
         }
         if due:
             self._sync(due)
         return self._report()
+
+    def again_s(self) -> float | None:
+        """Seconds until a group is tried again whose offsets were refused; None where there is none."""
+        again_at = min((failure.again_at for failure in self._failed.values()), default=None)
+        return None if again_at is None else max(0.0, again_at - self._target.clock.monotonic())
+
+    def try_again(self) -> str | None:
+        """As `turn`: only what is due and has not failed a moment ago takes requests."""
+        return self.turn()
 
     def _forget(self, followed: Collection[GroupId], now: float) -> None:
         """Groups come and go for ever: keep nothing of those that are not followed any more."""
@@ -127,8 +162,6 @@ class GroupSync:
 
     def _reached(self, group: GroupId, positions: GroupOffsets, failed: Collection[TopicPartition]) -> None:
         self._done[group].update({where: what for where, what in positions.items() if where not in failed})
-        if not failed:
-            self._failed.pop(group, None)
 
     def _is_idle(self, group: GroupId, there: Group | None, moved: bool) -> bool:
         """Whether offsets may be committed for a group: it has no members, or does not exist.
@@ -142,7 +175,7 @@ class GroupSync:
             return True
         if moved and not there.protocol:
             self._hands_off[group] = now + HANDS_OFF_S
-        active = in_use(there) or self._hands_off.get(group, 0.0) > now
+        active = in_use(there) or self._hands_off.get(group, LONG_AGO) > now
         if active and group not in self._active:
             self._active.add(group)
             log.info("%s: group %s is in use on %s, its offsets there are left alone", *self._names(group))
@@ -155,31 +188,38 @@ class GroupSync:
         return self._settings.name, group, self._settings.target
 
     def _fail(self, group: GroupId, code: int, topic: str = "") -> None:
-        """Record the reason, and when to retry: at once where the fault is temporary."""
-        now = self._target.clock.monotonic()
-        since = self._failed[group][0] if group in self._failed else now
+        """Record the reason, and when to try again."""
         if code in _ACTIVE:
             # It is looked at again with the next turn.
             return
-        if code in error_codes.RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-            self._failed[group] = since, now, f"group {group}: {error_codes.explain(code)}"
+        if group in self._failed:
+            # Another partition of the same commit.
             return
+        now = self._target.clock.monotonic()
+        before = self._retried.get(group)
+        longest_s = max(AGAIN_S[1], self._settings.sync_group_offsets_interval_s or 0.0)
+        wait_s = AGAIN_S[0] if before is None else min(2 * before.wait_s, longest_s)
+        if code in error_codes.RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            since = now if before is None else before.since
+            self._failed[group] = _Failure(since, now + wait_s, wait_s, f"group {group}: {error_codes.explain(code)}")
+        else:
+            self._failed[group] = _Failure(-inf, now + wait_s, wait_s, self._refusal(group, code, topic))
+
+    def _refusal(self, group: GroupId, code: int, topic: str) -> str:
         client = self._target.client
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
-            text = str(client.lacks("READ", f"topic {topic}", f"committing offsets of group {group}"))
-        elif error_codes.refused(code):
-            text = str(client.lacks("READ", f"group {group}", "committing its offsets"))
-        elif code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            text = f"group {group}: topic {topic} is not on {self._settings.target}"
-        elif code == Code.OFFSET_METADATA_TOO_LARGE:
-            text = f"group {group}: its metadata is longer than offset.metadata.max.bytes of {self._settings.target}"
-        else:
-            text = f"group {group}: {error_codes.explain(code)}"
-        self._failed[group] = float("-inf"), now + AGAIN_S, text
+            return str(client.lacks("READ", f"topic {topic}", f"committing offsets of group {group}"))
+        if error_codes.refused(code):
+            return str(client.lacks("READ", f"group {group}", "committing its offsets"))
+        if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return f"group {group}: topic {topic} is not on {self._settings.target}"
+        if code == Code.OFFSET_METADATA_TOO_LARGE:
+            return f"group {group}: its metadata is longer than offset.metadata.max.bytes of {self._settings.target}"
+        return f"group {group}: {error_codes.explain(code)}"
 
     def _report(self) -> str | None:
         now = self._target.clock.monotonic()
-        texts = {text for since, _, text in self._failed.values() if now - since > LOADING_S}
+        texts = {failure.text for failure in self._failed.values() if now - failure.since > LOADING_S}
         return listed(texts) if texts else None
 
 

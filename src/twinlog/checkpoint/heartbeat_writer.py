@@ -24,5 +24,5 @@ class HeartbeatWriter:
             self._target.connect()
         self._compacted.ensure()
         now = wall_ms(self._target.clock)
-        heartbeat = Heartbeat(self._settings.source, self._settings.target, now)
+        heartbeat = Heartbeat(self._settings.source_name, self._settings.target_name, now)
         self._compacted.append([(heartbeat.key, heartbeat.value)], now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.model.types import Alias
-from twinlog.offsets.fields import INT16, INT64, string
+from twinlog.offsets.fields import INT16, INT64, FieldError, FieldReader, string
 
 VERSION = 0
 
@@ -37,3 +37,16 @@ class Heartbeat:
             f"Heartbeat{{sourceClusterAlias={self.source}, targetClusterAlias={self.target}, "
             f"timestamp={self.timestamp_ms}}}"
         )
+
+
+def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | None:
+    """The heartbeat in a record; None for any other record, also for one with bytes left over, which is a user's."""
+    names, fields = FieldReader(key or b""), FieldReader(value or b"")
+    try:
+        source, target = Alias(names.string()), Alias(names.string())
+        version, timestamp_ms = fields.int16(), fields.int64()
+    except FieldError:
+        return None
+    if version != VERSION or names.rest() or fields.rest() or not source or not target:
+        return None
+    return Heartbeat(source, target, timestamp_ms)

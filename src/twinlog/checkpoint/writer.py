@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 
 from twinlog.checkpoint.awaited import AwaitedTranslations
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
@@ -13,6 +14,7 @@ from twinlog.checkpoint.compacted_topic import CompactedTopic
 from twinlog.checkpoint.emission import is_due
 from twinlog.checkpoint.followed_groups import FollowedGroups
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
@@ -36,13 +38,21 @@ FORGET_S = 3600.0
 LOST_S = 60.0
 """How long an offset may have no translation before that is logged."""
 
-LOGGED = float("inf")
+LOGGED = inf
 WRONG_S = 5.0
 """How long a coordinator may refuse a group's offsets before that is reported: it may have to load them first."""
 
+AGAIN_S = 1.0
+"""How soon a group is looked at again that has committed nothing yet, or whose offsets could not be read or have no
+exact translation. From then on it waits as long as it has waited already, until the next turn looks at all groups."""
+
 
 class CheckpointWriter:
-    """The checkpoints of one flow; `turn` looks once at all groups (Kafka class MirrorCheckpointTask)."""
+    """The checkpoints of one flow (Kafka class MirrorCheckpointTask).
+
+    `turn` looks once at all groups. Between two turns `try_again` looks for new groups, and at those whose offsets may
+    come or become translatable at any moment, after `again_s` seconds.
+    """
 
     def __init__(
         self,
@@ -51,14 +61,18 @@ class CheckpointWriter:
         target: ClusterAdmin,
         translator: GroupOffsetTranslator,
         wrote: Callable[[Collection[tuple[GroupId, TopicPartition]], float], None] = lambda written, latency_ms: None,
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
         """`wrote(written, latency_ms)` is called when checkpoints of groups in remote partitions were written, with the
-        milliseconds since they were made."""
+        milliseconds since they were made; `moved()` when `positions` has something new."""
         self._settings = settings
         self._source = source
         self._target = target
         self._translator = translator
         self._wrote = wrote
+        self._moved = moved
+        self._put_off = False
+        """Whether something new in `positions` waits for a translation that may be exact in a moment."""
         topic = checkpoints(settings)
         self._topic = topic.name
         self._compacted = CompactedTopic(settings.name, target, topic, "checkpoints")
@@ -72,14 +86,15 @@ class CheckpointWriter:
         self._awaited = AwaitedTranslations(self._is_exact)
         self._inexact = 0
         self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
-        self._wrong: dict[GroupId, float] = {}
+        self._wrong: dict[GroupId, tuple[float, int]] = {}
+        """Since when offsets of groups cannot be read, and with which error code."""
         self._gone: dict[GroupId, float] = {}
         """Since when groups that have checkpoints are not followed."""
         self._reader = TopicReader(target, self._topic, optional=True)
         self._found: LastRecords = {}
         """The checkpoints that were read before the first turn, until all are."""
         self._read = False
-        self._look_at = 0.0
+        self._look_at = LONG_AGO
         self._followed: tuple[GroupId, ...] | None = None
 
     @property
@@ -115,31 +130,85 @@ class CheckpointWriter:
             log.warning("%s: topic %s was gone; its checkpoints are written again", self._settings.name, self._topic)
             self._last.clear()
         offsets, wrong = self._groups.read()
+        self._note_wrong(wrong, wrong)
+        self._follow(offsets, look or created)
+        self._forget(offsets)
+        if look:
+            self._look_at = self._target.clock.monotonic() + LOOK_AGAIN_S
+            self._warn_of_untranslated()
+        return self._report()
+
+    def again_s(self) -> float | None:
+        """Seconds until `try_again` has something to do; None where the next turn is soon enough."""
+        now = self._target.clock.monotonic()
+        since = max(self._waiting(now).values(), default=None)
+        again_at = inf if since is None else now + max(AGAIN_S, now - since)
+        at = min(again_at, self._groups.look_at)
+        return None if at == inf else max(0.0, at - now)
+
+    def try_again(self) -> str | None:
+        """Look for new groups when that is due, and at the groups that wait for something; returns the failures of
+        single groups. Raises ClusterError."""
+        now = self._target.clock.monotonic()
+        waiting = self._waiting(now)
+        asked = set(self._groups.look()) if now >= self._groups.look_at else set[GroupId]()
+        asked |= {group for group in waiting if group in self._wrong or group in self._groups.empty}
+        offsets: Mapping[GroupId, GroupOffsets] = self._seen
+        if asked:
+            offsets, wrong = self._groups.read(asked)
+            self._note_wrong(self._wrong.keys() - asked | wrong.keys(), wrong)
+        self._follow(offsets, waiting=waiting)
+        return self._report()
+
+    def _waiting(self, now: float) -> dict[GroupId, float]:
+        """The groups that are looked at before the next turn, and since when they wait; none that has waited for longer
+        than from one turn to the next."""
+        longest_s = self._settings.emit_checkpoints_interval_s or 0.0
+        wrong = {group: since for group, (since, _) in self._wrong.items()}
+        found = {**self._groups.empty, **self._awaited.since(), **wrong}
+        return {group: since for group, since in found.items() if now - since < longest_s}
+
+    def _follow(
+        self, offsets: Mapping[GroupId, GroupOffsets], every: bool = False, waiting: Collection[GroupId] | None = None
+    ) -> None:
+        """Translate what is new among the offsets of all groups, and write the checkpoints that are due.
+
+        Offsets that wait for their translation are new as well: those of the groups `waiting`, by default of all. With
+        `every` all are.
+        """
         followed = tuple(sorted(offsets))
         if followed != self._followed:
             self._followed = followed
         changed = [
             group
             for group, committed in offsets.items()
-            if look or created or group in self._awaited or self._seen.get(group) is not committed
+            if every
+            or self._seen.get(group) is not committed
+            or (group in self._awaited and (waiting is None or group in waiting))
         ]
+        moved = False
         if changed:
             self._translator.refresh({where.topic for group in changed for where in offsets[group]})
             found = {group: self._translate(group, offsets[group]) for group in changed}
             self._write([checkpoint for due, _ in found.values() for checkpoint in due])
             with self._lock:
+                moved = any(self._standing.get(group, {}) != standing for group, (_, standing) in found.items())
                 self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
         self._awaited.keep(offsets.keys())
         self._inexact = self._awaited.late(self._target.clock.monotonic())
-        self._forget(offsets)
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
                 del self._standing[group]
-        if look:
-            self._look_at = self._target.clock.monotonic() + LOOK_AGAIN_S
-            self._warn_of_untranslated()
-        return self._report(wrong)
+        if moved or self._put_off:
+            # The copy of what was committed last is often a moment behind: groups are not moved twice for that.
+            self._put_off = not self._put_off and self._looks_soon() and any(one in self._awaited for one in changed)
+            if not self._put_off:
+                self._moved()
+
+    def _looks_soon(self) -> bool:
+        again_s, every_s = self.again_s(), self._settings.emit_checkpoints_interval_s
+        return min(inf if again_s is None else again_s, inf if every_s is None else every_s) <= AGAIN_S
 
     def _read_last(self) -> None:
         """Read the checkpoints that are there, so that none goes back without a reason."""
@@ -230,13 +299,21 @@ class CheckpointWriter:
                 listed(groups),
             )
 
-    def _report(self, wrong: Mapping[GroupId, int]) -> str | None:
+    def _note_wrong(self, all_of_them: Collection[GroupId], codes: Mapping[GroupId, int]) -> None:
+        """Note the groups whose offsets cannot be read, and the error codes of those that were asked for now."""
         now = self._target.clock.monotonic()
-        self._wrong = {group: self._wrong.get(group, now) for group in wrong}
+        before = self._wrong
+        self._wrong = {
+            group: (before[group][0] if group in before else now, codes.get(group, before.get(group, (now, 0))[1]))
+            for group in all_of_them
+        }
+
+    def _report(self) -> str | None:
+        now = self._target.clock.monotonic()
         by_code: dict[int, list[str]] = defaultdict(list)
-        for group, since in self._wrong.items():
+        for group, (since, code) in self._wrong.items():
             if now - since > WRONG_S:
-                by_code[wrong[group]].append(group)
+                by_code[code].append(group)
         if not by_code:
             return None
         code, groups = min(by_code.items())

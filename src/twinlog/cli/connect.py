@@ -145,7 +145,10 @@ def run_worker(
             log.info("stopping (%s)", number.name)
         asked.set()
 
-    signals.call(stop)
+    def hang_up() -> None:
+        log.info("the file is read every second, there is nothing to do for SIGHUP")
+
+    signals.call(stop, hang_up if beside is not None else None)
     try:
         with adopted(master, conf or {}) as given:
             from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - --help must not wait for it

@@ -153,12 +153,14 @@ def _names(flow: FlowSettings | None) -> Names:
 
 
 def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
+    from twinlog.checkpoint.heartbeat_topics import HeartbeatTopics  # noqa: PLC0415
     from twinlog.cli.reading import ReadingProgress  # noqa: PLC0415
     from twinlog.inventory.reader import Content, read_inventory  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
+    from twinlog.preview.differences import FlowNames  # noqa: PLC0415
 
     parts = Content.CONFIGS | Content.LOGS | Content.ACLS | Content.GROUPS | Content.QUOTAS | Content.USERS
-    found = []
+    found: list[Inventory] = []
     with ReadingProgress() as progress:
         for (alias, settings), wanted in (
             (sides.left, lambda name: names.right(name) is not None),
@@ -167,6 +169,8 @@ def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
             admin = ClusterAdmin(alias, settings)
             try:
                 admin.connect(CONNECT_S)
+                if isinstance(names, FlowNames) and not found:
+                    names.know(HeartbeatTopics(admin, names.heartbeat_names).look(admin.topics()).aliases)
                 found.append(read_inventory(admin, parts, wanted=wanted, progress=partial(progress, alias)))
             finally:
                 admin.close()

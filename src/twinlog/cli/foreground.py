@@ -24,10 +24,14 @@ from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:
     from twinlog.cli.live_table import LiveTable
+    from twinlog.driver.reloading import ReadAgain, Reloader
     from twinlog.driver.runner import Runner
     from twinlog.driver.spark_flows import SparkOptions
 
 log = logging.getLogger("twinlog")
+
+HANGUP = "SIGHUP"
+"""Who asks for the file, in the log."""
 
 EXIT_CONFIG = 2
 """A file that is wrong, with programs that would have copied."""
@@ -36,11 +40,12 @@ EXIT_CONFIG = 2
 @dataclass(frozen=True, slots=True)
 class ExitCodes:
     """A program's exit codes: a flow or all of it failed; Spark did not start, or died; a flow that was to catch up
-    found no topic."""
+    found no topic, or has held partitions."""
 
     failed: int
     broken: int
     nothing: int
+    held: int
 
 
 def print_problems(error: ConfigError) -> None:
@@ -70,21 +75,25 @@ def run_flows(
     conf: Mapping[str, str] | None = None,
     until_caught_up: bool = False,
     warnings: Sequence[str] = (),
+    file: ReadAgain | None = None,
 ) -> int:
-    """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE."""
+    """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE.
+
+    With `file` SIGHUP and `twinlog reload` have it read again.
+    """
     # Spark's own log goes to the same place where spark-submit has started it.
     table = sys.stderr.isatty() and not is_submitted()
     log_to_stderr(table)
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
     try:
-        stop = _Stop()
-        signals.call(stop)
+        stop = _Stop(file)
+        signals.call(stop, stop.hang_up)
         with adopted(master, conf or {}) as given:
             from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
 
             spark = SparkOptions(master, conf or {}, config.warm_up, listener=config.driver, given=given)
-            return _run(config, table, codes, stop, spark, until_caught_up)
+            return _run(config, table, codes, stop, spark, until_caught_up, file)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
         return codes.broken
@@ -96,12 +105,26 @@ def run_flows(
 
 
 class _Stop:
-    """What a signal does: it ends the process while nothing runs, and afterwards has the runner end in order."""
+    """What a signal does: it ends the process while nothing runs, and afterwards has the runner end in order; SIGHUP
+    has the file read again."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: ReadAgain | None) -> None:
         self._lock = Lock()
+        self._file = file
         self._runner: Runner | None = None
+        self._reloader: Reloader | None = None
+        self._hung_up = False
         self.number: signal.Signals | None = None
+
+    def hang_up(self) -> None:
+        """Read the file again, now or once there is something that runs by it."""
+        if self._file is None:
+            log.warning("SIGHUP: a run that ends once all is copied does not read its file again")
+            return
+        with self._lock:
+            self._hung_up, reloader = True, self._reloader
+        if reloader is not None:
+            reloader.ask(HANGUP)
 
     def __call__(self, number: signal.Signals) -> None:
         with self._lock:
@@ -112,10 +135,13 @@ class _Stop:
                 end_process(signals.exit_code(number))
         self._runner.stop()
 
-    def begin(self, runner: Runner) -> None:
+    def begin(self, runner: Runner, reloader: Reloader | None) -> None:
         """From now on there is something that has to end in order."""
         with self._lock:
-            self._runner = runner
+            self._runner, self._reloader = runner, reloader
+            hung_up = self._hung_up
+        if hung_up and reloader is not None:
+            reloader.ask(HANGUP)
 
 
 def _run(
@@ -125,21 +151,35 @@ def _run(
     stop: _Stop,
     spark: SparkOptions,
     until_caught_up: bool,
+    file: ReadAgain | None,
 ) -> int:
     from twinlog.driver.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.driver.reload_requests import ReloadRequests  # noqa: PLC0415
+    from twinlog.driver.reloading import Reloader  # noqa: PLC0415
     from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415
 
     runner = Runner(config.flows, RunOptions(spark, until_caught_up), config.all_enabled)
-    stop.begin(runner)
+    reloader = None if file is None else Reloader(file, runner)
+    requests = None if reloader is None else ReloadRequests(reloader)
+    stop.begin(runner, reloader)
     display = _table(runner) if table else LogLines(runner)
+
+    def started(_: Runner) -> None:
+        display.start()
+        if requests is not None:
+            requests.start()
+
     try:
         with served(config.metrics, runner):
-            outcome = runner.run(started=lambda _: display.start())
+            outcome = runner.run(started=started)
     finally:
         display.stop()
+        if requests is not None:
+            requests.stop()
     if outcome is Outcome.STOPPED:
         return 0 if stop.number is None else signals.exit_code(stop.number)
-    return {Outcome.DONE: 0, Outcome.FAILED: codes.failed, Outcome.NOTHING: codes.nothing}[outcome]
+    ends = {Outcome.FAILED: codes.failed, Outcome.NOTHING: codes.nothing, Outcome.HELD: codes.held}
+    return ends.get(outcome, 0)
 
 
 def _table(runner: Runner) -> LiveTable:

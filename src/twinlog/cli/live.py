@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from twinlog.clock import SYSTEM
+from twinlog.clock import LONG_AGO, SYSTEM
 from twinlog.driver.flow_status import Summary
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LogLines:
         figures = (seen.partitions, seen.records, seen.lag, seen.unknown)
         # While nothing is copied only the lag grows.
         state = word if word == "waiting" else (word, detail, *figures)
-        before, at = self._logged.get(flow.settings.name, (None, 0.0))
+        before, at = self._logged.get(flow.settings.name, (None, LONG_AGO))
         now = SYSTEM.monotonic()
         if state == before and now - at < SAME_EVERY_S:
             return False

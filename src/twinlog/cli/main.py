@@ -14,6 +14,7 @@ class _Commands(OnDemand):
     lazy = (
         # connect-mirror-maker's `--clusters a b c` passes b and c as arguments of their own.
         LazyCommand("run", "twinlog.cli.run", "run", {"allow_extra_args": True}),
+        LazyCommand("reload", "twinlog.cli.reload", "reload"),
         LazyCommand("check", "twinlog.cli.check", "check"),
         LazyCommand("plan", "twinlog.cli.plan", "plan"),
         LazyCommand("diff", "twinlog.cli.diff", "diff"),
@@ -22,6 +23,7 @@ class _Commands(OnDemand):
         LazyCommand("verify", "twinlog.cli.verify", "verify"),
         LazyCommand("replay", "twinlog.cli.replay", "replay"),
         LazyCommand("status", "twinlog.cli.status", "status"),
+        LazyCommand("topics", "twinlog.cli.topics.commands", "app"),
         LazyCommand("groups", "twinlog.cli.groups", "groups"),
         LazyCommand("switchover", "twinlog.cli.switchover", "switchover"),
         LazyCommand("switchback", "twinlog.cli.switchover", "switchback"),

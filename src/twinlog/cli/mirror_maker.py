@@ -11,21 +11,23 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
-from twinlog.config import load
+from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
-from twinlog.config.queries import check_queries
+from twinlog.config.queries import checked_file
+from twinlog.driver.reloading import ReadAgain
 from twinlog.errors import ConfigError
 
 PROGRAM = "connect-mirror-maker"
 EXIT_ARGUMENTS = 255
 EXIT_ERROR = 2
 # Nothing is to catch up here.
-EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0)
+EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments
     parser = _Parser(
         PROGRAM,
         allow_abbrev=False,
-        description="Runs the flows of a MirrorMaker 2 file with twinlog.",
+        description="Runs the flows of a MirrorMaker 2 file with twinlog. SIGHUP has the file read again.",
         epilog=f"Example: {PROGRAM} -daemon mm2.properties --clusters west",
     )
     parser.add_argument(
@@ -79,9 +81,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments
 def main() -> None:
     """Run it by the command line of this process."""
     arguments = parse(sys.argv[1:], os.environ)
+    read = partial(checked_file, arguments.file, arguments.clusters, "warn")
     try:
-        config = load(arguments.file, arguments.clusters, unknown_keys="warn")
-        unchecked = check_queries(config.flows, arguments.file)
+        loaded = read()
     except ConfigError as error:
         print_refusal(error)
         raise SystemExit(EXIT_ERROR) from None
@@ -91,4 +93,5 @@ def main() -> None:
             words += ["--clusters", *arguments.clusters]
         run_as_daemon(PROGRAM, "twinlog.connect_mirror_maker", words, arguments.log_name, os.environ)
         return
-    end_process(run_flows(config, EXITS, warnings=(*java_warnings(os.environ), *unchecked)))
+    again = ReadAgain(str(arguments.file), RunningFile.of(loaded), read)
+    end_process(run_flows(loaded.config, EXITS, warnings=java_warnings(os.environ), file=again))

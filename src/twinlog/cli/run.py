@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +14,14 @@ from twinlog.cli.foreground import EXIT_CONFIG, ExitCodes, end_process, print_re
 from twinlog.cli.metrics import MetricsListeners, with_listeners
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.spark_options import Conf, Master, spark_options
-from twinlog.config import load
+from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
-from twinlog.config.queries import check_queries
+from twinlog.config.queries import checked_file
 from twinlog.config.strimzi.options import DEFAULT_LISTENER
+from twinlog.driver.reloading import ReadAgain
 from twinlog.errors import ConfigError
 
-EXITS = ExitCodes(failed=1, broken=3, nothing=4)
+EXITS = ExitCodes(failed=1, broken=3, nothing=4, held=5)
 
 
 class Until(StrEnum):
@@ -48,7 +50,7 @@ def run(
         Until | None,
         typer.Option(
             help="caught-up: end with code 0 when every partition has reached the end it had at the start, with code "
-            "4 when a flow finds no topic to copy.",
+            "4 when a flow finds no topic to copy, with code 5 when all is copied but for held partitions.",
             show_default=False,
         ),
     ] = None,
@@ -89,11 +91,13 @@ def run(
     """Run every enabled flow of FILE, and write heartbeats for the others.
 
     FILE may be Strimzi's KafkaMirrorMaker2: then its connectors run in a worker of Kafka Connect, in the states that
-    FILE asks for, and what changes in FILE acts while they run.
+    FILE asks for, and what changes in FILE acts while they run. A properties file is read again after SIGHUP, and when
+    `twinlog reload` asks for it.
 
     Ends with code 0 after Ctrl-C, SIGTERM or --until; 1 when a flow failed, or twinlog itself; 2 when FILE is wrong,
     before any cluster is contacted; 3 when Spark cannot start, or dies again and again; 4 when a flow that was to catch
-    up found no topic that its filters and its policy let through; 130 after Ctrl-C and 143 after SIGTERM where --until
+    up found no topic that its filters and its policy let through; 5 when --until was given and all is copied but for
+    held partitions, as after a gap; 130 after Ctrl-C and 143 after SIGTERM where --until
     was given and something was left to copy.
 
     Example: twinlog run mm2.properties --clusters west --until caught-up
@@ -106,14 +110,18 @@ def run(
         from twinlog.cli.run_resource import run_resource  # noqa: PLC0415 - --help must not wait for it
 
         run_resource(file, secrets, listen, master, settings, metrics_listener, offsets, users)
+    read = partial(checked_file, file, all_clusters(context, clusters))
     try:
-        config = load(file, all_clusters(context, clusters))
-        config = replace(config, warnings=(*config.warnings, *check_queries(config.flows, file)))
+        loaded = read()
     except ConfigError as error:
         print_refusal(error)
         raise typer.Exit(EXIT_CONFIG) from None
-    config = replace(config, metrics=with_listeners(config.metrics, metrics_listener))
-    end_process(run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP))
+    config = replace(loaded.config, metrics=with_listeners(loaded.config.metrics, metrics_listener))
+    # A run that ends by itself has to see the end of what was there at its start.
+    again = None if until is not None else ReadAgain(str(file), RunningFile.of(loaded), read)
+    end_process(
+        run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP, file=again)
+    )
 
 
 def _check_options(until: Until | None, clusters: list[str] | None) -> None:

@@ -5,6 +5,9 @@ its own: a handler interrupts whatever the main thread does, and must neither wa
 A signal that was ignored when the process began stays so, as in Java: a shell without job control starts `... &` with
 SIGINT ignored, and SIGTERM ends the process then.
 
+SIGHUP has a program that reads its file again do so, whether it was ignored before (`nohup`) or not. Where the terminal
+of the program has gone, SIGHUP ends the program as SIGTERM does.
+
 Nothing is imported here that Python has not loaded at its own start: `signal` alone would take milliseconds, in which
 Ctrl-C prints a stack trace.
 """
@@ -22,16 +25,25 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _ENDING = {int(_signal.SIGINT): "SIGINT", int(_signal.SIGTERM): "SIGTERM"}
+_HANGUP = int(_signal.SIGHUP)
 _serves = False
+_hangup_before: object = None
+"""What SIGHUP did when the process began, of a program that reads its file again; None of others."""
+_hung_up = False
+"""Whether SIGHUP came before the program could read its file again."""
 
 
-def end_at_once(program: str, *, serves: bool) -> None:
+def end_at_once(program: str, *, serves: bool, reloads: bool = False) -> None:
     """From now on a signal ends the process with one line.
 
-    With `serves` the program runs until a signal ends it, so the code is 0.
+    With `serves` the program runs until a signal ends it, so the code is 0. With `reloads` it may read its file again:
+    a SIGHUP that comes too early for that is remembered.
     """
-    global _serves  # noqa: PLW0603 - signals are the process's own
+    global _serves, _hangup_before  # noqa: PLW0603 - signals are the process's own
     _serves = serves
+    if reloads:
+        _hangup_before = _signal.getsignal(_HANGUP)
+        _signal.signal(_HANGUP, _remember)
 
     def end(number: int, frame: FrameType | None) -> None:
         # Another signal may come before this line, and then prints its own.
@@ -50,10 +62,21 @@ def exit_code(number: int) -> int:
     return 0 if _serves else 128 + number
 
 
-def call(stop: Callable[[signal.Signals], None]) -> None:
-    """From now on each signal is a call of `stop`, on a thread of its own."""
+def call(stop: Callable[[signal.Signals], None], hang_up: Callable[[], None] | None = None) -> None:
+    """From now on each signal is a call of `stop`, on a thread of its own, and SIGHUP one of `hang_up`.
+
+    Without `hang_up` SIGHUP does what it did when the process began.
+    """
     from signal import Signals  # noqa: PLC0415 - `end_at_once` comes first of all
     from threading import Thread  # noqa: PLC0415
+
+    had_terminal = hang_up is not None and _hangup_before != _signal.SIG_IGN and _has_terminal()
+
+    def hung_up() -> None:
+        if had_terminal and not _has_terminal():
+            stop(Signals.SIGHUP)
+        elif hang_up is not None:
+            hang_up()
 
     out, into = os.pipe()
     os.set_blocking(into, False)
@@ -63,6 +86,8 @@ def call(stop: Callable[[signal.Signals], None]) -> None:
             # Python writes the number of every signal that has a handler, those of a user's class, too.
             if numbers[0] in _ENDING:
                 stop(Signals(numbers[0]))
+            elif numbers[0] == _HANGUP and hang_up is not None:
+                hung_up()
 
     try:
         Thread(target=listen, name="signals", daemon=True).start()
@@ -72,12 +97,38 @@ def call(stop: Callable[[signal.Signals], None]) -> None:
         return
     _signal.set_wakeup_fd(into, warn_on_full_buffer=False)
     _set(_nothing)
+    _take_hangups(into, handled=hang_up is not None)
+
+
+def _take_hangups(into: int, *, handled: bool) -> None:
+    if handled:
+        _signal.signal(_HANGUP, _nothing)
+        if _hung_up:
+            os.write(into, bytes([_HANGUP]))
+    elif _hangup_before is not None:
+        _signal.signal(_HANGUP, _hangup_before)
+        if _hung_up:
+            os.kill(os.getpid(), _HANGUP)
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a terminal that can still be opened; after its hang-up none can (tty_ioctl)."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _set(handler: Callable[[int, FrameType | None], None]) -> None:
     for number in _ENDING:
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, handler)
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    global _hung_up  # noqa: PLW0603
+    _hung_up = True
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

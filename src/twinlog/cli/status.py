@@ -25,7 +25,7 @@ from twinlog.errors import TwinlogError
 if TYPE_CHECKING:
     from twinlog.status.flow import FlowReader, FlowSeen
 
-EXIT_RUNNING, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_RUNNING, EXIT_LAG = range(5)
+EXIT_RUNNING, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_RUNNING, EXIT_LAG, EXIT_HELD = range(6)
 WATCH_S = 2.0
 _LIMIT = re.compile(r"(\d+(?:\.\d+)?)(s?)")
 
@@ -79,7 +79,8 @@ def status(
     What is shown was read from the target, where the processes report: a process that died shows so within seconds.
 
     Ends with code 0 when every flow runs, and is within --max-lag if that is given; 3 when one does not run; 4 when all
-    run and one is beyond --max-lag or its lag is unknown; 1 when a target does not answer; 2 when FILE is wrong.
+    run and one is beyond --max-lag or its lag is unknown; 5 when all run and partitions are held; 1 when a target does
+    not answer; 2 when FILE is wrong.
 
     Example: twinlog status mm2.properties --flow 'east->west' --watch
 
@@ -126,6 +127,8 @@ def exit_code(seen: Sequence[FlowSeen], limit: MaxLag | None) -> int:
         return EXIT_TROUBLE
     if not found or found != {Condition.RUNNING}:
         return EXIT_NOT_RUNNING
+    if any(one.report is not None and one.report.held for one in seen):
+        return EXIT_HELD
     return EXIT_RUNNING if limit is None or all(limit.kept_by(one) for one in seen) else EXIT_LAG
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from twinlog.cli.table import table
-from twinlog.driver.report import DriverReport, TopicProgress
+from twinlog.driver.report import MOST_HELD, DriverReport, TopicProgress
 from twinlog.model.amounts import shown_age, shown_bytes
+from twinlog.model.held import Held
 from twinlog.status.connectors import ConnectorSeen
 from twinlog.status.flow import FlowSeen
 from twinlog.status.state import FlowFacts
@@ -36,7 +37,14 @@ def lines(seen: FlowSeen) -> list[str]:
     if seen.settings.copies:
         add("lag", _lag(seen))
     if report is not None and seen.settings.copies:
+        add("paused", _paused(report))
         add("rate", _rate(report))
+    holds = seen.held_report
+    if holds is not None and holds.held:
+        add("held", _held_sum(holds))
+        found += [f"    {line}" for held in holds.held_partitions[:MOST_TOPICS] for line in _held(held, facts)]
+        if holds.held > MOST_TOPICS:
+            found.append(f"    and {holds.held - MOST_TOPICS} more; --json has up to {MOST_HELD}")
     add("groups", _groups(facts))
     add("clock", _clock(facts))
     add("last error", _last_error(facts))
@@ -97,6 +105,14 @@ def _lag(seen: FlowSeen) -> str:
     return f"{_records(seen.lag)}{size}{seconds}{more}{age}{eta}"
 
 
+def _paused(report: DriverReport) -> str | None:
+    if not report.paused:
+        return None
+    behind = "" if report.paused_lag is None else f", {_records(report.paused_lag)} behind"
+    partitions = f"{report.paused} partition{'' if report.paused == 1 else 's'}"
+    return f"{partitions}{behind}, which count in no other figure; `twinlog topics` shows them"
+
+
 def _rate(report: DriverReport) -> str:
     rates = f"{report.record_rate:,.0f} records/s, {report.byte_rate / 1e6:,.1f} MB/s"
     tasks = "1 task" if report.copiers == 1 else f"{report.copiers} tasks"
@@ -104,6 +120,20 @@ def _rate(report: DriverReport) -> str:
     failed = f", {report.failed:,} skipped because the transform failed on them" if report.failed else ""
     dropped = f", {report.dropped:,} dropped by the transform" if report.dropped else ""
     return f"{rates}, by {tasks}; {report.records:,} records copied since {since}{failed}{dropped}"
+
+
+def _held_sum(report: DriverReport) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in report.held_by_reason)
+    return f"{report.held} partition{'' if report.held == 1 else 's'} ({reasons})"
+
+
+def _held(held: Held, facts: FlowFacts) -> list[str]:
+    """Why a partition is held, its offsets on both sides, since when, and the way out."""
+    place = "before its first record" if held.source_offset < 0 else f"at source offset {held.source_offset}"
+    target = "" if held.target_offset < 0 else f", target offset {held.target_offset}"
+    since = f"{_time(held.since_ms)} ({_ago(facts, held.since_ms)})"
+    lines = [f"{held.source} {held.message_id} held {place}{target} since {since}", f"  {held.text}"]
+    return [*lines, f"  way out: {held.way_out}"] if held.way_out else lines
 
 
 def _groups(facts: FlowFacts) -> str | None:
@@ -134,6 +164,9 @@ def _clock(facts: FlowFacts) -> str | None:
 
 
 def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str, ...]:
+    if topic.paused and not topic.partitions:
+        lag = "?" if topic.paused_lag is None else f"{topic.paused_lag:,}"
+        return (topic.topic, str(topic.paused), lag, *"----", "paused")
     unknown = topic.unknown == topic.partitions
     lag = "unknown" if unknown else f"{topic.lag:,}" + (f" + {topic.unknown} unknown" if topic.unknown else "")
     size = "?" if topic.lag_bytes is None or unknown else shown_bytes(topic.lag_bytes)
@@ -144,12 +177,13 @@ def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str,
     else:
         seconds = (">" if topic.undated else "") + f"{facts.age_s(topic.oldest_ms) or 0.0:.0f}"
     rates = (f"{topic.record_rate:,.0f}", f"{topic.byte_rate / 1e6:,.1f}") if reported else ("?", "?")
-    return (topic.topic, str(topic.partitions), lag, size, seconds, *rates, topic.trouble or "")
+    remark = topic.trouble or (f"{topic.paused} more partitions are paused" if topic.paused else "")
+    return (topic.topic, str(topic.partitions), lag, size, seconds, *rates, remark)
 
 
 def flow_json(seen: FlowSeen) -> dict[str, Any]:
     """One flow as JSON; figures that are not known now are null."""
-    facts, report = seen.facts, seen.report
+    facts, report, holds = seen.facts, seen.report, seen.held_report
     return {
         "flow": seen.settings.name,
         "source": seen.settings.source,
@@ -182,6 +216,12 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
         "eta_s": None if report is None else report.eta_s,
         "record_rate": None if report is None else report.record_rate,
         "byte_rate": None if report is None else report.byte_rate,
+        "held": {
+            "partitions": 0 if holds is None else holds.held,
+            "by_reason": {} if holds is None else dict(holds.held_by_reason),
+            "first": [] if holds is None else [asdict(held) for held in holds.held_partitions],
+        },
+        "paused": None if report is None else {"partitions": report.paused, "records": report.paused_lag},
         "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
         "more_topics": 0 if report is None else report.more_topics,
         "last_report": None if facts.report is None else _report_json(facts.report),
@@ -222,12 +262,15 @@ def _topic_json(topic: TopicProgress, facts: FlowFacts, reported: bool) -> dict[
         "record_rate": topic.record_rate if reported else None,
         "byte_rate": topic.byte_rate if reported else None,
         "trouble": topic.trouble,
+        "held": topic.held,
+        "paused": {"partitions": topic.paused, "records": topic.paused_lag},
     }
 
 
 def _report_json(report: DriverReport) -> dict[str, Any]:
     fields = asdict(report)
-    del fields["topics"], fields["more_topics"]
+    for name in ("topics", "more_topics", "held", "held_by_reason", "held_partitions"):
+        del fields[name]
     return fields
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from twinlog.settings.flow import CustomClass, ExactlyOnce, FlowSettings
+from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.transform import TransformSettings
 
 _WRITES: Mapping[ExactlyOnce, str] = {
@@ -50,7 +52,8 @@ def _topics(flow: FlowSettings) -> list[str]:
 
 def _groups(flow: FlowSettings) -> list[str]:
     translated = _every("translated", flow.emit_checkpoints_interval_s)
-    committed = _every(f"committed on {flow.target}", flow.sync_group_offsets_interval_s)
+    there = f"committed on {flow.target}"
+    committed = f"not {there}" if flow.sync_group_offsets_interval_s is None else f"{there} at once"
     return [
         f"  groups     {_chosen(flow.groups, flow.group_filter_class)}",
         f"  except     {_left_out(flow.groups_exclude, flow.group_filter_class)}",
@@ -62,18 +65,35 @@ def _copying(flow: FlowSettings) -> list[str]:
     return [
         f"  tasks      at most {flow.tasks_max}",
         f"  positions  in {flow.positions_topic} on {flow.target}",
+        *_starts(flow),
         f"  writes     {_WRITES[flow.exactly_once]}",
         *_transforms(flow.transform),
-        f"  on a gap   {flow.gap_policy}; on a record too large: {flow.oversized_record_policy}",
+        f"  on a gap   {_by_topic(flow.gap_policy)}",
+        f"  oversized  {_by_topic(flow.oversized_record_policy)}",
+        f"  refused    {_by_topic(flow.refused_record_policy)}",
         f"  renamed    {flow.renamed_topic_policy} when topics were copied to other names before",
     ]
+
+
+def _starts(flow: FlowSettings) -> list[str]:
+    """Where topics begin, if not all of them begin at their earliest record."""
+    default = flow.start.default or flow.consumer.auto_offset_reset
+    own = [f"{rule.pattern}: {rule.value or flow.consumer.auto_offset_reset}" for rule in flow.start.rules]
+    if default.kind == "earliest" and not own:
+        return []
+    return [f"  begins     {'; '.join([str(default), *own])}; topics that appear later at their earliest record"]
 
 
 def _transforms(transform: TransformSettings | None) -> list[str]:
     if transform is None:
         return []
-    failed = "stops the flow" if transform.tolerance == "none" else f"is {_skipped(transform)}"
+    failed = "holds its partition" if transform.tolerance == "none" else f"is {_skipped(transform)}"
     return [f"  transforms {transform.steps}; a record that fails {failed}"]
+
+
+def _by_topic(policy: PerTopic[Any]) -> str:
+    r"""A policy with the topics that have another one: `hold, skip for logs\..*`."""
+    return ", ".join((policy.default, *(f"{rule.value} for {rule.pattern}" for rule in policy.rules)))
 
 
 def _skipped(transform: TransformSettings) -> str:
@@ -84,7 +104,7 @@ def _skipped(transform: TransformSettings) -> str:
 def _renamed(flow: FlowSettings) -> str:
     if flow.policy_class is not None:
         return f"are named by {flow.policy_class.path}"
-    return "keep their names" if flow.policy == "identity" else f"become {flow.source}{flow.separator}<topic>"
+    return "keep their names" if flow.keeps_names else f"become {flow.source_name}{flow.separator}<topic>"
 
 
 def _every(work: str, seconds: float | None) -> str:

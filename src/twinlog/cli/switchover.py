@@ -170,7 +170,7 @@ def _main(
     from twinlog.cli.switchover_session import Asked, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
     asked = Asked(mode, kind, fence, near, at_most, take_over, wave, report, as_json)
-    conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source, one.target)})
+    conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source_name, one.target_name)})
 
 
 def _require_room_for(report: Path) -> None:

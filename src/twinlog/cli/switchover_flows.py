@@ -50,6 +50,8 @@ def _reversed(flow: FlowSettings) -> FlowSettings:
         flow,
         source=flow.target,
         target=flow.source,
+        source_cluster_alias=flow.target_cluster_alias,
+        target_cluster_alias=flow.source_cluster_alias,
         consumer=replace(flow.consumer, client=called(flow.producer.client, flow.consumer.client)),
         producer=replace(flow.producer, client=called(flow.consumer.client, flow.producer.client)),
         source_admin=AdminSettings(called(far, here)),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.switchover import rehearsal
 from twinlog.switchover.clusters import Clusters
 from twinlog.switchover.entries import Entries
@@ -46,7 +46,7 @@ class StepLines:
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._begun = clock.monotonic()
-        self._last: tuple[str, str, float] = "", "", 0.0
+        self._last: tuple[str, str, float] = "", "", LONG_AGO
         self._tty = sys.stderr.isatty()
         self._width = 0
 

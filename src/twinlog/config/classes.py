@@ -28,7 +28,7 @@ def class_settings(layers: FlowLayers) -> tuple[tuple[str, str], ...]:
         for name, entry in layers.connector.items()
         if not name.startswith(_CLIENTS_OWN) and name not in SECURITY.exact and entry.unresolved is None
     }
-    aliases = {"source.cluster.alias": layers.source, "target.cluster.alias": layers.target}
+    aliases = {"source.cluster.alias": layers.source_name, "target.cluster.alias": layers.target_name}
     return tuple(sorted({**own, **aliases}.items()))
 
 
@@ -37,7 +37,7 @@ def try_classes(flow: FlowSettings, problems: Problems) -> None:
 
     def policy() -> None:
         naming = policy_of(flow)
-        remote = naming.remote_name(flow.source, _SAMPLE)
+        remote = naming.remote_name(flow.source_name, _SAMPLE)
         naming.source_alias(remote)
         naming.upstream_name(remote)
 

@@ -23,7 +23,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
     file, warnings, found = str(path), list[str](), list[ConfigProblem]()
     require_kind(path, FileKind.CLIENT)
     last = without_duplicates(read_properties(Path(path)), warnings)
-    providers = read_providers(last, file, found)
+    providers = read_providers(last, file, found, warnings)
     problems = Problems(found)
     layer: dict[str, Entry] = {}
     for name, entry in last.items():

@@ -9,6 +9,7 @@ from twinlog.config.keys import ADMIN, CONSUMER, PRODUCER
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers
 from twinlog.config.security import Called
+from twinlog.config.starts import read_reset
 from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,
@@ -34,7 +35,7 @@ class Clients:
         self._warnings = warnings
         self._why = "" if source else "; heartbeats are written there unless emit.heartbeats.enabled = false"
         self._names = layers.names
-        self._name = f"{layers.source}->{layers.target}|{layers.connector_name}"
+        self._name = f"{layers.source_name}->{layers.target_name}|{layers.connector_name}"
 
     def consumer(self) -> ConsumerSettings:
         """Reads the source."""
@@ -43,18 +44,15 @@ class Clients:
         return ConsumerSettings(
             **plain_fields(ConsumerSettings, reading),
             client=self._connection(reading, self._names.source_cluster, client_id),
+            auto_offset_reset=read_reset(reading.text("auto.offset.reset")),
         )
 
     def producer(self) -> ProducerSettings:
         """Appends to the target."""
         reading = Reading(self._layers.producer, PRODUCER, self._problems)
-        reading.text("acks")
-        idempotence = reading.written("enable.idempotence")
-        if idempotence is not None and not reading.flag("enable.idempotence"):
-            self._warn(
-                f"{idempotence.place}: {idempotence.key}: copies are always written idempotently, "
-                "so that a request sent again never writes a record twice"
-            )
+        for name in ("acks", "enable.idempotence"):
+            # Looked at for references that lead nowhere; the value is one and the same.
+            reading.value(name)
         codec = reading.text("compression.type")
         return ProducerSettings(
             **plain_fields(ProducerSettings, reading),

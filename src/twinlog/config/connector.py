@@ -33,6 +33,9 @@ CONNECTOR_CLASSES: Mapping[ConnectorKind, str] = MappingProxyType(
 DEFAULT_TARGET = "target"
 """The alias of the target where a connector names none."""
 
+DEFAULT_SOURCE = "source"
+"""What the source is called in messages where its alias is empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFlow:
@@ -104,7 +107,7 @@ def read_connector(
     _check(entries, problems, warnings)
     check_overrides(entries, worker.settings, problems)
     entries = _without_other_classes(entries, worker.settings.connector_classes, problems)
-    source = _alias(entries, "source.cluster.alias") or Alias("source")
+    source = _alias(entries, "source.cluster.alias") or Alias(DEFAULT_SOURCE)
     if "source.cluster.alias" not in entries:
         expected = "the alias of the cluster that is mirrored"
         problems.add(ConfigProblem(origin, None, "source.cluster.alias", "missing", expected))
@@ -173,6 +176,6 @@ def _check(entries: Mapping[str, Entry], problems: Problems, warnings: list[str]
         elif reason is not None:
             warnings.append(f"{entry.place}: {entry.key} has no effect; {reason}")
         elif key is not None:
-            problem = check_value(entry, key, warnings)
+            problem = check_value(entry, key, warnings, key.pattern_in(name))
             if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
                 problems.add(problem)

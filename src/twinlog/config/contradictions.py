@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from twinlog.config.key_names import KeyNames
 from twinlog.config.reading import Reading
-from twinlog.settings.flow import PolicyName
 
 _SYNCS = "emit.offset-syncs.enabled"
 
@@ -23,21 +22,6 @@ def check_offset_syncs(connector: Reading) -> None:
     if beside is not None:
         found = f"{off.value.strip()!r} together with {beside.named}"
         connector.problems.refuse(off, found, "one of the two; MirrorMaker 2 refuses to copy with both")
-
-
-def check_separator(connector: Reading, policy: PolicyName) -> None:
-    """Refuses no separator where names of remote topics are taken apart by it.
-
-    Kafka's DefaultReplicationPolicy takes the first letter for an alias then.
-    """
-    written = connector.written("replication.policy.separator")
-    if written is not None and not written.value and policy == "default":
-        connector.problems.refuse(
-            written,
-            "nothing between the alias and the topic",
-            "a separator such as '.', as no remote name could be taken apart; or, in replication.policy.class, "
-            "org.apache.kafka.connect.mirror.IdentityReplicationPolicy, which keeps names",
-        )
 
 
 def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tuple[bool, bool]:

@@ -8,13 +8,12 @@ from twinlog.config.properties import Entry
 from twinlog.config.resolve import FlowLayers
 from twinlog.errors import ConfigError
 from twinlog.flows.cycles import Return, cycle, returning
-from twinlog.flows.naming import IdentityPolicy
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
-_NAMING = ("replication.policy.class", "replication.policy.separator")
+_NAMING = ("replication.policy.class", "replication.policy.separator", "source.cluster.alias")
 _ANY = "orders"
 _SHOWN = 4
 
@@ -36,7 +35,7 @@ def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers
         for topic in _samples(rule):
             back = _found(rule, topic, rules)
             among = frozenset(one.name for one in back.way) if back is not None else frozenset()
-            kept = any(isinstance(one.policy, IdentityPolicy) for one in back.way) if back is not None else False
+            kept = any(one.keeps_names for one in back.way) if back is not None else False
             if back is None or among in warned or (kept and len(among) == 2):
                 continue
             warned.add(among)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from twinlog.config.key import Key, KeyType
 from twinlog.config.keys import PROCESS
 from twinlog.config.keys_connector import OLD_NAMES
-from twinlog.config.pattern_warnings import pattern_warnings
+from twinlog.config.pattern_warnings import doubts, pattern_warnings
+from twinlog.config.per_topic import compile_topic_pattern, refused_pattern
 from twinlog.config.properties import Entry, without_inline_comment
-from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers, unknown_providers
+from twinlog.config.providers import Lookup, MissingError, ProviderError, Providers, build_providers
 from twinlog.config.reading import refused_value
 from twinlog.config.refused import ValueRefusedError
-from twinlog.config.values import parse_value
+from twinlog.config.values import instead_of, parse_value
 from twinlog.errors import ConfigProblem
+from twinlog.flows.patterns import PatternError
 
 _RENAMED = {old: name for name, old in OLD_NAMES.items()}
 _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
@@ -42,15 +45,24 @@ def cut_comment(entry: Entry, warnings: list[str]) -> Entry:
     return replace(entry, value=value)
 
 
-def read_providers(last: Mapping[str, Entry], file: str, problems: list[ConfigProblem]) -> Providers:
-    """The providers that `config.providers` names. One that is set up wrong is a problem, and knows no values."""
+def read_providers(
+    last: Mapping[str, Entry],
+    file: str,
+    problems: list[ConfigProblem],
+    warnings: list[str],
+    known: Mapping[str, Lookup] = MappingProxyType({}),
+) -> Providers:
+    """The providers that `config.providers` names, of Kafka's classes or the `known` ones.
+
+    One that is set up wrong is a problem, and knows no values.
+    """
     entry = last.get("config.providers")
     if entry is None:
         return Providers({})
     names = parse_value(PROCESS.exact["config.providers"], without_inline_comment(entry.value))
     assert isinstance(names, tuple)
     try:
-        return build_providers(names, last)
+        return build_providers(names, last, warnings, known)
     except ProviderError as error:
         line = last[error.key].line if error.key in last else entry.line
         problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
@@ -65,30 +77,41 @@ def resolve_entry(entry: Entry, key: Key | None, providers: Providers, warnings:
     """The entry with its references resolved, and without a comment where the value of `key` cannot have one."""
     if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = cut_comment(entry, warnings)
-    unknown = unknown_providers(entry.value, providers.names)
-    if unknown:
-        kept = f"config.providers names no {unknown[0]!r}"
+    kept = providers.why_kept(entry.value)
+    if kept is not None:
         warnings.append(f"{entry.place}: {entry.key}: {kept}; the ${{...}} stays as it is")
         entry = replace(entry, kept_reference=kept)
     try:
         return replace(entry, value=providers.resolve(entry.value))
     except MissingError as error:
-        return replace(entry, unresolved=str(error))
+        return replace(entry, unresolved=str(error), way_out=error.way_out)
 
 
-def check_value(entry: Entry, key: Key, warnings: list[str]) -> ConfigProblem | None:
-    """What is wrong with the value of `entry`; an old name and a doubtful pattern are warnings.
+def check_value(entry: Entry, key: Key, warnings: list[str], pattern: str | None = None) -> ConfigProblem | None:
+    """What is wrong with the value of `entry`; an old name, a doubtful pattern and a value that another one replaces
+    are warnings.
 
-    A reference that leads nowhere is a problem only where its value is needed.
+    `pattern` is the topic pattern at the end of the entry's key, if there is one. A reference that leads nowhere is a
+    problem only where its value is needed.
     """
     renamed = _RENAMED.get(key.name)
     if renamed is not None:
         warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
+    if pattern is not None:
+        try:
+            compile_topic_pattern(pattern)
+        except PatternError as error:
+            return refused_pattern(entry, key, error)
+        warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in doubts((pattern,)))
     if entry.unresolved is not None:
         return None
     try:
         value = parse_value(key, entry.value)
     except ValueRefusedError as refused:
         return refused_value(entry, refused)
+    other = instead_of(key, entry.value)
+    if other is not None:
+        shown = entry.written if "${" in entry.written else entry.value.strip()
+        warnings.append(f"{entry.place}: {entry.key}: {shown!r} is read as {other.value}: {other.why}")
     warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in pattern_warnings(key, value))
     return None

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twinlog.config.key import Key, Level
 from twinlog.config.key_scope import KeyScope, KeyScopes, SourceAndTarget
-from twinlog.config.keys import CLIENTS
+from twinlog.config.keys import CLIENTS, CONNECTOR
 from twinlog.config.keys_connector import OLD_NAMES
 from twinlog.config.parse import ParsedFile, own_class, parse_file
 from twinlog.config.properties import Entry, read_properties
+from twinlog.config.reading import Problems, Reading
 from twinlog.config.resolve import FlowLayers, Layer, resolve_flow
 from twinlog.config.suggest import expected_instead
+from twinlog.config.values import instead_of
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias
 
@@ -83,10 +86,28 @@ def _of_flow(layers: FlowLayers, scope: KeyScope, key: Key) -> list[Explanation]
     flow = f"{layers.source}->{layers.target}"
     if key.level is Level.CLUSTER and key.name in _OF_SOURCE:
         key = replace(key, default=_OF_SOURCE[key.name].format(layers.source))
+    if key.per_topic:
+        return list(_of_topics(flow, layers.connector, scope.name, key))
     return [
         _explained(flow, prefix + name, key, layer.get(name) or layer.get(OLD_NAMES.get(name, name)))
         for prefix, name, layer in _layers(layers, scope, key)
     ]
+
+
+def _of_topics(flow: str, layer: Layer, name: str, key: Key) -> Iterator[Explanation]:
+    """All forms of a key per topic in the order in which they count; of `KEY.TOPIC` the one that counts for a topic."""
+    problems = Problems([])
+    rules = Reading(layer, CONNECTOR, problems).per_topic(key.name).rules
+    topic = key.pattern_in(name)
+    if topic is not None and name not in layer:
+        rules = tuple(rule for rule in rules if rule.matches(topic))[:1]
+    elif topic is not None:
+        rules = tuple(rule for rule in rules if rule.pattern == topic)
+    for rule in rules:
+        setting = f"{key.name}.{rule.pattern}"
+        yield _explained(flow, setting, key, layer[setting])
+    if topic is None or not rules:
+        yield _explained(flow, key.name, key, layer.get(key.name))
 
 
 def _layers(layers: FlowLayers, scope: KeyScope, key: Key) -> list[tuple[str, str, Layer]]:
@@ -110,4 +131,7 @@ def _explained(flow: str, setting: str, key: Key, entry: Entry | None) -> Explan
     if entry is None:
         return Explanation(flow, setting, "(none)" if key.default is None else key.default, "default")
     value = HIDDEN if key.secret else entry.written if "${" in entry.written else entry.value
+    other = instead_of(key, entry.value)
+    if other is not None:
+        return Explanation(flow, setting, other.value, f"{entry.place}, written as {entry.key} = {value}")
     return Explanation(flow, setting, value, f"{entry.place}, written as {entry.key}")

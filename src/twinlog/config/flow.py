@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from twinlog.config.classes import class_settings, custom_class, try_classes
 from twinlog.config.clients import Clients
-from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, check_separator, translates_offsets
+from twinlog.config.contradictions import check_exactly_once, check_offset_syncs, translates_offsets
+from twinlog.config.failed_records import failed_record_settings, record_policy
 from twinlog.config.keys import CONNECTOR, WORKER
 from twinlog.config.keys_connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
+from twinlog.config.naming import follows_settings, warn_of_naming
 from twinlog.config.reading import Problems, Reading, plain_fields
 from twinlog.config.resolve import FlowLayers
+from twinlog.config.starts import read_start
 from twinlog.config.transform import transform_settings
 from twinlog.settings.flow import FlowSettings, PolicyName
 from twinlog.settings.written import written
@@ -30,7 +33,9 @@ def build_flow(
     clients = Clients(layers, file, problems, warnings, source=enabled)
     copies = enabled and layers.kind in {None, "source"}
     keeps_topics, beats = layers.kind in {None, "source"}, layers.kind in {None, "heartbeat"}
-    _check_aliases(layers, connector, problems)
+    # Read for what is wrong with them; the layers have what they say.
+    for name in ("source.cluster.alias", "target.cluster.alias"):
+        connector.text(name)
     # Read for its references only: its value was checked with the file.
     connector.written("forwarding.admin.class")
     consumer = clients.consumer()
@@ -44,7 +49,8 @@ def build_flow(
     own_positions, shared_positions = connector.text("offsets.storage.topic"), worker.text("offset.storage.topic")
     custom = {name: custom_class(connector, name) if enabled else None for name in CLASS_KEYS}
     policy: PolicyName = "custom" if custom["replication.policy.class"] else _policy(connector)
-    check_separator(connector, policy)
+    failed_records = failed_record_settings(connector, layers, warnings if copies else [])
+    follows = follows_settings(layers, connector.text("replication.policy.separator"), policy)
     flow = FlowSettings(
         **plain_fields(FlowSettings, connector, worker),
         source=layers.source,
@@ -53,6 +59,9 @@ def build_flow(
         producer=clients.producer(),
         source_admin=clients.source_admin(),
         target_admin=clients.target_admin(),
+        failed_records=failed_records,
+        oversized_record_policy=record_policy(connector, "oversized_record_policy", failed_records),
+        refused_record_policy=record_policy(connector, "refused_record_policy", failed_records),
         topics_exclude=_exclude(connector, "topics.exclude"),
         policy=policy,
         refresh_topics_interval_s=_interval(connector, "refresh_topics_interval_s"),
@@ -64,12 +73,15 @@ def build_flow(
         connector_name=layers.connector_name,
         kind=layers.kind,
         enabled=enabled,
+        start=connector.per_topic("twinlog.start").map(lambda text: read_start(str(text)) if text else None),
         offset_lag_max=max(0, connector.number("offset.lag.max")),
         groups_exclude=_exclude(connector, "groups.exclude"),
         refresh_groups_interval_s=_interval(connector, "refresh_groups_interval_s"),
         emit_checkpoints_interval_s=_interval(connector, "emit_checkpoints_interval_s") if checkpoints else None,
         sync_group_offsets_interval_s=_interval(connector, "sync_group_offsets_interval_s") if commits else None,
-        sync_topic_configs_interval_s=_interval(connector, "sync_topic_configs_interval_s") if keeps_topics else None,
+        sync_topic_configs_interval_s=(
+            _interval(connector, "sync_topic_configs_interval_s") if keeps_topics and follows else None
+        ),
         sync_topic_acls_interval_s=_interval(connector, "sync_topic_acls_interval_s") if keeps_topics else None,
         emit_heartbeats_interval_s=_interval(connector, "emit_heartbeats_interval_s") if beats else None,
         transaction_boundary="interval" if connector.text("transaction.boundary") == "interval" else "poll",
@@ -82,7 +94,12 @@ def build_flow(
         metrics_have_source="add.source.alias.to.metrics" not in connector.layer
         or connector.flag("add.source.alias.to.metrics"),
         class_settings=class_settings(layers) if any(custom.values()) else (),
+        source_cluster_alias=None if layers.source_name == layers.source else layers.source_name,
+        target_cluster_alias=None if layers.target_name == layers.target else layers.target_name,
+        aliases=tuple(alias for alias in layers.aliases if alias not in (layers.source, layers.target)),
     )
+    if copies:
+        warn_of_naming(layers, connector, flow, warnings)
     if layers.kind in {"checkpoint", "heartbeat"} and "transforms" in layers.connector:
         entry = layers.connector["transforms"]
         warnings.append(f"{entry.place}: {entry.key} has no effect; only records that a flow copies are transformed")
@@ -106,12 +123,3 @@ def _exclude(connector: Reading, name: str) -> tuple[str, ...]:
     """The list under its name, or else under the name it had before."""
     old = OLD_NAMES[name]
     return connector.items(old if name not in connector.layer and old in connector.layer else name)
-
-
-def _check_aliases(layers: FlowLayers, connector: Reading, problems: Problems) -> None:
-    for name, alias in (("source.cluster.alias", layers.source), ("target.cluster.alias", layers.target)):
-        entry = connector.written(name)
-        if entry is not None and entry.value.strip() != alias:
-            problems.refuse(
-                entry, repr(entry.value), f"no such key, or {alias!r} as in {layers.source}->{layers.target}"
-            )

@@ -6,10 +6,11 @@ JaasConfig). Only the modules that log in with a password or a token are accepte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from twinlog.config.stream_tokenizer import EQUALS, SEMICOLON, tokens_of
 
 Family = Literal["PLAIN", "SCRAM", "OAUTHBEARER"]
 
@@ -27,12 +28,19 @@ _MODULES: dict[str, Family] = {
     "OAuthBearerLoginModule": "OAUTHBEARER",
 }
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
-# A quoted value may hold escaped quotes; an unquoted word ends at a blank, an equals sign or the semicolon.
-_TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 
 
 class JaasError(ValueError):
     """The line is not of the accepted form. The text never repeats what the line holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class JaasEntry:
+    """One login module with its control flag, in lower case, and its options."""
+
+    module: str
+    flag: str
+    options: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +64,11 @@ class Login:
 
 def parse_jaas(text: str) -> Login:
     """The login that `text` describes. Raises JaasError."""
-    tokens = _tokens(text)
-    if len(tokens) < 2 or tokens[-1] != ";":
-        raise JaasError("the line does not end in a semicolon")
-    module = tokens[0].rsplit(".", 1)[-1]
-    family = _MODULES.get(module)
+    entry = parse_entry(text)
+    options = entry.options
+    family = _MODULES.get(entry.module.rsplit(".", 1)[-1])
     if family is None:
         raise JaasError("the login module is none of PlainLoginModule, ScramLoginModule and OAuthBearerLoginModule")
-    if tokens[1].lower() not in _FLAGS:
-        raise JaasError("the word 'required' does not follow the login module")
-    options = _options(tokens[2:-1])
     for name in () if family == "OAUTHBEARER" else ("username", "password"):
         if name not in options:
             raise JaasError(f"{name} is missing")
@@ -74,27 +77,35 @@ def parse_jaas(text: str) -> Login:
     return Login(family, options)
 
 
-def _options(tokens: list[str]) -> dict[str, str]:
-    if len(tokens) % 3:
-        raise JaasError("an option is not of the form name=value")
+def parse_entry(text: str) -> JaasEntry:
+    """The one entry that `text` holds, as Kafka's class JaasConfig reads it. Raises JaasError."""
+    tokens = iter(tokens_of(text))
+    module, flag = next(tokens, SEMICOLON), next(tokens, SEMICOLON)
+    if module.sign:
+        raise JaasError("the line does not begin with a login module and does not end in a semicolon")
+    if flag.sign or flag.text.lower() not in _FLAGS:
+        raise JaasError("the word 'required' does not follow the login module")
     options: dict[str, str] = {}
-    for name, equals, value in zip(tokens[::3], tokens[1::3], tokens[2::3], strict=True):
-        if equals != "=":
-            raise JaasError("an option is not of the form name=value")
-        options[name] = value
-    return options
+    for name in tokens:
+        if name == SEMICOLON:
+            if next(tokens, None) is not None:
+                raise JaasError("something follows the semicolon; the line has one login module")
+            return JaasEntry(module.text, flag.text.lower(), options)
+        equals, value = next(tokens, None), next(tokens, None)
+        if equals != EQUALS or value is None or value.sign:
+            raise JaasError(f"an option is not of the form name=value{_hint(text)}")
+        if not name.sign:
+            options[name.text] = value.text
+    raise JaasError(f"the line does not end in a semicolon{_hint(text)}")
 
 
-def _tokens(text: str) -> list[str]:
-    tokens: list[str] = []
-    at = 0
-    text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise JaasError("a quote is never closed")
-        double, single, sign, word = match.groups()
-        quoted = double if double is not None else single
-        tokens.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL) if quoted is not None else sign or word)
-        at = match.end()
-    return tokens
+def _hint(text: str) -> str:
+    """Where the line parts from what was probably meant."""
+    for token in tokens_of(text, comments=True):
+        if not token.closed:
+            return "; a quote is never closed"
+        if token.comment:
+            return "; a '/' outside of quotes begins a comment"
+        if token.sign and token not in {SEMICOLON, EQUALS}:
+            return "; a value that is no plain word needs quotes"
+    return ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from twinlog.config.jaas import JaasError
+from twinlog.config.stream_tokenizer import unescaped
 
 OPTION = "java.security.auth.login.config"
 """The JVM's option that names the file."""
@@ -118,7 +119,7 @@ def _tokens(text: str) -> list[str | tuple[str]]:
             raise JaasError("a quote or a comment is never closed")
         quoted, sign, word = match.groups()
         if quoted is not None:
-            tokens.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
+            tokens.append(unescaped(quoted))
         elif sign is not None:
             tokens.append((sign,))
         elif word is not None:

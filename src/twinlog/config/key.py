@@ -49,12 +49,13 @@ class Form(StrEnum):
     ALIASES = "cluster aliases, separated by commas"
     SERVERS = "host:port entries, separated by commas"
     PATTERNS = "regular expressions, separated by commas"
-    TOPIC_PART = "characters that are legal in topic names (a-z A-Z 0-9 . _ -)"
-    SEPARATOR = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or nothing with an identity policy"
+    TOPIC_PART_OR_NOTHING = "characters that are legal in topic names (a-z A-Z 0-9 . _ -), or nothing"
     TOPIC = "a legal topic name"
     LISTENERS = "http://host:port or https://host:port, separated by commas"
     HEADERS = "set, add, setDate or addDate and Name: value, separated by commas"
     FUNCTION = "package.module:function"
+    RESET = "earliest, latest, none, or by_duration: and an ISO 8601 duration such as by_duration:P7D"
+    START = "earliest, latest, a moment such as 2026-11-01T00:00:00Z, or a duration such as P7D"
     BROKERS = "nothing, because brokers are asked (bootstrap.servers)"
 
 
@@ -63,13 +64,28 @@ UnknownKeys = Literal["fail", "warn"]
 
 
 @dataclass(frozen=True, slots=True)
+class Instead:
+    """Values that MirrorMaker 2 starts with and that do not count here: `value` is used in their place.
+
+    `why` is the reason, for a warning. `written` lists these values; without any they are the whole numbers above the
+    key's `maximum`, as far as the type has them.
+    """
+
+    value: str
+    why: str
+    written: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """One key. `default` is written as in a file, None where there is none; `minimum` and `maximum` are inclusive,
     `nonzero` leaves out the 0 between them.
 
-    A `name` ending in `.*` stands for every key below that prefix. `choices` are the only values accepted, in any case
-    if `any_case`. `accepted_classes` are the only Java class names accepted, because another class would change what is
-    copied; with `custom` a Python class may be named instead.
+    A `name` ending in `.*` stands for every key below that prefix. With `per_topic` the key also has the form
+    `NAME.PATTERN`, for topics whose whole name matches the expression. `choices` are the only values accepted, in any
+    case if `any_case`. `accepted_classes` are the only Java class names accepted, because another class would change
+    what is copied; with `custom` a Python class may be named instead, and `way_out` ends the message about another one.
+    Values of `instead` are replaced by a value that is never less safe.
     """
 
     name: str
@@ -86,8 +102,16 @@ class Key:
     form: Form | None = None
     accepted_classes: tuple[str, ...] = ()
     custom: bool = False
+    per_topic: bool = False
+    way_out: str = ""
+    instead: Instead | None = None
 
     @property
     def secret(self) -> bool:
         """Whether the value must never be printed."""
         return self.type is KeyType.PASSWORD
+
+    def pattern_in(self, name: str) -> str | None:
+        """The topic pattern in a key of the form `NAME.PATTERN`; None where `name` is the key itself."""
+        prefix = f"{self.name}."
+        return name.removeprefix(prefix) if self.per_topic and name.startswith(prefix) else None

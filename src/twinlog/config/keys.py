@@ -19,7 +19,8 @@ from twinlog.config.keys_worker_file import worker_file_keys
 
 
 class KeyTable:
-    """Keys of one place; a key ending in `.*` stands for every name below it that has no entry of its own."""
+    """Keys of one place; a key ending in `.*`, or a key per topic, stands for every name below it that has no entry of
+    its own."""
 
     def __init__(self, keys: Iterable[Key]) -> None:
         exact: dict[str, Key] = {}
@@ -30,13 +31,15 @@ class KeyTable:
             else:
                 exact[key.name] = key
         self.exact: Mapping[str, Key] = MappingProxyType(exact)
+        self._per_topic = tuple(key for key in exact.values() if key.per_topic)
 
     def find(self, name: str) -> Key | None:
         """The key called `name`, or the one that answers for it."""
         found = self.exact.get(name)
         if found is not None:
             return found
-        return next((key for key in self._below if name.startswith(key.name[:-1])), None)
+        below = next((key for key in self._below if name.startswith(key.name[:-1])), None)
+        return below or next((key for key in self._per_topic if key.pattern_in(name) is not None), None)
 
 
 CONNECTOR_KEYS = (*SOURCE_KEYS, *CHECKPOINT_KEYS, *CONNECT_KEYS, *ONE_FLOW_KEYS, *TWINLOG_KEYS)
@@ -62,6 +65,9 @@ TOP_LEVEL_CONNECTOR_NAMES = frozenset(
     key.name for key in CONNECTOR_KEYS if key.level is Level.FLOW and not key.name.endswith(".*")
 ) | (frozenset(SECURITY.exact) - {"bootstrap.servers"})
 """Names that count for every flow when they stand at top level (the definitions of the three connectors)."""
+
+PER_TOPIC_PREFIXES = tuple(f"{key.name}." for key in CONNECTOR_KEYS if key.per_topic)
+"""What stands in front of a topic pattern; such a key counts at top level for every flow."""
 
 ALL_KEYS: tuple[Key, ...] = (
     *PROCESS_KEYS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from twinlog.config.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.key import Effect, Form, Instead, Key, KeyType, Level
 
 BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
@@ -94,6 +94,7 @@ _SHARED = (
     _admin(
         "enable.metrics.push", BOOL, "true", "Whether the Java client sends its metrics to the brokers.", effect=JVM
     ),
+    _admin("auto.include.jmx.reporter", BOOL, "true", "Whether the Java client has MBeans.", effect=JVM),
     _admin("metric.reporters", LIST, None, "Java classes that report metrics.", effect=JVM),
     _admin("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", effect=JVM, minimum=1),
     _admin("metrics.recording.level", STRING, "INFO", "Which Java metrics are kept.", effect=JVM),
@@ -114,10 +115,12 @@ CONSUMER_KEYS = (
     ),
     _consumer(
         "auto.offset.reset",
-        ENUM,
+        STRING,
         "earliest",
-        "Where a partition without a stored position begins.",
-        choices=("earliest", "latest", "none"),
+        "Where a partition begins that the flow finds without a stored position when it "
+        "[first starts](running.md#where-a-partition-begins); a topic or partition that appears later begins at its "
+        "earliest record. `by_duration:P7D` is the first record of the last seven days (Kafka 4.0).",
+        form=Form.RESET,
     ),
     _consumer("fetch.min.bytes", INT, "1", "Bytes a broker gathers before it answers a fetch.", minimum=0),
     _consumer("fetch.max.bytes", INT, "52428800", "Most bytes of one fetch response.", minimum=0),
@@ -172,10 +175,21 @@ PRODUCER_KEYS = (
         "acks",
         ENUM,
         "all",
-        "Must be all: a position is only stored for records all replicas have.",
+        "Always all: a position is only stored for records all replicas have.",
         choices=("all", "-1"),
+        instead=Instead("all", "a position is only stored for records that all in-sync replicas have", ("0", "1")),
     ),
-    _producer("enable.idempotence", BOOL, "true", "Always on: a request sent again never writes a record twice."),
+    _producer(
+        "enable.idempotence",
+        BOOL,
+        "true",
+        "Always on: a request sent again never writes a record twice.",
+        instead=Instead(
+            "true",
+            "copies are always written idempotently, so that a request sent again never writes a record twice",
+            ("false",),
+        ),
+    ),
     _producer(
         "compression.type",
         ENUM,
@@ -209,6 +223,7 @@ PRODUCER_KEYS = (
         "Requests sent before the first is answered.",
         minimum=1,
         maximum=5,
+        instead=Instead("5", "brokers know the last five batches of an idempotent producer, and no more"),
     ),
     _producer(
         "delivery.timeout.ms",

@@ -33,15 +33,17 @@ CONNECT_KEYS = (
         "source.cluster.alias",
         STRING,
         None,
-        "Alias of the source; in a file it must equal the flow's own.",
-        form=Form.TOPIC_PART,
+        "Stands for the source in names of topics and in positions, in place of a file's alias; may be "
+        "[nothing](#names-that-are-kept).",
+        form=Form.TOPIC_PART_OR_NOTHING,
     ),
     _flow(
         "target.cluster.alias",
         STRING,
         None,
-        "Alias of the target; in a file it must equal the flow's own.",
-        form=Form.TOPIC_PART,
+        "Stands for the target in names of internal topics and in heartbeats, in place of a file's alias; may be "
+        "nothing.",
+        form=Form.TOPIC_PART_OR_NOTHING,
     ),
     _flow("tasks.max.enforce", BOOL, "true", "Whether Connect refuses more tasks than `tasks.max`.", effect=JVM),
     _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM),
@@ -82,14 +84,15 @@ CONNECT_KEYS = (
         "errors.tolerance",
         ENUM,
         "none",
-        "A record that the transform fails on stops the flow (`none`), or is skipped (`all`).",
+        "A record that the transform fails on, or that the target refuses, holds its partition (`none`), or is skipped "
+        "(`all`).",
         choices=("none", "all"),
     ),
     _flow(
         "errors.log.enable",
         BOOL,
         "false",
-        "Whether each record that the transform fails on is reported, with its offset and the error.",
+        "Whether each record that is skipped is reported, with its offset and the error.",
     ),
     _flow(
         "errors.log.include.messages",
@@ -117,7 +120,7 @@ CONNECT_KEYS = (
         BOOL,
         "false",
         "Whether records in the dead-letter topic have headers with their origin and the reason why the "
-        "transform failed.",
+        "record was skipped.",
     ),
     _flow(
         "key.converter",

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.key import Effect, Form, Instead, Key, KeyType, Level
 from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
 
 _MIRROR = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = _MIRROR + "DefaultReplicationPolicy"
-IDENTITY_POLICIES = (
-    _MIRROR + "IdentityReplicationPolicy",
+IDENTITY_POLICY = _MIRROR + "IdentityReplicationPolicy"
+_LIKE_IDENTITY = (
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+    "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
+    "ch.mawileo.kafka.mm2.PrefixlessReplicationPolicy",
+    "com.kafka.mirror.PrefixlessReplicationPolicy",
+    "com.instaclustr.kafka.connect.mirror.SimpleReplicationPolicy",
+    _MIRROR + "LegacyReplicationPolicy",
 )
+"""Published classes that keep the names of topics: Strimzi's, AWS's sample for moves to MSK, those of two public
+examples, Instaclustr's, and the one that the README of Kafka's own module connect/mirror names."""
+
+IDENTITY_POLICIES = (IDENTITY_POLICY, *_LIKE_IDENTITY)
 
 CLASS_KEYS = (
     "replication.policy.class",
@@ -47,6 +56,13 @@ def _interval(name: str, default: int, doc: str, theirs: int | None = None, *, z
     kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
     often = "0 is ten times a second, " if zero else ""
     doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."
+    return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
+
+
+def _within(name: str, default: int, doc: str, theirs: int, *, zero: bool = False) -> Key:
+    """The longest time until something is seen, which often is seen sooner; the rest is as in `_interval`."""
+    often = "0 is ten times a second, " if zero else ""
+    doc = f"Seconds within which {doc} ({theirs} in MirrorMaker 2); {often}negative turns it off."
     return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
 
 
@@ -93,15 +109,17 @@ SOURCE_KEYS = (
         CLASS,
         DEFAULT_POLICY,
         "How remote topics are called: with the source alias in front, unchanged, or by a class of your own.",
-        accepted_classes=(DEFAULT_POLICY, *IDENTITY_POLICIES),
+        accepted_classes=(DEFAULT_POLICY, IDENTITY_POLICY),
         custom=True,
+        way_out=f"; for a class that keeps the names of topics write {IDENTITY_POLICY}",
+        instead=Instead(IDENTITY_POLICY, "that class keeps the names of topics, as this one does", _LIKE_IDENTITY),
     ),
     _flow(
         "replication.policy.separator",
         STRING,
         ".",
-        "Stands between the alias and the topic in remote names.",
-        form=Form.SEPARATOR,
+        "Stands between the alias and the topic in remote names; may be [nothing](#names-that-are-kept).",
+        form=Form.TOPIC_PART_OR_NOTHING,
     ),
     _flow(
         "replication.policy.internal.topic.separator.enabled",
@@ -140,7 +158,12 @@ SOURCE_KEYS = (
         accepted_classes=(_MIRROR + "DefaultConfigPropertyFilter",),
         custom=True,
     ),
-    _flow("heartbeats.replication.enabled", BOOL, "true", "Whether heartbeats topics are mirrored past the filter."),
+    _flow(
+        "heartbeats.replication.enabled",
+        BOOL,
+        "true",
+        "Whether every topic whose name ends in the separator and `heartbeats` is mirrored past the filter.",
+    ),
     _flow("sync.topic.configs.enabled", BOOL, "true", "Keeps settings of remote topics equal to the source's."),
     _interval("sync.topic.configs.interval.seconds", 30, "syncs of topic settings", 600),
     _flow("sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics."),
@@ -202,16 +225,27 @@ CHECKPOINT_KEYS = (
         custom=True,
     ),
     _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups."),
-    _interval("refresh.groups.interval.seconds", 2, "looks for new groups", 600),
+    _within("refresh.groups.interval.seconds", 2, "a new group is found, 30 at the latest", 600),
     _flow("emit.checkpoints.enabled", BOOL, "true", "Writes translated group offsets to the checkpoints topic."),
-    _interval("emit.checkpoints.interval.seconds", 1, "rounds of checkpoints", 60, zero=True),
+    _within(
+        "emit.checkpoints.interval.seconds",
+        1,
+        "what a group commits has a checkpoint, and is committed on the target if that is enabled",
+        60,
+        zero=True,
+    ),
     _flow(
         "sync.group.offsets.enabled",
         BOOL,
         "false",
         "Commits translated offsets for groups idle on the target; needs `emit.checkpoints.enabled`.",
     ),
-    _interval("sync.group.offsets.interval.seconds", 1, "commits of group offsets", 60),
+    _within(
+        "sync.group.offsets.interval.seconds",
+        1,
+        "a group of the target is looked at again that has nothing new on the source",
+        60,
+    ),
     _replicas("checkpoints.topic.replication.factor", "checkpoints"),
     _flow(
         "emit.heartbeats.enabled",
@@ -238,11 +272,22 @@ TWINLOG_KEYS = (
         "Query of Spark SQL that [changes records](transforms.md#sql) on their way: `SELECT ... FROM records ...`.",
     ),
     _flow(
+        "twinlog.start",
+        STRING,
+        None,
+        "Where a topic begins instead of `auto.offset.reset`, when the flow "
+        "[first starts](running.md#where-a-partition-begins) with it.",
+        form=Form.START,
+        per_topic=True,
+    ),
+    _flow(
         "twinlog.gap.policy",
         ENUM,
-        "stop",
-        "What to do when source records were lost by retention, truncation or a recreated topic before their copy.",
-        choices=("stop", "continue"),
+        "hold",
+        "What to do when source records were lost by retention, truncation or a recreated topic before their copy: "
+        "`hold` the partition, `skip` the gap (`continue` is an older word for it), or `stop` the flow.",
+        choices=("hold", "skip", "continue", "stop"),
+        per_topic=True,
     ),
     _flow(
         "twinlog.renamed.topic.policy",
@@ -255,9 +300,21 @@ TWINLOG_KEYS = (
     _flow(
         "twinlog.oversized.record.policy",
         ENUM,
-        "stop",
-        "What to do with one record larger than the remote topic's `max.message.bytes`.",
-        choices=("stop", "skip"),
+        "hold",
+        "What to do with one record larger than the remote topic's `max.message.bytes`: `hold` the partition, `skip` "
+        "the record, write it to the topic of `errors.deadletterqueue.topic.name`, or `stop` the flow. With "
+        "`errors.tolerance = all` the default is `skip`, or `dead-letter` where that topic is named.",
+        choices=("hold", "skip", "dead-letter", "stop"),
+        per_topic=True,
+    ),
+    _flow(
+        "twinlog.refused.record.policy",
+        ENUM,
+        "hold",
+        "The same for a record that the target refuses for another reason, as a timestamp that "
+        "`message.timestamp.after.max.ms` does not allow, or no key in a compacted topic.",
+        choices=("hold", "skip", "dead-letter", "stop"),
+        per_topic=True,
     ),
     _flow(
         "twinlog.lease.seconds",

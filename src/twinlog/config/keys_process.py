@@ -47,7 +47,8 @@ PROCESS_KEYS = (
         "config.providers.*",
         STRING,
         None,
-        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`.",
+        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`; "
+        "[other classes](security.md#secrets) may be listed.",
     ),
     _process(
         "twinlog.unknown.keys",

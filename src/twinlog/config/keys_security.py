@@ -117,7 +117,13 @@ SECURITY_KEYS = (
     _broker(_OAUTH + "scope.claim.name", STRING, "scope", "Claim that holds a token's scope."),
     _broker(_OAUTH + "sub.claim.name", STRING, "sub", "Claim that holds a token's subject."),
     _works(_OAUTH + "token.endpoint.url", STRING, None, "Where tokens are obtained."),
-    _works("ssl.cipher.suites", LIST, "", "Cipher suites allowed, by their names in Java."),
+    _works(
+        "ssl.cipher.suites",
+        LIST,
+        "",
+        "Cipher suites allowed, by their names in Java; `DEFAULT@SECLEVEL=0` lets OpenSSL accept "
+        "[weak certificates](security.md#weak-certificates).",
+    ),
     _works("ssl.enabled.protocols", LIST, "TLSv1.2, TLSv1.3", "TLS versions allowed."),
     _works("ssl.protocol", STRING, "TLSv1.3", "Newest TLS version used."),
     _works(

@@ -41,7 +41,8 @@ _WORKS: dict[str, str | None] = {
     "connector.client.config.override.allowlist": None,
     "config.providers": "Names of the sources of ${name:path:key} references, in this file and in connectors.",
     "config.providers.*": (
-        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`."
+        "Per provider: `.class` (FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider) and `.param.*`; "
+        "[other classes](security.md#secrets) may be listed."
     ),
     "session.timeout.ms": (
         "Milliseconds without a heartbeat after which a worker counts as lost (10000 in Connect), and others run its "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from twinlog.config.key_scope import SourceAndTarget
 from twinlog.config.keys import CONNECTOR, PROCESS
 from twinlog.config.metrics import read_metrics
 from twinlog.config.model import MirrorConfig
+from twinlog.config.naming import warn_of_shared_syncs
 from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
 from twinlog.config.reading import Problems, Reading, plain_fields
@@ -39,14 +41,37 @@ def load(
     `twinlog.unknown.keys`. Raises ConfigError with every problem found. Reads only this file, what its `${...}`
     references name, and the key stores and Python classes that it names; no cluster is contacted.
     """
-    file = str(path)
+    return load_file(path, clusters, unknown_keys=unknown_keys, secrets=secrets).config
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """A file that was read: the flows that it asks for, and what it is made of."""
+
+    config: MirrorConfig
+    parsed: ParsedFile
+
+
+def load_file(
+    path: str | Path,
+    clusters: Sequence[str] | None = None,
+    *,
+    unknown_keys: UnknownKeys = "fail",
+    secrets: Path | None = None,
+) -> LoadedFile:
+    """The same as `load`, with the entries of the file."""
     if is_resource(path):
         from twinlog.config.strimzi.load import parsed_resource  # noqa: PLC0415 - YAML is slow to import
 
         found = parsed_resource(path, secrets)
     else:
         require_kind(path, FileKind.MIRROR)
-        found = parse_file(read_properties(Path(path)), file, unknown_keys)
+        found = parse_file(read_properties(Path(path)), str(path), unknown_keys)
+    return LoadedFile(_config(found, str(path), clusters, as_mirror_maker=unknown_keys == "warn"), found)
+
+
+def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_mirror_maker: bool) -> MirrorConfig:
+    """Raises ConfigError with every problem."""
     problems = Problems(found.problems)
     _check_filter(found, clusters, problems)
     wanted = [ends for ends in permutations(found.aliases, 2) if clusters is None or ends[1] in clusters]
@@ -70,9 +95,10 @@ def load(
     all_enabled = [flow for ends in every if (flow := here.get(ends) or elsewhere.get(ends)) is not None]
     warn_of_cycles(all_enabled, found.warnings)
     warn_of_conflicts(all_enabled, found.warnings)
+    warn_of_shared_syncs(all_enabled, found.warnings)
     warn_of_loops(all_enabled, {"->".join(ends): layers[ends] for ends in layers}, found.warnings)
     if not enabled and not problems.all():
-        _without_enabled(found, clusters, flows, problems)
+        _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
     process = Reading(found.top, PROCESS, problems)
     warm_up = process.flag("twinlog.warm.up.enabled")
     driver = DriverListener(**plain_fields(DriverListener, process))
@@ -119,14 +145,23 @@ def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:
 
 
 def _without_enabled(
-    found: ParsedFile, clusters: Sequence[str] | None, flows: Sequence[FlowSettings], problems: Problems
+    found: ParsedFile,
+    clusters: Sequence[str] | None,
+    flows: Sequence[FlowSettings],
+    problems: Problems,
+    *,
+    as_mirror_maker: bool,
 ) -> None:
-    """MirrorMaker 2 then writes heartbeats only; here that is an error unless the file or the user asks for it."""
+    """MirrorMaker 2 then writes heartbeats only; here that is an error unless the file or the user asks for it.
+
+    The command that stands in for MirrorMaker 2's own starts as that does, with a warning.
+    """
     elsewhere = bool(_enabled(found, list(permutations(found.aliases, 2)), Problems([]))) and clusters is not None
     asked = any("emit.heartbeats.enabled" in layer for layer in (found.top, *found.flows.values()))
-    if flows and (elsewhere or asked):
+    if flows and (elsewhere or asked or as_mirror_maker):
         where = ", ".join(dict.fromkeys(flow.target for flow in flows))
-        found.warnings.append(f"no enabled flow leads to {where}; only heartbeats are written there")
+        way_out = "" if elsewhere or asked else f"; to copy, write {'->'.join(found.aliases[:2])}.enabled = true"
+        found.warnings.append(f"no enabled flow leads to {where}; only heartbeats are written there{way_out}")
     elif elsewhere:
         words = ", ".join(clusters or ())
         problems.add(ConfigProblem(found.file, None, "--clusters", words, "targets of at least one enabled flow"))

@@ -45,7 +45,7 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
     problems: list[ConfigProblem] = []
     aliases = _aliases(last, file, problems, warnings)
     found = ParsedFile(file, aliases, problems=problems, warnings=warnings)
-    providers = read_providers(last, file, problems)
+    providers = read_providers(last, file, problems, warnings)
     scopes = KeyScopes(aliases)
     scoped = [_resolved(scopes.scope_of(entry), providers, warnings) for entry in last.values()]
     for item in scoped:
@@ -108,7 +108,7 @@ def _check(scope: KeyScope, found: ParsedFile) -> None:
         found.warnings.append(f"{entry.place}: {entry.key} has no effect here; {scope.no_effect}")
         return
     # What means nothing here cannot be wrong here.
-    problem = check_value(entry, key, found.warnings)
+    problem = check_value(entry, key, found.warnings, key.pattern_in(scope.name))
     if problem is not None and key.effect not in {Effect.JVM, Effect.BROKER}:
         found.problems.append(problem)
 

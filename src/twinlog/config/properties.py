@@ -27,9 +27,9 @@ class Entry:
     What stands in no file, such as a connector's configuration, names its origin as `file` and has no line.
 
     The two differ where a trailing comment was cut off or a `${...}` reference was resolved. `unresolved` is the reason
-    why a reference could not be resolved; such an entry is an error only where its value is needed. `kept_reference`
-    is the reason why a reference stayed plain text, in case the value turns out wrong. `remarks` are warnings of how
-    Java's rules change the text; a secret never appears in them.
+    why a reference could not be resolved, and `way_out` what is needed for it; such an entry is an error only where its
+    value is needed. `kept_reference` is the reason why a reference stayed plain text, in case the value turns out
+    wrong. `remarks` are warnings of how Java's rules change the text; a secret never appears in them.
     """
 
     key: str
@@ -38,6 +38,7 @@ class Entry:
     line: int | None
     written: str
     unresolved: str | None = None
+    way_out: str = ""
     kept_reference: str | None = None
     remarks: tuple[str, ...] = ()
 

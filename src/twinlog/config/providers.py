@@ -3,7 +3,7 @@
 A reference is `${provider:path:key}` or `${provider:key}`; a provider counts only when `config.providers` names it
 (Kafka classes ConfigTransformer, FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider). Results are not
 searched for references again. Unlike Kafka, a reference to something missing is an error, because the text itself,
-taken for a password, could only fail later.
+taken for a password, could only fail later. A provider of another class may be listed; a reference to it is an error.
 """
 
 from __future__ import annotations
@@ -12,21 +12,38 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import javaproperties
 
 from twinlog.config.properties import Entry
 from twinlog.config.refused import ValueRefusedError
+from twinlog.errors import PatternError
+from twinlog.model.java_regex.pattern import java_pattern
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
+"""What `surrogateescape` makes of such bytes."""
+
 _PACKAGE = "org.apache.kafka.common.config.provider."
+_FILE, _DIRECTORY = _PACKAGE + "FileConfigProvider", _PACKAGE + "DirectoryConfigProvider"
+_ENVIRONMENT = (_PACKAGE + "EnvVarConfigProvider", "io.strimzi.kafka.EnvVarConfigProvider")
+SECRETS_OF_KUBERNETES = (
+    "io.strimzi.kafka.KubernetesSecretConfigProvider",
+    "io.strimzi.kafka.KubernetesConfigMapConfigProvider",
+)
+"""Strimzi's providers that ask Kubernetes, as `${name:NAMESPACE/SECRET:KEY}`."""
 
 Lookup = Callable[[str, str], str]
 """From path and key to the value; raises MissingError."""
 
 
 class MissingError(LookupError):
-    """What a reference points to does not exist or may not be read; the text names it."""
+    """What a reference points to does not exist or may not be read; the text names it, and `way_out` what is needed."""
+
+    def __init__(self, text: str, way_out: str = "a reference to something that exists") -> None:
+        super().__init__(text)
+        self.way_out = way_out
 
 
 class ProviderError(ValueRefusedError):
@@ -38,15 +55,15 @@ class ProviderError(ValueRefusedError):
 
 
 class Providers:
-    """The providers a file names, by name."""
+    """The providers a file names, by name. `undefined` are those whose class no key sets, which Kafka leaves out."""
 
-    def __init__(self, lookups: Mapping[str, Lookup]) -> None:
+    def __init__(self, lookups: Mapping[str, Lookup], undefined: tuple[str, ...] = ()) -> None:
         self._lookups = lookups
-        self.names = tuple(lookups)
+        self._undefined = undefined
 
     def with_more(self, lookups: Mapping[str, Lookup]) -> Providers:
         """These and others beside them."""
-        return Providers({**lookups, **self._lookups}) if lookups else self
+        return Providers({**lookups, **self._lookups}, self._undefined) if lookups else self
 
     def resolve(self, text: str) -> str:
         """`text` with each reference to a known provider replaced; other `${...}` stay. Raises MissingError."""
@@ -57,36 +74,65 @@ class Providers:
 
         return _REFERENCE.sub(replaced, text)
 
+    def why_kept(self, text: str) -> str | None:
+        """Why the first reference in `text` that `resolve` leaves as it is stays; None where it leaves none."""
+        name = next((match[1] for match in _REFERENCE.finditer(text) if match[1] not in self._lookups), None)
+        if name is None:
+            return None
+        return f"{_class_key(name)} is missing" if name in self._undefined else f"config.providers names no {name!r}"
 
-def unknown_providers(text: str, known: tuple[str, ...]) -> list[str]:
-    """Names of providers that `text` refers to and `known` lacks."""
-    return [match[1] for match in _REFERENCE.finditer(text) if match[1] not in known]
 
+def build_providers(
+    names: tuple[str, ...],
+    entries: Mapping[str, Entry],
+    warnings: list[str],
+    known: Mapping[str, Lookup] = MappingProxyType({}),
+) -> Providers:
+    """The providers called `names`, set up by `config.providers.<name>.*` among `entries`; `known` are further classes.
 
-def build_providers(names: tuple[str, ...], entries: Mapping[str, Entry]) -> Providers:
-    """The providers called `names`, set up by `config.providers.<name>.*` among `entries`. Raises ProviderError."""
+    A provider of a class that is not known here is a warning. Raises ProviderError for wrong settings of the others.
+    """
     lookups: dict[str, Lookup] = {}
     for name in names:
-        key = f"config.providers.{name}.class"
-        entry = entries.get(key)
+        entry = entries.get(_class_key(name))
         if entry is None:
-            raise ProviderError(key, "missing", f"the class of provider {name!r}, such as {_PACKAGE}FileConfigProvider")
-        kind = entry.value.strip().removeprefix(_PACKAGE)
+            continue
+        kind = entry.value.strip()
+        kind = kind if "." in kind else _PACKAGE + kind
         allowed = entries.get(f"config.providers.{name}.param.allowed.paths")
-        pattern = entries.get(f"config.providers.{name}.param.allowlist.pattern")
-        if kind == "FileConfigProvider":
+        if kind == _FILE:
             lookups[name] = _file_lookup(_allowed_paths(allowed))
-        elif kind == "DirectoryConfigProvider":
+        elif kind == _DIRECTORY:
             lookups[name] = _directory_lookup(_allowed_paths(allowed))
-        elif kind == "EnvVarConfigProvider":
-            lookups[name] = _environment_lookup(pattern)
+        elif kind in _ENVIRONMENT:
+            lookups[name] = _environment_lookup(entries.get(f"config.providers.{name}.param.allowlist.pattern"))
+        elif kind in known:
+            lookups[name] = known[kind]
         else:
-            raise ProviderError(
-                key,
-                repr(entry.value),
-                "FileConfigProvider, EnvVarConfigProvider or DirectoryConfigProvider of " + _PACKAGE.rstrip("."),
+            lookups[name] = _java_lookup(name, entry)
+            warnings.append(
+                f"{entry.place}: {entry.key}: the Java class {entry.value.strip()} cannot be loaded here; a value that "
+                f"refers to it as ${{{name}:...}} cannot be read"
             )
-    return Providers(lookups)
+    return Providers(lookups, tuple(name for name in names if name not in lookups))
+
+
+def _class_key(name: str) -> str:
+    return f"config.providers.{name}.class"
+
+
+def _java_lookup(name: str, entry: Entry) -> Lookup:
+    """Leads nowhere: only a JVM can load that class."""
+    text = f"${{{name}:...}} needs the Java class {entry.value.strip()} ({entry.named}), which cannot be loaded here"
+    way_out = (
+        f"the secret in a file, as Kubernetes or an agent of its store mounts it, and {_DIRECTORY} "
+        f"(${{{name}:/FOLDER:FILE}}) or {_FILE} (${{{name}:/FILE:KEY}}) in {entry.key}"
+    )
+
+    def lookup(path: str, key: str) -> str:
+        raise MissingError(text, way_out)
+
+    return lookup
 
 
 def _allowed_paths(entry: Entry | None) -> tuple[Path, ...] | None:
@@ -117,12 +163,16 @@ def _file_lookup(allowed: tuple[Path, ...] | None) -> Lookup:
             # A connector that is restarted has what the file holds by then.
             version = _version(full)
             if full not in read or read[full][0] != version:
-                read[full] = version, dict(javaproperties.loads(full.read_bytes()))
+                # In UTF-8, as Kafka's class reads it; bytes that are none of it spoil their own values only.
+                text = full.read_bytes().decode("utf-8", "surrogateescape")
+                read[full] = version, dict(javaproperties.loads(text))
         except (OSError, javaproperties.InvalidUEscapeError) as error:
             raise MissingError(f"{path} cannot be read: {_why(error)}") from None
         found = read[full][1]
         if key not in found:
             raise MissingError(f"{path} has no key {key!r}")
+        if _NO_UTF8.search(found[key]):
+            raise MissingError(f"the value of {key!r} in {path} is not UTF-8", "a file in UTF-8, or \\uXXXX in it")
         return found[key]
 
     return lookup
@@ -153,15 +203,15 @@ def _why(error: Exception) -> str:
 
 def _environment_lookup(pattern: Entry | None) -> Lookup:
     try:
-        allowed = re.compile(pattern.value if pattern is not None else ".*")
-    except re.error as error:
+        allowed = java_pattern(pattern.value if pattern is not None else ".*")
+    except PatternError as error:
         assert pattern is not None
-        raise ProviderError(pattern.key, f"{pattern.value!r}: {error}", "a regular expression") from None
+        raise ProviderError(pattern.key, str(error), "a regular expression of Java") from None
 
     def lookup(path: str, key: str) -> str:
         if path:
             raise MissingError("a reference to the environment has no path; write ${env:NAME}")
-        if allowed.fullmatch(key) is None:
+        if not allowed.matches(key):
             raise MissingError(f"the variable {key} is not in allowlist.pattern")
         if key not in os.environ:
             raise MissingError(f"the variable {key} is not set")

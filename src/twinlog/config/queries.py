@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from twinlog.config.connector_file import line_of
 from twinlog.config.explain import entry_of
 from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.key import UnknownKeys
+from twinlog.config.load import LoadedFile, load_file
 from twinlog.errors import ConfigError, ConfigProblem, EngineError
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
@@ -39,6 +42,16 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     if problems:
         raise ConfigError(problems)
     return []
+
+
+def checked_file(path: str | Path, clusters: Sequence[str] | None, unknown_keys: UnknownKeys = "fail") -> LoadedFile:
+    """A file for a run, with all that is wrong in it: what `load` finds, and queries that Spark would not evaluate.
+
+    Raises ConfigError.
+    """
+    loaded = load_file(path, clusters, unknown_keys=unknown_keys)
+    unchecked = check_queries(loaded.config.flows, path)
+    return replace(loaded, config=replace(loaded.config, warnings=(*loaded.config.warnings, *unchecked)))
 
 
 def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twinlog.config.key import KeyType
+from twinlog.config.key import Key, KeyType
 from twinlog.config.keys import KeyTable
+from twinlog.config.per_topic import refused_pattern, topic_rule
 from twinlog.config.properties import Entry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.values import Value, parse_value
 from twinlog.errors import ConfigProblem
+from twinlog.flows.patterns import PatternError
+from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.written import written
 
 
@@ -19,7 +22,9 @@ def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
     shown = repr(entry.written) if "${" in entry.written else refused.found
     if entry.kept_reference is not None:
         shown += f", where {entry.kept_reference}"
-    return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected)
+    # Java's properties end a key at the first equals sign.
+    doubled = "; a second = belongs to the value" if entry.value.lstrip().startswith("=") else ""
+    return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected + doubled)
 
 
 class Problems:
@@ -66,9 +71,7 @@ class Reading:
         """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
-            self.problems.refuse(
-                entry, f"a reference that leads nowhere: {entry.unresolved}", "a reference to something that exists"
-            )
+            self.problems.refuse(entry, f"a reference that leads nowhere: {entry.unresolved}", entry.way_out)
             return None
         return entry
 
@@ -106,9 +109,28 @@ class Reading:
         assert isinstance(value, tuple)
         return value
 
-    def value(self, name: str) -> Value:
-        """A value of the key's own type."""
-        if self._table.exact[name].type is KeyType.LIST:
+    def value(self, name: str) -> Value | PerTopic[Value]:
+        """A value of the key's own type, or one for each topic."""
+        key = self._table.exact[name]
+        return self.per_topic(name) if key.per_topic else self._plain(name, key)
+
+    def per_topic(self, name: str) -> PerTopic[Value]:
+        """The values of a key that may have others for some topics; a rule that is wrong is left out."""
+        key = self._table.exact[name]
+        rules = []
+        for full in self.layer:
+            pattern = key.pattern_in(full)
+            if pattern is not None and (entry := self.written(full)) is not None:
+                try:
+                    rules.append(topic_rule(pattern, parse_value(key, entry.value)))
+                except ValueRefusedError as refused:
+                    self.problems.add(refused_value(entry, refused))
+                except PatternError as error:
+                    self.problems.add(refused_pattern(entry, key, error))
+        return PerTopic.of(self._plain(name, key), rules)
+
+    def _plain(self, name: str, key: Key) -> Value:
+        if key.type is KeyType.LIST:
             return self.items(name)
         value = self._value(name)
         return "" if value is None else value

@@ -13,6 +13,7 @@ from twinlog.config.keys_process import PROCESS_KEYS
 from twinlog.config.keys_security import SECURITY_KEYS
 from twinlog.config.keys_worker import WORKER_KEYS
 from twinlog.config.keys_worker_file import worker_file_keys
+from twinlog.config.live_keys import Takes, takes
 
 _INTRODUCTION = """\
 # Configuration
@@ -53,10 +54,32 @@ and twinlog keeps:
 
 A key in a place where MirrorMaker 2 would drop it is reported as a warning with the place where it works.
 
+## Settings for some topics
+
+A key that the tables show as `KEY, KEY.PATTERN` may have another value for some topics. The pattern is a Java regular
+expression that must match the whole name of the source topic. `KEY` alone counts for every topic that no pattern
+matches:
+
+```properties
+east->west.KEY = VALUE
+east->west.KEY.orders = VALUE
+east->west.KEY.audit\\\\..* = VALUE
+```
+
+Where several patterns match a topic, the pattern that spells out the topic's name wins, then the longest pattern; of
+two equally long patterns the first in the alphabet wins. The order of lines does not count. Each form is looked up by
+itself: `A->B.KEY.orders` hides `KEY.orders` at top level, and `A->B.KEY` does not. In a properties file each backslash
+of a key is written twice, and a backslash precedes each blank, `=` and `:`. In the configuration of a connector and in
+a Strimzi resource the pattern needs neither. `twinlog check FILE --explain KEY.orders` prints the form that counts for
+the topic `orders`.
+
 ## What differs from MirrorMaker 2
 
 - An unknown key stops the start and names the key that was probably meant; `twinlog.unknown.keys = warn` goes on, and
   so does `connect-mirror-maker`, which reads files as MirrorMaker 2 does, except for keys that begin `twinlog.`.
+- A value that is less safe than what twinlog does is read as the stricter one, with a warning that names its line:
+  `acks = 0` or `1` as `all`, more than 5 `max.in.flight.requests.per.connection` as 5, `enable.idempotence = false` as
+  `true`.
 - A comment after a value (`topics = .* # all`), which a properties file does not have, is cut off with a warning.
 - A UTF-8 byte order mark at the beginning of the file is left out, with a warning.
 - A `${...}` reference to something missing is an error as soon as a flow needs its value.
@@ -68,10 +91,58 @@ A key in a place where MirrorMaker 2 would drop it is reported as a warning with
 - The default of `topics.exclude` is that of Kafka 4.x, `mm2.*\\.internal, .*\\.replica, __.*`. Up to 3.9 it was
   `.*[\\-\\.]internal, .*\\.replica, __.*`: topics of your own that end in `.internal` or `-internal` were left out
   there and are mirrored here, unless the file sets `topics.exclude`.
+- Remote topics grow with their source, also where MirrorMaker 2 does not recognise them by their names
+  ([no separator](#names-that-are-kept)).
 - Two separators or policies in one file: each flow leaves out what another one brought from its target, where
   MirrorMaker 2 copies it back for ever. Naming that was changed after topics had been copied stops the flow
   (`twinlog.renamed.topic.policy`).
+- `auto.offset.reset` counts when the flow first starts with a topic. A topic or partition that appears later begins at
+  its earliest record, where MirrorMaker 2 with `latest` passes over the records that came until it found the topic: see
+  [where a partition begins](running.md#where-a-partition-begins).
 - Batches keep the codec of the source unless `producer.compression.type` names one.
+
+## Names that are kept
+
+A remote topic is called alias, separator, topic: `east.orders`. `source.cluster.alias` puts another alias there for
+every flow, as `A->B.source.cluster.alias` does for one flow, and `target.cluster.alias` is the target's. These aliases
+and the separator may be empty. Names of topics, positions, checkpoints and heartbeats are then as MirrorMaker 2 has
+them; the topics and the group of the worker keep the alias that `clusters` lists, as in `mm2-offsets.east.internal`:
+
+| written | remote topic | position of | offset syncs, on the source | checkpoints |
+|---|---|---|---|---|
+| nothing | `east.orders` | `east` | `mm2-offset-syncs.west.internal` | `east.checkpoints.internal` |
+| identity policy | `orders` | `east` | `mm2-offset-syncs.west.internal` | `east.checkpoints.internal` |
+| S, separator empty | `orders` | (empty) | `mm2-offset-syncswestinternal` | `checkpointsinternal` |
+| S, T, separator empty | `orders` | (empty) | `mm2-offset-syncsinternal` | `checkpointsinternal` |
+| identity policy, S empty | `orders` | (empty) | `mm2-offset-syncs.west.internal` | `.checkpoints.internal` |
+| separator empty | `eastorders` | `east` | `mm2-offset-syncswestinternal` | `eastcheckpointsinternal` |
+| S empty | `.orders` | (empty) | `mm2-offset-syncs.west.internal` | `.checkpoints.internal` |
+| S is `src` | `src.orders` | `src` | `mm2-offset-syncs.west.internal` | `src.checkpoints.internal` |
+
+(For topic `orders` and `east->west`; S and T are `source.cluster.alias` and `target.cluster.alias`, the separator is
+`replication.policy.separator`, and a position is stored with that `cluster` in its key.)
+
+Many files keep names by the third or the fourth of these ways, from before there was an identity policy. Each of these
+files can be taken over from MirrorMaker 2 and given back as it is: both find the positions of the other one. Three
+things follow where the separator is empty and the policy is the default one, in MirrorMaker 2 and here:
+
+- Settings of a remote topic are those of its source when it is created, and are not kept in step afterwards. To have
+  them kept in step, add
+  `replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy` and leave the rest as it is,
+  but for an empty `target.cluster.alias`, which has to go. Positions stay where they are. Do not remove the empty
+  `source.cluster.alias` with that: positions would be looked for under the alias of the cluster, and every topic would
+  be copied again behind its own copy.
+- The topic `heartbeats` of the source is mirrored only if `topics` lets it through, and goes to the topic `heartbeats`
+  of the target, among the heartbeats that are written there.
+- Each letter of a name counts for an alias. Where the target's alias is one letter, such as `B`, no topic is mirrored
+  that has this letter before its last one: `Books` is left out. A warning names such topics; with a longer
+  `A->B.target.cluster.alias`, or an empty one, they are mirrored.
+
+Where MirrorMaker 2 adds no partitions to a remote topic whose name it does not recognise, and stands still at the first
+record of a new partition, twinlog adds them. Names that are kept do not show where a topic came from: topics that two
+flows would copy to and fro are left out by both, see [Active and active](guides/active-active.md), where MirrorMaker 2
+copies them for ever. Where the identity policy meets one alias for both clusters, MirrorMaker 2 mirrors heartbeats
+alone, and so does twinlog, with a warning.
 
 ## Flows and heartbeats
 
@@ -80,7 +151,8 @@ cluster to every other one, unless `emit.heartbeats.enabled = false` at top leve
 n·(n-1) flows write to the `heartbeats` topic of their target, so that each flow has heartbeats of its source to mirror.
 For that each cluster needs its `bootstrap.servers`. `--clusters` leaves only flows whose target it names; where no
 enabled flow leads, heartbeats alone are written, with a warning. A file in which no flow at all is enabled is refused,
-because one was forgotten, unless it also sets `emit.heartbeats.enabled`.
+because one was forgotten, unless it also sets `emit.heartbeats.enabled`; `connect-mirror-maker` then writes heartbeats
+with a warning, as MirrorMaker 2 does without one.
 
 ## Settings that exclude each other
 
@@ -96,7 +168,10 @@ because one was forgotten, unless it also sets `emit.heartbeats.enabled`.
 
 `replication.policy.class`, `topic.filter.class`, `group.filter.class` and `config.property.filter.class` take
 MirrorMaker 2's class names for what is built in, or [a Python class](custom-classes.md) as `package.module:Class`. Java
-classes and a forwarding admin class of your own cannot be loaded, and are refused. `transform` takes [a Python
+classes and a forwarding admin class of your own cannot be loaded, and are refused. Published policies that keep the
+names of topics, such as Strimzi's and that of AWS's samples, are read as `IdentityReplicationPolicy`, with a warning;
+heartbeats are then called as Kafka's own class calls them. For another class that keeps names write
+`replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy`. `transform` takes [a Python
 function](transforms.md) that changes records, `transforms` takes [Connect's own](smt.md).
 
 ## In a Connect worker
@@ -126,7 +201,14 @@ The column *now* shows what a key does in this version: **works**; *Java*: it is
 configures a Java process and has no effect here; *broker*: the same for a key that configures brokers.
 A name ending in `.*` stands for all keys that begin so. Values are shown as they count; in the file each backslash is
 written twice, as in `topics.exclude = mm2.*\\\\.internal`.
+
+The column *changed* shows what a running process does once the file has another value and is [read
+again](running.md#changing-the-file-while-it-runs). **at once**: the flow takes the value over and is not interrupted.
+**pause**: the copiers of the flow end in order and begin again with the value, within a second or two. *restart*: the
+value counts from the next start of the process on; until then the old value does.
 """
+
+_WORKER_FILE = "File of a Connect worker"
 
 _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
     ("Whole process", "Written at top level.", PROCESS_KEYS),
@@ -152,7 +234,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
         WORKER_KEYS,
     ),
     (
-        "File of a Connect worker",
+        _WORKER_FILE,
         (
             "Written in the file that `twinlog connect` takes, beside those of connection and security, `producer.KEY` "
             "and `twinlog.KEY`, which counts for every connector."
@@ -163,6 +245,7 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
 
 _OWN = ", or `package.module:Class`"
 _EFFECTS = {Effect.WORKS: "**works**", Effect.JVM: "Java", Effect.BROKER: "broker"}
+_TAKES = {Takes.AT_ONCE: "**at once**", Takes.PAUSE: "**pause**", Takes.RESTART: "restart", Takes.NOTHING: ""}
 
 
 def render() -> str:
@@ -170,8 +253,11 @@ def render() -> str:
     parts = [_INTRODUCTION]
     for title, where, keys in _SECTIONS:
         parts.append(f"\n## {title}\n\n{where}\n\n")
-        parts.append("| key | type | default | accepted | now | meaning |\n|---|---|---|---|---|---|\n")
-        parts.extend(_row(key) for key in _sorted(keys))
+        # A worker's own file is read once.
+        changed = title != _WORKER_FILE
+        parts.append(f"| key | type | default | accepted | now |{' changed |' if changed else ''} meaning |\n")
+        parts.append("|---" * (6 + changed) + "|\n")
+        parts.extend(_row(key, changed=changed) for key in _sorted(keys))
     return "".join(parts)
 
 
@@ -180,10 +266,23 @@ def _sorted(keys: Iterable[Key]) -> list[Key]:
     return sorted(keys, key=lambda key: (order.index(key.effect), key.name))
 
 
-def _row(key: Key) -> str:
+def _row(key: Key, *, changed: bool) -> str:
     default = "" if key.default is None else f"`{_escaped(key.default)}`" if key.default else "(empty)"
-    cells = (f"`{key.name}`", key.type, default, _escaped(_accepted(key)), _EFFECTS[key.effect], _escaped(key.doc))
+    name = f"`{key.name}`, `{key.name}.PATTERN`" if key.per_topic else f"`{key.name}`"
+    cells = [name, key.type, default, _escaped(_accepted(key)), _EFFECTS[key.effect]]
+    if changed:
+        cells.append(_TAKES[takes(key)])
+    cells.append(_escaped(key.doc + _instead(key)))
     return "| " + " | ".join(cells) + " |\n"
+
+
+def _instead(key: Key) -> str:
+    found = key.instead
+    if found is None:
+        return ""
+    written = ", ".join(f"`{value}`" for value in found.written) or f"A number above {_number(key.maximum or 0)}"
+    several = "are" if len(found.written) > 1 else "is"
+    return f" {written} {several} read as `{found.value}`, with a warning."
 
 
 def _number(value: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from twinlog.config.key_names import ConnectorKeyNames, KeyNames
-from twinlog.config.keys import CLIENTS, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
+from twinlog.config.keys import CLIENTS, PER_TOPIC_PREFIXES, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
 from twinlog.config.keys_worker import TOP_LEVEL_PREFIXES
 from twinlog.config.parse import ParsedFile
 from twinlog.config.properties import Entry
@@ -28,6 +28,7 @@ class FlowLayers:
     """What counts for one flow and for each of its clients, and what its keys are called.
 
     The layers of a connector of a Connect worker have its name and its kind; other flows do the work of all three.
+    `aliases` are all clusters of a file.
     """
 
     source: Alias
@@ -41,6 +42,21 @@ class FlowLayers:
     names: KeyNames
     connector_name: str = SOURCE_CONNECTOR
     kind: ConnectorKind | None = None
+    aliases: tuple[Alias, ...] = ()
+
+    @property
+    def source_name(self) -> Alias:
+        """The alias of the source in names of topics and in what is stored: that of `source.cluster.alias`, if any."""
+        return self._named("source.cluster.alias", self.source)
+
+    @property
+    def target_name(self) -> Alias:
+        """The same of the target, by `target.cluster.alias`."""
+        return self._named("target.cluster.alias", self.target)
+
+    def _named(self, key: str, alias: Alias) -> Alias:
+        entry = self.connector.get(key)
+        return alias if entry is None or entry.unresolved is not None else Alias(entry.value.strip())
 
 
 def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
@@ -58,6 +74,7 @@ def resolve_flow(found: ParsedFile, source: Alias, target: Alias) -> FlowLayers:
         target_admin=_role_client(connector, "target", "admin"),
         names=KeyNames(source, target),
         connector_name=found.connector_names.get((source, target), SOURCE_CONNECTOR),
+        aliases=found.aliases,
     )
 
 
@@ -111,7 +128,7 @@ def connector_layer(found: ParsedFile, source: Alias, target: Alias) -> dict[str
     With transforms the settings of a converter come with its name, which alone MirrorMaker 2 hands on to a connector.
     """
     own = found.flows.get((source, target), {})
-    shared: tuple[str, ...] = ("config.providers", "replication.policy")
+    shared: tuple[str, ...] = ("config.providers", "replication.policy", *PER_TOPIC_PREFIXES)
     transforms = own.get("transforms") or found.top.get("transforms")
     if transforms is not None and transforms.value.strip():
         shared += tuple(f"{name}." for name in ("key.converter", "value.converter") if name not in own)

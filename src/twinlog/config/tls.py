@@ -6,6 +6,7 @@ What goes together, and what does not, follows Kafka's class DefaultSslEngineFac
 from __future__ import annotations
 
 import difflib
+import re
 import ssl
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,11 +17,13 @@ from twinlog.config.ciphers import OPENSSL_NAMES, SUITES
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Reading
 from twinlog.config.store_error import StoreError, StoreType
-from twinlog.settings.tls import TlsSettings, Version, tls_context
+from twinlog.settings.tls import LEVEL_0, TlsSettings, Version, tls_context
 
 if TYPE_CHECKING:
     from twinlog.config.stores import Identity
 
+_SUITES = "ssl.cipher.suites"
+_LEVEL = re.compile(r"DEFAULT@SECLEVEL=([0-5])")
 _VERSIONS: tuple[Version, ...] = ("TLSv1.2", "TLSv1.3")
 _OLD_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1")
 _ANY_VERSION = ("TLS", "SSL")
@@ -35,7 +38,8 @@ def read_tls(reading: Reading, warnings: list[str]) -> TlsSettings:
     trust = _Stored(reading, "ssl.truststore.").trusted()
     who = _Stored(reading, "ssl.keystore.").identity()
     versions = _Versions(reading, warnings)
-    ciphers, suites = versions.narrowed_to(_ciphers(reading))
+    allowed = _Ciphers.of(reading)
+    ciphers, suites = versions.narrowed_to((allowed.ciphers, allowed.suites))
     settings = TlsSettings(
         authorities=trust,
         certificates=who.certificates if who else None,
@@ -46,6 +50,7 @@ def read_tls(reading: Reading, warnings: list[str]) -> TlsSettings:
         highest=versions.highest,
         ciphers=ciphers,
         suites=suites,
+        security_level=allowed.level,
     )
     if len(reading.problems.all()) == before:
         _try(settings, reading)
@@ -228,7 +233,7 @@ class _Versions:
         ciphers, suites = allowed
         if not ciphers and not suites:
             return allowed
-        entry = self._reading.layer["ssl.cipher.suites"]
+        entry = self._reading.layer[_SUITES]
         if not suites:
             if self.lowest == "TLSv1.3":
                 self._reading.problems.refuse(entry, "suites of TLS 1.2 alone", f"one of TLS 1.3: {', '.join(SUITES)}")
@@ -242,19 +247,29 @@ class _Versions:
         return allowed
 
 
-def _ciphers(reading: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The suites allowed in TLS 1.2, by OpenSSL's names, and in TLS 1.3."""
-    items = reading.items("ssl.cipher.suites")
-    for item in items:
-        if item not in OPENSSL_NAMES and item not in SUITES:
-            entry = reading.layer["ssl.cipher.suites"]
-            near = difflib.get_close_matches(item, (*SUITES, *OPENSSL_NAMES), 1)
-            guess = f"; did you mean {near[0]}?" if near else ""
-            reading.problems.refuse(entry, repr(item), f"suites of TLS 1.2 or 1.3 by their names in Java{guess}")
-    return (
-        tuple(OPENSSL_NAMES[item] for item in items if item in OPENSSL_NAMES),
-        tuple(item for item in items if item in SUITES),
-    )
+@dataclass(frozen=True, slots=True)
+class _Ciphers:
+    """What `ssl.cipher.suites` allows: for TLS 1.2 by OpenSSL's names, for TLS 1.3, and OpenSSL's security level."""
+
+    ciphers: tuple[str, ...]
+    suites: tuple[str, ...]
+    level: int | None
+
+    @classmethod
+    def of(cls, reading: Reading) -> _Ciphers:
+        items = reading.items(_SUITES)
+        levels = [int(found[1]) for item in items if (found := _LEVEL.fullmatch(item)) is not None]
+        for item in items:
+            if item not in OPENSSL_NAMES and item not in SUITES and _LEVEL.fullmatch(item) is None:
+                near = difflib.get_close_matches(item, (*SUITES, *OPENSSL_NAMES), 1)
+                guess = f"; did you mean {near[0]}?" if near else ""
+                expected = f"suites of TLS 1.2 or 1.3 by their names in Java, or {LEVEL_0[:-1]}0 to 5{guess}"
+                reading.problems.refuse(reading.layer[_SUITES], repr(item), expected)
+        return cls(
+            tuple(OPENSSL_NAMES[item] for item in items if item in OPENSSL_NAMES),
+            tuple(item for item in items if item in SUITES),
+            levels[-1] if levels else None,
+        )
 
 
 def _try(settings: TlsSettings, reading: Reading) -> None:
@@ -266,16 +281,16 @@ def _try(settings: TlsSettings, reading: Reading) -> None:
         context = tls_context(settings)
     except ssl.SSLError as error:
         if settings.ciphers and "CIPHER" in str(error).upper():
-            reading.problems.refuse(reading.layer["ssl.cipher.suites"], "none of them is in OpenSSL here", "others")
+            reading.problems.refuse(reading.layer[_SUITES], "none of them is in OpenSSL here", "others")
             return
         named = reading.layer.get("ssl.keystore.location") or reading.layer.get("ssl.keystore.key") or entry
         reading.problems.refuse(
             named,
             f"OpenSSL does not accept it ({error.reason or error})",
-            "keys and certificates that are not too weak",
+            f"keys and certificates that are not too weak, or {_SUITES} = {LEVEL_0}",
         )
         return
     offered = {str(cipher["name"]) for cipher in context.get_ciphers()}
     for java, name in OPENSSL_NAMES.items():
         if name in settings.ciphers and name not in offered:
-            reading.problems.refuse(reading.layer["ssl.cipher.suites"], repr(java), "suites that OpenSSL here has")
+            reading.problems.refuse(reading.layer[_SUITES], repr(java), "suites that OpenSSL here has")

@@ -20,12 +20,6 @@ def transform_settings(
     if not settings.function and not settings.sql and smts is None:
         return None
     _try(connector, settings)
-    dead = connector.written("errors.deadletterqueue.topic.name")
-    if dead is not None and settings.dead_letter_topic and settings.tolerance == "none":
-        warnings.append(
-            f"{dead.place}: {dead.key}: nothing is written there, because the flow stops on a record that the "
-            "transform fails on; write errors.tolerance = all"
-        )
     return settings
 
 
@@ -43,7 +37,6 @@ def _try(connector: Reading, settings: TransformSettings) -> None:
     # Copying without transforms needs no pyarrow.
     from twinlog.transform.build import build  # noqa: PLC0415
     from twinlog.transform.contract import try_on_nothing  # noqa: PLC0415
-    from twinlog.transform.routing import check_topic  # noqa: PLC0415
 
     entry = connector.written("transform") if settings.function else None
     if entry is not None:
@@ -51,9 +44,3 @@ def _try(connector: Reading, settings: TransformSettings) -> None:
             try_on_nothing(build(settings))
         except TransformError as error:
             connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
-    dead = connector.written("errors.deadletterqueue.topic.name")
-    if dead is not None and settings.dead_letter_topic:
-        try:
-            check_topic(settings.dead_letter_topic, "", same_cluster=False)
-        except TransformError:
-            connector.problems.refuse(dead, repr(dead.value), "a topic that is no internal one")

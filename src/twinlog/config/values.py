@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from twinlog.config.key import Form, Key, KeyType
+from twinlog.config.key import Form, Instead, Key, KeyType
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
-from twinlog.flows.patterns import PatternError, compile_list
+from twinlog.config.starts import read_reset, read_start
+from twinlog.errors import PatternError
+from twinlog.flows.patterns import compile_list
 
 Value = bool | int | float | str | tuple[str, ...]
 
@@ -25,11 +27,26 @@ _TOPIC_NAME_LIMIT = 249
 
 
 def parse_value(key: Key, text: str) -> Value:
-    """`text` as a value of `key`. Raises ValueRefusedError; a secret never appears in its words."""
-    value = _PARSERS[key.type](key, text)
+    """`text` as a value of `key`, or the value that is used in its place. Raises ValueRefusedError; a secret never
+    appears in its words."""
+    other = instead_of(key, text)
+    value = _PARSERS[key.type](key, text if other is None else other.value)
     if key.form is not None:
         _check_form(key.form, value)
     return value
+
+
+def instead_of(key: Key, text: str) -> Instead | None:
+    """What is used in the place of `text`, where that is a value which MirrorMaker 2 starts with and which does not
+    count here; None where `text` itself counts, or is wrong."""
+    found, word = key.instead, text.strip()
+    if found is None:
+        return None
+    if found.written:
+        return found if (word.lower() if key.type is KeyType.BOOL else word) in found.written else None
+    assert key.maximum is not None
+    above = _INTEGER.fullmatch(word) is not None and key.maximum < int(word) <= _LIMITS[key.type][1]
+    return found if above else None
 
 
 def _shown(key: Key, text: str) -> str:
@@ -91,7 +108,7 @@ def _class_name(key: Key, text: str) -> str:
         raise ValueRefusedError(repr(name), f"{_one_of(key.accepted_classes)}; own Java classes cannot be loaded here")
     if _PYTHON_CLASS.fullmatch(name) is None:
         own = "a class of your own in Python, as package.module:Class; Java classes cannot be loaded here"
-        raise ValueRefusedError(repr(name), f"{', '.join(key.accepted_classes)} or {own}")
+        raise ValueRefusedError(repr(name), f"{', '.join(key.accepted_classes)} or {own}{key.way_out}")
     return name
 
 
@@ -130,10 +147,10 @@ def _check_form(form: Form, value: Value) -> None:
             raise ValueRefusedError("no server", form.value)
         for item in items:
             _check_server(item)
-    elif form in {Form.TOPIC_PART, Form.TOPIC}:
+    elif form is Form.TOPIC:
         for item in items:
             _check_topic(item, form)
-    elif form is Form.SEPARATOR and value:
+    elif form is Form.TOPIC_PART_OR_NOTHING and value:
         _check_topic(str(value), form)
     elif form is Form.LISTENERS:
         for item in items:
@@ -142,6 +159,10 @@ def _check_form(form: Form, value: Value) -> None:
         parse_header_rules(str(value))
     elif form is Form.FUNCTION and value and _PYTHON_CLASS.fullmatch(str(value)) is None:
         raise ValueRefusedError(repr(value), "a function in Python, as package.module:function")
+    elif form is Form.RESET:
+        read_reset(str(value))
+    elif form is Form.START and value:
+        read_start(str(value))
     elif form is Form.BROKERS and items:
         raise ValueRefusedError(repr(", ".join(items)), form.value)
 

@@ -33,26 +33,27 @@ def warn_of_cycles(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
         warnings.extend(
             f"flow {flow.name}: the alias {alias} contains the separator {flow.separator!r}, so remote topic "
             "names cannot be taken apart and loops between clusters are not noticed; choose another separator"
-            for alias in (flow.source, flow.target)
-            if flow.policy == "default" and flow.separator in alias
+            for alias in (flow.source_name, flow.target_name)
+            if flow.policy == "default" and flow.separator and flow.separator in alias
         )
         if flow.source_admin.client.shares_servers(flow.target_admin.client):
             warnings.append(
-                f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, "
-                "it would mirror itself"
+                f"flow {flow.name}: source and target share a bootstrap server; if they are one cluster, copies are "
+                "made beside their topics, and where they would be copied again, the flow does not run"
             )
         back = directions.get((flow.target, flow.source))
-        if back is not None and flow.source < flow.target and "identity" in {flow.policy, back.policy}:
+        if back is not None and flow.source < flow.target and (flow.keeps_names or back.keeps_names):
             warnings.append(
-                f"flows {flow.name} and {back.name}: where topic names are kept (identity policy), a topic that both "
-                "mirror would be copied in a cycle for ever and is left out by both; keep `topics` of the two apart"
+                f"flows {flow.name} and {back.name}: where topic names are kept ({_keeping(flow, back)}), a topic that "
+                "both mirror would be copied in a cycle for ever and is left out by both; keep `topics` of the two "
+                "apart"
             )
 
 
 def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> None:
     """Topics that two flows name and that both would write, because both keep names. Patterns show while they run."""
     for one, other in combinations(flows, 2):
-        if one.target != other.target or {one.policy, other.policy} != {"identity"}:
+        if one.target != other.target or not (one.keeps_names and other.keeps_names):
             continue
         if one.topic_filter_class is not None or other.topic_filter_class is not None:
             continue
@@ -61,6 +62,12 @@ def warn_of_conflicts(flows: Sequence[FlowSettings], warnings: list[str]) -> Non
         if both:
             warnings.append(
                 f"flows {one.name} and {other.name}: both would write {', '.join(both)} on {one.target}, because topic "
-                "names are kept (identity policy); where both clusters have the topic, only one of the two copies it; "
-                "keep `topics` of the two apart"
+                f"names are kept ({_keeping(one, other)}); where both clusters have the topic, only one of the two "
+                "copies it; keep `topics` of the two apart"
             )
+
+
+def _keeping(one: FlowSettings, other: FlowSettings) -> str:
+    """What keeps the names of two flows."""
+    kept = "identity" in {one.policy, other.policy}
+    return "identity policy" if kept else "no separator and no source.cluster.alias"

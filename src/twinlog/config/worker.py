@@ -62,16 +62,18 @@ def worker_of(
     *,
     distributed: bool = True,
     lookups: Mapping[str, Lookup] = MappingProxyType({}),
+    classes: Mapping[str, Lookup] = MappingProxyType({}),
 ) -> WorkerConfig:
     """The same of entries already read; `file` is the name for messages. Raises ConfigError.
 
-    `lookups` are providers beside those that the entries name.
+    `lookups` are providers beside those that the entries name, `classes` are Java classes beside Kafka's that these
+    may have.
     """
     warnings: list[str] = []
     last = without_duplicates(entries, warnings)
     warnings.extend(f"{entry.place}: {entry.key}: {remark}" for entry in last.values() for remark in entry.remarks)
     found: list[ConfigProblem] = []
-    providers = read_providers(last, file, found).with_more(lookups)
+    providers = read_providers(last, file, found, warnings, classes).with_more(lookups)
     problems = Problems(found)
     layer: dict[str, Entry] = {}
     for name, entry in last.items():
@@ -80,7 +82,7 @@ def worker_of(
         if key is None:
             _unknown(layer[name], last, problems, warnings)
         else:
-            problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
+            problems.add_new(filter(None, [check_value(layer[name], key, warnings, key.pattern_in(name))]))
     if not distributed:
         # Its file names no factor for the topics of flows, and Kafka's own worker would need none of these.
         layer.setdefault(_REPLICAS, Entry(_REPLICAS, "-1", file, None, "-1"))

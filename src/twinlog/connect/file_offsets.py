@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.connect.storage import offset_records
@@ -46,7 +46,7 @@ class _Stored:
     """Whether the topic has what is in the file, too."""
     merging: threading.Thread | None = None
     refused: RefusedError | None = None
-    tried_at: float = float("-inf")
+    tried_at: float = LONG_AGO
 
 
 class FileOffsets:

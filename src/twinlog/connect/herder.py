@@ -20,6 +20,7 @@ from twinlog.connect.model import (
     StoredOffset,
     TargetState,
     TaskId,
+    TopicsAsked,
     Validation,
 )
 
@@ -27,12 +28,16 @@ from twinlog.connect.model import (
 class Herder(Protocol):
     """Knows the connectors of a group of workers. Every method may be called from any thread, and may wait.
 
-    Reading methods answer from what this worker has read of the group's topics. Changing ones return when the change is
-    stored; what they cause shows in the status a moment later. All raise RequestError with the HTTP status of the
-    answer: 404 for an unknown connector or task, 409 while the group rebalances or the connector exists already,
-    400 for a configuration that is wrong, 500 for what failed here, 503 for what cannot be done yet; and
-    NotOwnerError where another worker must be asked.
+    Reading methods answer from what this worker has read of the group's topics, once it has. Changing ones return when
+    the change is stored; what they cause shows in the status a moment later. All raise RequestError with the HTTP
+    status of the answer: 404 for an unknown connector or task, 409 while the group rebalances or the connector exists
+    already, 400 for a configuration that is wrong, 500 for what failed here or could not be done in time, 503 once the
+    worker stops; and NotOwnerError where another worker must be asked.
     """
+
+    @property
+    def started(self) -> bool:
+        """Whether this worker has read the state of the connectors. Never waits."""
 
     def server_info(self) -> ServerInfo:
         """Who this worker is."""
@@ -107,6 +112,12 @@ class Herder(Protocol):
 
     def reset_active_topics(self, name: ConnectorName) -> None:
         """Forget the topics that a connector has used."""
+
+    def topic_states(self, name: ConnectorName) -> Mapping[str, object]:
+        """What becomes of each topic of a source connector, and what is asked of them, as it is answered."""
+
+    def ask_of_topics(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+        """Ask something of topics of a source connector; what became of it after some seconds, as it is answered."""
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
         """The classes that a configuration may name."""

@@ -25,6 +25,24 @@ OffsetPart = Mapping[str, object]
 """The JSON object that names a source partition, or the one that holds its offset."""
 
 
+@dataclass(frozen=True, slots=True)
+class TopicsAsked:
+    """What is asked of topics of a source connector, which Connect has nothing for: `topics` are patterns, `partitions`
+    some of each topic, all where there is none. `to` is a place in the source where the verb needs one.
+
+    With `dry_run` nothing is asked, and without `confirm` nothing that loses or repeats records. What was asked by `id`
+    once is not done again.
+    """
+
+    verb: str
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...] = ()
+    to: tuple[str, str] | None = None
+    id: str | None = None
+    confirm: bool = False
+    dry_run: bool = False
+
+
 class TargetState(StrEnum):
     """What a connector is to be; kept in the config topic (Kafka class TargetState)."""
 

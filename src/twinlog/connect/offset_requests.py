@@ -13,6 +13,7 @@ from twinlog.connect.permission import Permission
 from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.errors import RequestError
+from twinlog.offsets.starts import is_start
 
 END_S = 30.0
 """How long a request waits until what runs of a stopped connector has ended."""
@@ -35,7 +36,11 @@ class OffsetRequests:
         self._may.require_known(name)
         stored = self._may.asked(lambda: self._offsets.of(name))
         # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
-        return [one for one in stored if one.offset is None or one.offset.get("offset") != -1]
+        return [
+            one
+            for one in stored
+            if not is_start(one.partition) and (one.offset is None or one.offset.get("offset") != -1)
+        ]
 
     def alter(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
         """Replace some, or delete them (None)."""

@@ -40,6 +40,10 @@ class Part(Protocol):
         """Why it ended by itself."""
 
     @property
+    def nothing_copied(self) -> str | None:
+        """Why it copies nothing though it runs, as each of its partitions is held; None where it copies something."""
+
+    @property
     def trouble(self) -> str | None:
         """What it cannot do at the moment, and tries again; None when all works."""
 
@@ -87,6 +91,10 @@ class Copying:
         return self.lost or self.flow.failure
 
     @property
+    def nothing_copied(self) -> str | None:
+        return self.flow.nothing_copied
+
+    @property
     def trouble(self) -> str | None:
         return self.spark.trouble or self.flow.trouble
 
@@ -115,6 +123,7 @@ class WithoutSpark(Generic[F]):
 
     flow: F
     ending: threading.Thread | None = field(default=None, kw_only=True)
+    nothing_copied: str | None = field(default=None, kw_only=True)
 
     @property
     def trouble(self) -> str | None:
@@ -181,7 +190,7 @@ class Beating(WithoutSpark[IdleFlow]):
 
     def wrote_of(self) -> Iterable[OffsetPart]:
         settings = self.flow.settings
-        beat = {"sourceClusterAlias": settings.source, "targetClusterAlias": settings.target}
+        beat = {"sourceClusterAlias": settings.source_name, "targetClusterAlias": settings.target_name}
         return [beat] if self.flow.has_beaten else ()
 
 
@@ -192,6 +201,7 @@ class Nothing:
     tasks: int | None = 0
     work: Work = ()
     failure: str | None = None
+    nothing_copied: str | None = None
     trouble: str | None = None
     ended: bool = False
 

@@ -11,13 +11,20 @@ from twinlog.clock import Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName
+from twinlog.connect.stage import timed_out
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, UnavailableError
 
 T = TypeVar("T")
 
-GROUP_S = 60.0
-"""How long a change waits until the worker is a member of its group; less than the API waits for the change."""
+GROUP_S = 90.0
+"""How long a request waits until the worker has started, and a change until the worker is a member of its group: as
+long as the API waits for either, and as Connect's."""
+FENCE_S = 60.0
+"""How long a change waits until earlier leaders are fenced: less than the API waits, so that the answer has the
+reason."""
+OWNER_S = 15.0
+"""How long a request waits for a worker that has the connector: longer than a session and a rebalance."""
 POLL_S = 0.05
 
 
@@ -30,9 +37,20 @@ class Permission:
         self._clock = clock
 
     def require_started(self) -> None:
-        """Raises RequestError 503 while the worker has not read the state of the connectors."""
-        if not self._thread.started.is_set():
-            raise RequestError(503, f"Worker is still starting up. {self._thread.stage}")
+        """Wait until the worker has read the state of the connectors.
+
+        Raises UnavailableError once this worker has left the group, RequestError 500 when that takes too long.
+        """
+        until = self._clock.monotonic() + GROUP_S
+        while not self._thread.started.is_set():
+            self._go_on_waiting(until)
+
+    def _go_on_waiting(self, until: float) -> None:
+        if self._thread.left:
+            raise UnavailableError("This worker is stopping.")
+        if self._clock.monotonic() >= until:
+            raise RequestError(500, timed_out(self._thread.stage))
+        self._clock.sleep(POLL_S)
 
     def require_known(self, name: ConnectorName, text: str | None = None) -> None:
         """Raises RequestError 404 where there is none, with these words or the usual ones."""
@@ -44,7 +62,7 @@ class Permission:
 
         A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder: scripts
         send theirs as soon as the port is open, and curl does not try again what was answered with 409. Raises
-        UnavailableError once this worker has left the group, RequestError while no worker is known to ask.
+        UnavailableError once this worker has left the group, RequestError 500 when it takes too long.
         """
         until = self._clock.monotonic() + GROUP_S
         while True:
@@ -52,17 +70,7 @@ class Permission:
             # When this worker may have lost its membership, another leader may write.
             if self._thread.started.is_set() and assignment is not None and self._thread.group.leads_for_s() > 0:
                 return assignment
-            if self._thread.left:
-                raise UnavailableError("This worker is stopping.")
-            if self._clock.monotonic() >= until:
-                self.require_started()
-                reason = self._thread.group.reason
-                raise RequestError(
-                    409,
-                    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was "
-                    f"underway.{'' if reason is None else f' This worker cannot take part in its group: {reason}'}",
-                )
-            self._clock.sleep(POLL_S)
+            self._go_on_waiting(until)
 
     @contextmanager
     def leading(self) -> Iterator[None]:
@@ -70,10 +78,12 @@ class Permission:
 
         Raises NotOwnerError where another worker leads, RequestError while nobody does.
         """
-        until = self._clock.monotonic() + GROUP_S
+        until: float | None = None
         while True:
             term = self._thread.group.term
             assignment = self.member()
+            if until is None:
+                until = self._clock.monotonic() + FENCE_S
             if not assignment.leads:
                 raise NotOwnerError(
                     "Cannot complete request because this worker is not the leader.", assignment.leader_url
@@ -109,13 +119,18 @@ class Permission:
         return True
 
     def require_own(self, name: ConnectorName) -> None:
-        """Raises NotOwnerError where another worker has a connector, or nobody yet."""
-        assignment = self.member()
-        if name not in assignment.connectors:
-            raise NotOwnerError(
-                "Cannot complete request because this worker does not have the connector.",
-                assignment.url_of(name) or "",
-            )
+        """Raises NotOwnerError where another worker has a connector; where none has it yet, it waits for one."""
+        until = self._clock.monotonic() + OWNER_S
+        while True:
+            assignment = self.member()
+            if name in assignment.connectors:
+                return
+            owner = assignment.url_of(name)
+            if owner is not None or not self._state.knows(name) or self._clock.monotonic() >= until:
+                raise NotOwnerError(
+                    "Cannot complete request because this worker does not have the connector.", owner or ""
+                )
+            self._clock.sleep(POLL_S)
 
     def asked(self, step: Callable[[], T]) -> T:
         """Do something with the group's topics for a request."""

@@ -88,7 +88,8 @@ class Running:
         state = self._state
         if state is ConnectorState.STOPPED or self.trace is not None:
             return {}
-        failure = None if self.part is None else self.part.failure
+        # Held partitions are tried again, also where the tasks are FAILED as nothing is copied.
+        failure = None if self.part is None else self.part.failure or self.part.nothing_copied
         status = Status(state, worker_id, generation, self.trouble if state is ConnectorState.RUNNING else None)
         if failure is not None:
             status = Status(ConnectorState.FAILED, worker_id, generation, failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from twinlog.clock import SYSTEM, Clock, wall_ms
+from twinlog.clock import LONG_AGO, SYSTEM, Clock, wall_ms
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import VERSION, ConnectorName, ConnectorState, Status, TaskId
@@ -36,7 +36,7 @@ class StatusReports:
         self._clock = clock
         self._topics = topics
         self._written: dict[ConnectorName, set[str]] = {}
-        self._topics_at = 0.0
+        self._topics_at = LONG_AGO
 
     def write(self, worker_id: str, assignment: Assignment) -> None:
         """Write the states of what runs here, give up those of what does not any more, and delete those of what is

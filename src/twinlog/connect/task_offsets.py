@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect import parts as running_parts
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import ConnectorName, StoredOffset
@@ -38,7 +38,7 @@ class TaskOffsets:
         self._clock = clock
         self._stored: dict[ConnectorName, tuple[Part, set[tuple[object, ...]]]] = {}
         self._storing: threading.Thread | None = None
-        self._look_at = 0.0
+        self._look_at = LONG_AGO
 
     @property
     def at_rest(self) -> bool:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.model import Config, ConnectorName, TargetState
@@ -44,7 +44,7 @@ class TaskReports:
         self._ask_leader = ask_leader
         self._clock = clock
         self._asking: threading.Thread | None = None
-        self._ask_at = 0.0
+        self._ask_at = LONG_AGO
         self._logged = LogOnce(clock)
 
     def write(self, assignment: Assignment) -> None:

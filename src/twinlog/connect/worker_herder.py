@@ -31,6 +31,7 @@ from twinlog.connect.model import (
     StoredOffset,
     TargetState,
     TaskId,
+    TopicsAsked,
     Validation,
 )
 from twinlog.connect.offset_requests import OffsetRequests
@@ -42,6 +43,7 @@ from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import ActiveTopicRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.task_reports import AskLeader
+from twinlog.connect.topic_requests import TopicRequests
 from twinlog.connect.worker_metrics import WorkerMetrics
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.connect.zombies import Zombies
@@ -55,8 +57,7 @@ COMMIT = "twinlog"
 class WorkerHerder:
     """The connectors of a group, as one of its workers knows and runs them; a `Herder` for its REST API.
 
-    `start` begins to read the group's topics on a thread of its own; until that is done, requests are answered with 503
-    or 409.
+    `start` begins to read the group's topics on a thread of its own; until that is done, requests wait.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class WorkerHerder:
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
         )
         self._offset_requests = OffsetRequests(self._state, self._offsets, self._thread, self._may)
+        self._topic_requests = TopicRequests(config.settings, self._flows, self._may, connect)
 
     def start(self, url: str, worker_id: str) -> None:
         """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
@@ -161,8 +163,7 @@ class WorkerHerder:
         if self._thread.failure is not None:
             return HealthStatus(Health.UNHEALTHY, self._thread.stage)
         if not self._group.joined:
-            doing = self._thread.stage or f"The worker is joining its group. {self._group.reason or ''}"
-            return HealthStatus(Health.STARTING, f"Worker is still starting up. {doing}".strip())
+            return HealthStatus(Health.STARTING, f"Worker is still starting up. {self._thread.stage}".strip())
         if self._group.assignment is None:
             return HealthStatus(
                 Health.UNHEALTHY, f"Worker is not a member of its group. {self._group.reason or ''}".strip()
@@ -229,6 +230,12 @@ class WorkerHerder:
     def active_topics(self, name: ConnectorName) -> Sequence[str]:
         self._may.require_started()
         return self._state.look(lambda _, statuses: sorted(statuses.active_topics(name)))
+
+    def topic_states(self, name: ConnectorName) -> Mapping[str, object]:
+        return self._topic_requests.read(name)
+
+    def ask_of_topics(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+        return self._topic_requests.ask(name, asked)
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
         return listing.plugins(VERSION, connectors_only=connectors_only)

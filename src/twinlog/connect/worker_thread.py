@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.group import JoinGroup
@@ -19,6 +19,7 @@ from twinlog.connect.leader_duties import LeaderDuties
 from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
 from twinlog.connect.rebalances import Rebalances
 from twinlog.connect.running import RunningConnectors
+from twinlog.connect.stage import JOINS, READS_TOPICS, Stages
 from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.task_offsets import TaskOffsets
@@ -73,8 +74,7 @@ class WorkerThread:
         """Held while the leader changes something, so that one change sees what the one before did."""
         self.started = threading.Event()
         """Set once the group's topics have been read."""
-        self.stage = "The worker has not begun to read its topics yet."
-        """What the worker does before it has started, or why it has ended."""
+        self._stages = Stages(admin.clock)
         self.cluster_id = ""
         self.worker_id = ""
         """How statuses name this worker: host:port."""
@@ -113,8 +113,13 @@ class WorkerThread:
         self._owned_in = 0
         """The term of which `_owned_now` is."""
         self._workers_before = WorkersBefore(state, self._clock)
-        self._read_at = 0.0
+        self._read_at = LONG_AGO
         self._logged = LogOnce(self._clock)
+
+    @property
+    def stage(self) -> str:
+        """What the worker does while it cannot carry out changes, or why it has ended; empty where it can."""
+        return str(self._stages) if self.failure is None else f"The worker has ended: {self.failure}"
 
     @property
     def running(self) -> RunningConnectors:
@@ -186,7 +191,6 @@ class WorkerThread:
 
     def _fail(self, why: str) -> None:
         self.failure = why
-        self.stage = f"The worker has ended: {why}"
         self._crashed()
 
     def _run(self) -> None:
@@ -223,14 +227,13 @@ class WorkerThread:
         Raises TooFewBrokersError where brokers that have just been started do not come within
         `default.api.timeout.ms`, as in Connect.
         """
-        self.stage = "The worker is connecting to its cluster."
+        self._stages.enter(READS_TOPICS)
         few_since: float | None = None
         while not self._stopping.is_set():
             try:
                 self._admin.connect()
                 self.cluster_id = self._admin.identity().cluster_id or ""
                 self._state.ensure()
-                self.stage = "The worker is reading its topics."
                 self._state.read_all()
             except ClusterError as error:
                 if isinstance(error, TooFewBrokersError):
@@ -238,13 +241,13 @@ class WorkerThread:
                     few_since = now if few_since is None else few_since
                     if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
                         raise
-                self.stage = f"The worker cannot read its topics yet, and tries again: {error}"
+                self._stages.enter(READS_TOPICS, f"It cannot yet, and tries again: {error}")
                 if self._logged.is_new(str(error), AGAIN_S):
                     level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
                     log.log(level, "the worker's topics cannot be read yet, trying again: %s", error)
                 self._clock.wait(self._stopping, RETRY_S)
             else:
-                self.stage = ""
+                self._stages.enter(JOINS)
                 self.group.start()
                 self.started.set()
                 return True
@@ -253,6 +256,11 @@ class WorkerThread:
     def turn(self) -> None:
         """Look once what the group agreed on, what runs here, and what is to be written about it."""
         now = self._clock.monotonic()
+        if self.group.leads_for_s() > 0:
+            self._stages.end()
+        else:
+            reason = self.group.reason
+            self._stages.enter(JOINS, "" if reason is None else f"It cannot take part in its group: {reason}")
         reads = now >= self._read_at
         troubles: list[ClusterError] = []
         if reads:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from twinlog.config.connector import connector_kind, refused_class
+from twinlog.config.connector import DEFAULT_SOURCE, DEFAULT_TARGET, connector_kind, refused_class
 from twinlog.config.connector_file import line_of, read_connector_file
 from twinlog.config.properties import Entry, read_properties
 from twinlog.convert.model import Connector, Mirrors, Worker
@@ -53,5 +53,7 @@ def _connector(path: Path) -> Connector:
         )
     if "source.cluster.alias" not in entries:
         raise ConfigError([ConfigProblem(file, None, "source.cluster.alias", "missing", "the alias of the source")])
-    source, target = read.config["source.cluster.alias"], read.config.get("target.cluster.alias", "target")
-    return Connector(read.name, kind, source.strip(), target.strip(), entries, read.initial_state or "RUNNING")
+    # A cluster needs an alias in other forms, also where names of topics are to have none.
+    source = read.config["source.cluster.alias"].strip() or DEFAULT_SOURCE
+    target = read.config.get("target.cluster.alias", DEFAULT_TARGET).strip() or DEFAULT_TARGET
+    return Connector(read.name, kind, source, target, entries, read.initial_state or "RUNNING")

@@ -73,7 +73,7 @@ def _connectors(found: ParsedFile, ends: SourceAndTarget) -> Iterator[Connector]
     layer |= _producer_security(found, ends, layer)
     for side, alias in zip(("source", "target"), ends, strict=True):
         name = f"{side}.cluster.alias"
-        layer[name] = Entry(name, alias, found.file, None, alias)
+        layer.setdefault(name, Entry(name, alias, found.file, None, alias))
     for kind in kinds:
         class_entry = Entry("connector.class", CONNECTOR_CLASSES[kind], found.file, None, CONNECTOR_CLASSES[kind])
         own = {key: entry for key, entry in layer.items() if _counts(key, kind) and not _is_spread(key, layer)}

@@ -23,7 +23,8 @@ from twinlog.convert.secrets import Vault
 from twinlog.convert.to_connectors import property_line
 from twinlog.settings.flow import ConnectorKind
 
-_CONNECTORS_OWN = {"connector.class", "name", "source.cluster.alias", "target.cluster.alias", "enabled", OWNER}
+_ALIASES = ("source.cluster.alias", "target.cluster.alias")
+_CONNECTORS_OWN = {"connector.class", "name", *_ALIASES, "enabled", OWNER}
 _SHARED_PREFIXES = ("source.", "target.", "replication.policy.", "consumer.", "admin.", "offset-syncs.topic.location")
 _SHARED = {"topics", "topics.exclude", "topic.filter.class", "forwarding.admin.class"}
 _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
@@ -137,6 +138,7 @@ class _Writer:
         if switched_off is not None and raw(switched_off).strip().lower() == "false" and connector.kind == "source":
             flow["enabled"] = "false"
         first = next(iter(connectors.values()))
+        self._aliases(flow, ends, connector, first)
         for key, entry in connector.entries.items():
             if key in _CONNECTORS_OWN:
                 continue
@@ -161,6 +163,17 @@ class _Writer:
                             entry, f"it counts for the whole flow here, and {connector.name} has no such setting"
                         )
                     )
+
+    def _aliases(self, flow: dict[str, str], ends: tuple[str, str], connector: Connector, first: Connector) -> None:
+        """Aliases that are not the clusters' own, such as empty ones, are written for the flow."""
+        for key, alias in zip(_ALIASES, ends, strict=True):
+            entry, of_first = connector.entries.get(key), first.entries.get(key)
+            value = alias if entry is None else raw(entry).strip()
+            known = alias if of_first is None else raw(of_first).strip()
+            if connector is first and value != alias:
+                flow[key] = value
+            elif entry is not None and value != known:
+                self._not_converted.append(not_converted(entry, f"one flow has one {key}, {known!r} of {first.name}"))
 
     def _compare(
         self,

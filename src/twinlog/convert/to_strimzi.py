@@ -292,6 +292,10 @@ class _Writer:
         config: dict[str, str] = {}
         for key, entry in connector.entries.items():
             side, _, rest = key.partition(".cluster.")
+            alias = {"source.cluster.alias": connector.source, "target.cluster.alias": connector.target}.get(key)
+            if alias is not None and raw(entry).strip() != alias:
+                what = "remote topics and positions" if side == "source" else "internal topics"
+                self.not_converted.append(not_converted(entry, f"the operator has {what} named after {alias!r}"))
             if key in _OWN or key in shared:
                 continue
             if key in CONNECTOR_FORBIDDEN:

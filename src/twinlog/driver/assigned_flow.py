@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Collection
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.driver.flow import FlowRunner, FlowState
+from twinlog.driver.flow import FlowRunner
 from twinlog.driver.flow_lifecycle import Builder, FlowLifecycle
+from twinlog.driver.flow_state import FlowState
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -66,6 +67,12 @@ class AssignedFlow:
         """What keeps the flow from copying now, None when nothing does."""
         flow = self._lifecycle.flow
         return self._lifecycle.put_off.why if flow is None else flow.status[1]
+
+    @property
+    def nothing_copied(self) -> str | None:
+        """Why nothing of the flow is copied, where each of its partitions is held."""
+        flow = self._lifecycle.flow
+        return None if flow is None or flow.ended else flow.nothing_copied
 
     @property
     def partitions(self) -> Collection[TopicPartition] | None:

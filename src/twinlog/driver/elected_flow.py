@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.driver.election.election import Election
 from twinlog.driver.election.member import Leadership, Term
 from twinlog.driver.election.role import Standing
 from twinlog.driver.election.roster import Roster
-from twinlog.driver.flow import FlowRunner, FlowState
+from twinlog.driver.flow import FlowRunner
 from twinlog.driver.flow_lifecycle import Builder, FlowLifecycle
+from twinlog.driver.flow_state import FlowState
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.put_off import PutOff
@@ -59,7 +60,8 @@ class ElectedFlow:
     ) -> None:
         self._connect = connect
         self._clock = clock
-        self.settings = settings
+        self._settings = settings
+        self._asked_to_end = False
         self._lifecycle = FlowLifecycle(settings, build, take_out, self._crashed, clock)
         self.election = Election(
             settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
@@ -84,6 +86,40 @@ class ElectedFlow:
         self.election.start()
 
     @property
+    def settings(self) -> FlowSettings:
+        """Those that the flow runs with here, or would."""
+        flow = self.flow
+        return self._settings if flow is None else flow.settings
+
+    @property
+    def wanted(self) -> FlowSettings:
+        """Those that the flow is to run with."""
+        return self._settings
+
+    def change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+        """Continue with other settings of this flow, or of all `flows`, here or once this process is elected."""
+        self._settings = settings
+        self.election.change(settings)
+        if self.flow is not None:
+            self.flow.changes.ask(settings, flows)
+
+    @property
+    def changing(self) -> bool:
+        """Whether what runs here does not have the settings yet that it was to continue with."""
+        flow = self.running
+        return flow is not None and not flow.ended and flow.changes.pending
+
+    def end(self) -> None:
+        """End in order what runs here, and leave the flow for good, as it is not wanted any more; `gone` is true
+        then."""
+        self._asked_to_end = True
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left here after `end`."""
+        return self._asked_to_end and self.over and not self._lifecycle.clearing
+
+    @property
     def flow(self) -> FlowRunner | None:
         """The flow while this process runs it."""
         return self._lifecycle.flow
@@ -97,9 +133,12 @@ class ElectedFlow:
         """Run the flow when this process is elected, and end it when it is not any more."""
         if not self._lifecycle.attend() or self.over:
             return
-        if self.flow is None:
+        if self._asked_to_end:
+            self.over = True
+            self._lifecycle.do(self._leave) if self.flow is None else self._lifecycle.clear(self._leave)
+        elif self.flow is None:
             self._run_or_stand_by(lease_server)
-        elif self.flow.state in (FlowState.DONE, FlowState.NOTHING):
+        elif self.flow.state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING):
             # Other processes may wait to see that all is copied, also while other flows go on here.
             self.over = True
             self._lifecycle.clear(self._leave)

@@ -22,6 +22,9 @@ def seconds_to_safe_failover(report: DriverReport) -> float:
     """
     if report.lag < 0 or report.unknown or report.lag_age_s > FRESH_S:
         return nan
+    if report.paused and report.paused_lag != 0:
+        # What is paused waits for somebody.
+        return inf
     left_s = 0.0
     if report.lag > 0:
         if report.eta_s is None:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from enum import Enum
+from math import inf
 
-from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.clock import SYSTEM, Clock, wall_ms
+from twinlog.driver.control.control import EVERY_S, TopicControl
 from twinlog.driver.fencing import TransactionalIds
+from twinlog.driver.flow_changes import FlowChanges
 from twinlog.driver.flow_grants import FlowGrants
 from twinlog.driver.flow_jobs import (
+    FlowJobs,
     begin_bounding,
-    begin_following_groups,
-    begin_heartbeats,
     begin_joining_segments,
-    begin_keeping_in_step,
+    begin_pinning_starts,
     begin_publishing,
 )
 from twinlog.driver.flow_reporter import FlowReporter
+from twinlog.driver.flow_state import FlowState
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.flow_tasks import Tasks
+from twinlog.driver.held_partitions import HeldPartitions, describe, summed_up
 from twinlog.driver.leases import Leases
 from twinlog.driver.outage import Waiting
-from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
+from twinlog.driver.periodic import PeriodicJobs
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.report import DriverReport
 from twinlog.driver.retrying import Retrying
@@ -35,7 +37,8 @@ from twinlog.errors import TwinlogError, is_ours
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.lease.channel import VALID_S
 from twinlog.lease.progress import Report
-from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
+from twinlog.mirror.checks import check_internal_topics, check_one_cluster
+from twinlog.model.held import Held
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.store import PositionStore
@@ -49,16 +52,6 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 JOBS_STOP_S = 1.0
 THREAD_STOP_S = 3.0
-
-
-class FlowState(Enum):
-    STARTING = "starting"
-    RUNNING = "running"
-    DONE = "caught up"
-    NOTHING = "nothing to copy"
-    """No topic is mirrored, so that there was nothing to catch up with."""
-    FAILED = "failed"
-    STOPPED = "stopped"
 
 
 class FlowRunner:
@@ -86,7 +79,7 @@ class FlowRunner:
     ) -> None:
         self._clock = clock
         self._connect = connect
-        self.settings = settings
+        self.changes = FlowChanges(settings, flows)
         self.flow_status = FlowStatus(clock.monotonic)
         self.state = FlowState.STARTING
         self.reason: str | None = None
@@ -122,7 +115,12 @@ class FlowRunner:
             settings, flows or (settings,), self._source, self._target, self._positions, connect
         )
         self._remote: dict[TopicPartition, TopicPartition] = {}
-        grants = FlowGrants(self._ids, self._retry, self._positions, self._maps, self._topics, lambda: self._remote)
+        self.held = HeldPartitions(settings.name, self._try_again, clock)
+        grants = FlowGrants(
+            *(self._ids, self._retry, self._positions, self._maps, self._topics),
+            lambda: self._remote,
+            self.held.is_held,
+        )
         self.leases = Leases(
             settings.name,
             grants.of,
@@ -133,17 +131,29 @@ class FlowRunner:
             reported=self._reported,
             gone=self.flow_status.gone,
             mismatch=lambda text: self.flow_status.note("use every task", text),
+            held=self._hold,
             clock=clock,
         )
         self._tasks = Tasks(settings, self.flow_status, self.leases, slots=slots, tasks=tasks, clock=clock)
+        self._control = TopicControl(
+            *(settings, self._source, self._target, self._positions, self._maps),
+            *(self.flow_status, self._tasks, self.leases, self._ids),
+            held=self.held,
+            is_heartbeats=self._topics.is_heartbeats,
+            stopping=self._stopping,
+        )
         self.translator = Translator(settings, self._source, self._target, self._maps)
-        back = (settings.target, settings.source)
-        self._reverse = next((flow for flow in flows if (flow.source, flow.target) == back), None)
-        self.groups_writer: CheckpointWriter | None = None
-        """Who writes checkpoints, once the flow runs."""
-        self._keeps_settings: PeriodicJob | None = None
         self._reporter = FlowReporter(settings, clock)
+        self.by_settings = FlowJobs(
+            *(self._jobs, self._source, self._target, self._topics, self.translator),
+            *(self._reporter.groups, self.flow_status),
+        )
         self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
+
+    @property
+    def settings(self) -> FlowSettings:
+        """Those that the flow runs with now."""
+        return self.changes.settings
 
     @property
     def copied(self) -> Mapping[TopicPartition, TopicPartition]:
@@ -202,8 +212,17 @@ class FlowRunner:
         if self.state is FlowState.STARTING or (seen.planned() and not any(one.held for one in seen.holders())):
             return FlowState.STARTING.value, trouble
         if not seen.planned():
-            return "idle", trouble or f"no topic of {self.settings.source} is mirrored"
+            return "idle", trouble or seen.paused.all or f"no topic of {self.settings.source} is mirrored"
+        if held := self.held.all():
+            return FlowState.RUNNING.value, f"{summed_up(held)}: {describe(held[0])}"
         return FlowState.RUNNING.value, trouble
+
+    @property
+    def nothing_copied(self) -> str | None:
+        """Why nothing of the flow is copied, where each of its partitions is held; None where something is."""
+        held = [one for one in self.held.all() if not self._topics.is_heartbeats(one.source.topic)]
+        planned = self.flow_status.planned()
+        return None if not planned or len(held) < planned else f"{summed_up(held)}: {describe(held[0])}"
 
     @property
     def source_away(self) -> bool:
@@ -259,13 +278,14 @@ class FlowRunner:
             if not self._retry(self._target.connect, "connect"):
                 return
             begin_publishing(self._jobs, self.settings, self._target, self.report)
-            begin_heartbeats(self._jobs, self.settings, self._target)
+            self.by_settings.begin_heartbeats(self.settings)
             if not self._retry(self._source.connect, "connect"):
                 return
             if not (
                 self._retry(self._check, "look at both clusters")
                 and self._retry(self._topics.create_internal_topics, "create its topics")
                 and self._take_over()
+                and self._retry(self._control.begin, "read what is asked of topics")
                 and self._retry(self._refresh, "plan")
             ):
                 return
@@ -277,21 +297,11 @@ class FlowRunner:
             # Without a thread for it they are read when they are needed.
             with suppress(RuntimeError):
                 ahead.start()
-            self._keeps_settings = begin_keeping_in_step(
-                self._jobs, self.settings, self._source, self._target, self._topics
-            )
-            self.groups_writer = begin_following_groups(
-                self._jobs,
-                self.settings,
-                self._source,
-                self._target,
-                self.translator,
-                self._reverse,
-                self._reporter.groups,
-                self.flow_status.meters,
-            )
+            self.by_settings.begin(self.settings, self.changes.reverse)
             begin_joining_segments(self._jobs, self._source, self._maps)
             begin_bounding(self._jobs, self.settings, self._source, self._target)
+            self._jobs.begin("do what is asked of topics", self._control.turn, EVERY_S)
+            begin_pinning_starts(self._jobs, self._topics)
             self._keep_going()
         except TwinlogError as error:
             self.fail(str(error))
@@ -316,33 +326,53 @@ class FlowRunner:
         return ids is None or self._retry(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
 
     def _keep_going(self) -> None:
-        interval = self.settings.refresh_topics_interval_s
-        refresh_at = self._clock.monotonic() + interval if interval else float("inf")
+        refreshed_at = self._clock.monotonic()
         while not self._clock.wait(self._stopping, TICK_S):
             if self._start_ends is not None:
                 if self._waiting.outage is None:
                     self._start_ends.look()
-                if self._start_ends.reached:
+                # Topics that the target creates a moment later are copied, too.
+                created = self._topics.due_at == inf
+                if created and self._start_ends.reached:
                     self._end_caught_up()
                     return
-            if self._clock.monotonic() >= refresh_at:
+                if created and self._start_ends.reached_but(self.held.settled()):
+                    text = summed_up(self.held.all())
+                    log.error("%s: caught up, but for held partitions: %s", self.settings.name, text)
+                    self._end(FlowState.HELD, text)
+                    return
+            interval = self.settings.refresh_topics_interval_s
+            if self.changes.pending:
+                self._retry(self._take_settings_over, "continue with other settings")
+                refreshed_at = self._clock.monotonic()
+            elif self._clock.monotonic() >= min(refreshed_at + (interval or inf), self._topics.due_at):
                 self._retry(self._refresh, "look for new topics")
-                refresh_at = self._clock.monotonic() + (interval or 0)
+                refreshed_at = self._clock.monotonic()
+            self._control.attend()
             self._tasks.attend()
             self._jobs.attend()
+            self.held.attend()
+
+    def _take_settings_over(self) -> None:
+        self.changes.take_over(self._topics, self._refresh, self.by_settings)
 
     def _end_caught_up(self) -> None:
         # A run that had something to copy may end after that was deleted.
         nothing = self._topics.nothing if self._nothing else None
-        if nothing is None:
-            log.info("%s: caught up", self.settings.name)
+        refused = self._topics.refused
+        if refused is not None:
+            text = f"the target refuses remote topics: {refused}"
+            log.error("%s: caught up, but for %s", self.settings.name, text)
+            self._end(FlowState.HELD, text)
+        elif nothing is None:
+            log.info("%s: caught up%s", self.settings.name, self.flow_status.paused)
             self._end(FlowState.DONE)
         else:
             log.error("%s: nothing to copy: %s", self.settings.name, nothing)
             self._end(FlowState.NOTHING, nothing)
 
     def _check(self) -> None:
-        check_two_clusters(self.settings, self._source, self._target)
+        self._topics.check_clusters()
         check_one_cluster(self.settings, self._source, self._target, self._connect)
         check_internal_topics(self.settings, self._source, self._target)
 
@@ -353,14 +383,16 @@ class FlowRunner:
         remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
-            self.flow_status.plan(remote.keys(), {part for part in remote if self._topics.is_heartbeats(part.topic)})
-            self._tasks.plan(remote.keys())
+            if self._start_ends is not None:
+                self._start_ends.follow(remote)
+            self._control.plan(remote)
 
     def _note_ends(self) -> None:
         self._topics.require_all()
         # The passive side of two clusters has the other one's records only, and no filter is to blame.
         self._nothing = self._topics.nothing is not None and not self._topics.only_copies
-        self._start_ends = StartEnds(self.settings, self._source, self.flow_status, self._remote)
+        late = self._topics.refused_topics
+        self._start_ends = StartEnds(self.settings, self._source, self.flow_status, self._remote, late)
 
     # Called by leases, on their threads.
 
@@ -372,13 +404,23 @@ class FlowRunner:
         self._reporter.last_error.note(f"{kind}: {text}")
         log.warning("%s: %s: %s", self.settings.name, kind, text)
         self.flow_status.meters.event(kind, wall_ms(self._clock))
-        if kind == LIMIT_EVENT and self._keeps_settings is not None:
-            self._keeps_settings.hurry()
+        keeps_settings = self.by_settings.keeps_settings
+        if kind == LIMIT_EVENT and keeps_settings is not None:
+            keeps_settings.hurry()
+
+    def _hold(self, held: Held) -> None:
+        self._reporter.last_error.note(describe(held))
+        if self.held.hold(held):
+            self.flow_status.meters.event("gap" if held.reason == "gap" else "held", wall_ms(self._clock))
+
+    def _try_again(self, partitions: Set[TopicPartition]) -> None:
+        self.leases.grant_again(partitions)
 
     def report(self) -> DriverReport:
         """What the flow reports of itself now."""
-        return self._reporter.report(*self.status, self.flow_status)
+        return self._reporter.report(*self.status, self.flow_status, self.held.all(), self._topics.not_copied)
 
     def _reported(self, report: Report) -> None:
         self.flow_status.take(report)
+        self.held.take(report)
         self._tasks.take(report)

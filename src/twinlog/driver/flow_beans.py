@@ -20,8 +20,8 @@ def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: b
     meters = status.meters
     facts = CopyFacts(
         connector=connector,
-        source=settings.source,
-        target=settings.target,
+        source=settings.source_name,
+        target=settings.target_name,
         now=now,
         remote=dict(flow.copied),
         meters=meters.parts,
@@ -56,8 +56,8 @@ def group_beans(
     """Of the groups that are followed here, as the checkpoint connector of this name."""
     facts = GroupFacts(
         connector=connector,
-        source=settings.source,
-        target=settings.target,
+        source=settings.source_name,
+        target=settings.target_name,
         now=now,
         groups=frozenset(groups),
         meters=dict(meters.groups),

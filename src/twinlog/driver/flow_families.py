@@ -19,8 +19,12 @@ from twinlog.driver.failover import seconds_to_safe_failover
 from twinlog.driver.report import DriverReport
 from twinlog.lease.figures import AGE_BOUNDS_MS
 from twinlog.metrics.meters import FlowMeters
+from twinlog.model.held import HELD_REASONS
 
-STATES = ("starting", "running", "idle", "waiting", "caught up", "nothing to copy", "failed", "stopped", "standby")
+STATES = (
+    *("starting", "running", "idle", "waiting", "caught up", "caught up, but for held partitions"),
+    *("nothing to copy", "failed", "stopped", "standby"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,26 @@ def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
         "twinlog_stuck_partitions",
         "Partitions that cannot go on; the log has the reasons.",
         ((one.flow, one.stuck) for one, _ in here),
+    )
+    held = GaugeMetricFamily(
+        "twinlog_held_partitions",
+        "Partitions that are held for a reason, while the others are copied.",
+        labels=["flow", "reason"],
+    )
+    for one, report in here:
+        by_reason = dict(report.held_by_reason)
+        for reason in HELD_REASONS:
+            held.add_metric([one.flow, reason], by_reason.get(reason, 0))
+    yield held
+    yield _gauge(
+        "twinlog_paused_partitions",
+        "Partitions that somebody paused: `twinlog topics pause`.",
+        ((one.flow, report.paused) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_paused_lag_records",
+        "Source offsets that wait in paused partitions, which count in no other lag; NaN while that is unknown.",
+        ((one.flow, nan if report.paused_lag is None else report.paused_lag) for one, report in here),
     )
     yield _gauge(
         "twinlog_copiers",
@@ -172,6 +196,8 @@ def _counts(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
         ("dropped", "Records that the flow's transform dropped.", attrgetter("dropped")),
         ("failed", "Records that the flow's transform failed on, and that were skipped.", attrgetter("failed")),
         ("routed", "Records that the flow's transform routed to other partitions.", attrgetter("routed")),
+        ("left_out", "Records that a policy left out, as the target does not take them.", attrgetter("left_out")),
+        ("dead_letters", "Records that were written to the dead-letter topic.", attrgetter("dead_letters")),
     ):
         yield _counter(
             f"twinlog_records_{name}",

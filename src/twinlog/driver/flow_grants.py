@@ -11,6 +11,7 @@ from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
+from twinlog.offsets.starts import AT_FIRST
 from twinlog.offsets.store import PositionStore
 
 
@@ -18,6 +19,7 @@ class FlowGrants:
     """Reads what grants need from the target; `retry` does so until it answers, or the flow is stopped.
 
     `remote()` has each source partition that is copied, with its remote one, and may be another one each time.
+    `is_held(partition)` is whether a partition is held.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class FlowGrants:
         maps: MapStore,
         topics: TopicRefresh,
         remote: Callable[[], Mapping[TopicPartition, TopicPartition]],
+        is_held: Callable[[TopicPartition], bool],
     ) -> None:
         self._ids = ids
         self._retry = retry
@@ -35,6 +38,7 @@ class FlowGrants:
         self._maps = maps
         self._topics = topics
         self._remote = remote
+        self._is_held = is_held
 
     def of(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
         """The grants that a copier needs to begin; waits until the positions are read from the target."""
@@ -55,6 +59,10 @@ class FlowGrants:
                 max_batch_bytes=self._topics.limit(remote[part].topic),
                 position=self._topics.position(part, remote[part].topic, positions.get(part)),
                 tip=tips.get(part),
+                heartbeats=self._topics.is_heartbeats(part.topic),
+                # A position that does not count, as the topic has another name now, means that all is copied again.
+                begin=AT_FIRST if part in positions else self._topics.starts.begin(part),
+                on_trial=self._is_held(part),
             )
             for part in partitions
             if part in remote

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
 from twinlog.checkpoint.group_sync import GroupSync
 from twinlog.checkpoint.heartbeat_writer import HeartbeatWriter
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.driver.flow_reporter import FollowedSoFar
+from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.periodic import PeriodicJob, PeriodicJobs
 from twinlog.driver.publisher import Publisher
 from twinlog.driver.report import EVERY_S, DriverReport
@@ -24,8 +25,66 @@ from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import FlowSettings
 
 JOIN_S = 300.0
+PIN_S = 10.0
 BOUND_S = 600.0
 """How often internal topics are looked for that were not there before."""
+
+
+class FlowJobs:
+    """The jobs of a flow that are done as its settings ask for: heartbeats, settings and rights of remote topics,
+    groups. Used by the thread of the flow.
+
+    `so_far` gets the jobs of groups, and the meters of `status` how long checkpoints take. A flow that follows another
+    one has other meters from its start on than it was made with.
+    """
+
+    def __init__(
+        self,
+        jobs: PeriodicJobs,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        topics: TopicRefresh,
+        translator: Translator,
+        so_far: FollowedSoFar,
+        status: FlowStatus,
+    ) -> None:
+        self.groups_writer: CheckpointWriter | None = None
+        """Who writes checkpoints, once the flow runs."""
+        self.keeps_settings: PeriodicJob | None = None
+        """What keeps the settings of remote topics in step, if anything does."""
+        self._jobs = jobs
+        self._source, self._target = source, target
+        self._topics = topics
+        self._translator = translator
+        self._so_far, self._status = so_far, status
+        self._begun: list[PeriodicJob] = []
+
+    def begin_heartbeats(self, settings: FlowSettings) -> None:
+        """The job that needs no source."""
+        known = self._jobs.all
+        begin_heartbeats(self._jobs, settings, self._target)
+        self._note(known)
+
+    def begin(self, settings: FlowSettings, reverse: FlowSettings | None) -> None:
+        """The others; `reverse` is the flow back, if the file has it."""
+        known = self._jobs.all
+        self._so_far.follow(settings)
+        clusters = self._source, self._target
+        self.keeps_settings = begin_keeping_in_step(self._jobs, settings, *clusters, self._topics)
+        self.groups_writer = begin_following_groups(
+            self._jobs, settings, *clusters, self._translator, reverse, self._so_far, self._status.meters
+        )
+        self._note(known)
+
+    def change(self, settings: FlowSettings, reverse: FlowSettings | None, timeout_s: float) -> None:
+        """End all of them, each after the turn under way or within `timeout_s`, and begin them with other settings."""
+        before, self._begun = self._begun, []
+        self._jobs.end(before, timeout_s)
+        self.begin_heartbeats(settings)
+        self.begin(settings, reverse)
+
+    def _note(self, known: Sequence[PeriodicJob]) -> None:
+        self._begun += [job for job in self._jobs.all if job not in known]
 
 
 def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> PeriodicJob | None:
@@ -88,6 +147,12 @@ def begin_following_groups(
     if settings.emit_checkpoints_interval_s is None:
         # Without checkpoints MirrorMaker 2 commits no offsets either.
         return None
+    sync: PeriodicJob | None = None
+
+    def moved() -> None:
+        if sync is not None:
+            sync.follow()
+
     writer = CheckpointWriter(
         settings,
         source,
@@ -96,19 +161,23 @@ def begin_following_groups(
         lambda written, latency_ms: meters.checkpointed(
             written, writer.followed or (), latency_ms, target.clock.monotonic()
         ),
+        moved,
     )
+    syncing = GroupSync(settings, target, writer.positions)
     checkpoints = jobs.begin(
         "write checkpoints",
         writer.turn,
         settings.emit_checkpoints_interval_s,
         way_out=f"{settings.switch('emit_checkpoints_interval_s')} = false ends them",
+        again=writer,
         once_more=True,
     )
     sync = jobs.begin(
         "commit offsets of groups on the target",
-        GroupSync(settings, target, writer.positions).turn,
+        syncing.turn,
         settings.sync_group_offsets_interval_s,
         way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
+        again=syncing,
         once_more=True,
     )
     so_far.begin(writer, (checkpoints, sync))
@@ -118,6 +187,17 @@ def begin_following_groups(
 def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
     """The job that bounds internal topics which MirrorMaker 2 or an earlier version created."""
     jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
+
+
+def begin_pinning_starts(jobs: PeriodicJobs, topics: TopicRefresh) -> None:
+    """The job that settles where partitions begin whose leaders did not answer when the flow first started."""
+
+    def pin() -> None:
+        # Other settings of a running flow bring other starts.
+        if topics.starts.needed:
+            topics.starts.pin()
+
+    jobs.begin("store where partitions without a leader begin", pin, PIN_S)
 
 
 def begin_joining_segments(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapStore) -> None:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.clock import Clock, wall_ms
 from twinlog.driver.flow_status import FlowStatus
+from twinlog.driver.held_partitions import counts
+from twinlog.driver.paused import PausedPartitions
 from twinlog.driver.periodic import PeriodicJob
-from twinlog.driver.report import DriverReport, GroupsProgress
+from twinlog.driver.report import MOST_HELD, DriverReport, GroupsProgress, TopicProgress
+from twinlog.model.held import Held
+from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
 LASTS_S = 3.0
 """A trouble that is over sooner is no error to an operator: leaders move, and what was asked of the old one is asked
 again. The log passes over it, too."""
+
+
+MOST_LEFT_OUT, MOST_TEXT = 50, 200
+"""Topics that are left out, and characters of the reason of each, that a report has at most."""
 
 
 class LastError:
@@ -56,6 +66,11 @@ class FollowedSoFar:
         self._checkpoints: PeriodicJob | None = None
         self._sync: PeriodicJob | None = None
 
+    def follow(self, settings: FlowSettings) -> None:
+        """From now on groups are followed by these settings, by jobs that are yet to begin."""
+        self._settings = settings
+        self._writer = self._checkpoints = self._sync = None
+
     def begin(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
         """The writer of checkpoints, and the jobs of checkpoints and of commits on the target, where there are such."""
         self._writer = writer
@@ -90,9 +105,17 @@ class FlowReporter:
         self._clock = clock
         self._since_ms = wall_ms(clock)
 
-    def report(self, state: str, detail: str | None, status: FlowStatus | None = None) -> DriverReport:
+    def report(
+        self,
+        state: str,
+        detail: str | None,
+        status: FlowStatus | None = None,
+        held: Sequence[Held] = (),
+        left_out: Mapping[TopicName, str] = MappingProxyType({}),
+    ) -> DriverReport:
         """A report of now; without a `status` the flow copies nothing itself. A detail is an error once it lasts,
-        except of `idle` flows; of a failed one it is at once."""
+        except of `idle` flows; of a failed one it is at once. `held` are the held partitions, `left_out` mirrored
+        topics that are not copied, each with the reason."""
         if state == "failed" and detail is not None:
             self.last_error.note(detail)
         self.last_error.look(None if state == "idle" else detail)
@@ -107,12 +130,15 @@ class FlowReporter:
             last_error=None if last is None else last[0],
             last_error_ms=None if last is None else last[1],
             groups=self.groups.progress(),
+            left_out=tuple((topic, left_out[topic][:MOST_TEXT]) for topic in sorted(left_out)[:MOST_LEFT_OUT]),
         )
-        return report if status is None else _with_sums(report, status)
+        return report if status is None else _with_sums(report, status, held)
 
 
-def _with_sums(report: DriverReport, status: FlowStatus) -> DriverReport:
-    summary, topics = status.summary(), status.topics()
+def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[Held]) -> DriverReport:
+    of_topic = Counter(one.topic for one in held)
+    copied = [replace(one, held=of_topic[one.topic]) for one in status.topics()]
+    summary, topics = status.summary(), _with_paused(copied, status.paused)
     waiting = [topic for topic in topics if topic.lag]
     sizes = [topic.lag_bytes for topic in waiting if topic.lag_bytes is not None]
     return replace(
@@ -135,4 +161,18 @@ def _with_sums(report: DriverReport, status: FlowStatus) -> DriverReport:
         failed=sum(task.failed for task in tuple(status.meters.tasks.values())),
         eta_s=None if summary.eta_s is None else round(summary.eta_s, 1),
         topics=tuple(topics),
+        held=len(held),
+        held_by_reason=tuple(sorted(counts(held).items())),
+        held_partitions=tuple(held[:MOST_HELD]),
+        paused=sum(topic.paused for topic in topics),
+        paused_lag=status.paused.lag,
     )
+
+
+def _with_paused(topics: Sequence[TopicProgress], paused: PausedPartitions) -> list[TopicProgress]:
+    """The topics, and those of which all is paused, with what is paused of each."""
+    known = {topic.topic: topic for topic in topics}
+    for one in paused.topics():
+        before = known.get(one.topic, TopicProgress(one.topic))
+        known[one.topic] = replace(before, paused=one.partitions, paused_lag=one.lag)
+    return list(known.values())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM
 from twinlog.driver.oldest import OldestRecords
+from twinlog.driver.paused import PausedPartitions
 from twinlog.driver.report import TopicProgress
 from twinlog.driver.topic_sums import TopicSums
 from twinlog.kafka.net.unreachable import is_throttle
@@ -102,6 +103,8 @@ class FlowStatus:
         self._copied: dict[str, tuple[int, int]] = {}
         """Records and bytes of each topic."""
         self._topics = TopicSums()
+        self.paused = PausedPartitions()
+        """What is not planned because somebody paused it."""
         self._silent: frozenset[str] = frozenset()
         """Copiers whose reports were too old when topics were asked for the last time."""
 
@@ -238,8 +241,14 @@ class FlowStatus:
 
     @property
     def reached(self) -> bool:
-        """Whether every partition has been copied up to the end to wait for."""
-        return not self._awaited
+        """Whether every partition that is not paused has been copied up to the end to wait for."""
+        with self._lock:
+            return self.paused.among(self._awaited)
+
+    def awaited(self) -> frozenset[TopicPartition]:
+        """The partitions that are not paused and have not been copied up to the end to wait for."""
+        with self._lock:
+            return self.paused.without(self._awaited)
 
     def doubtful_ends(self) -> dict[TopicPartition, SourceOffset]:
         """The ends that are waited for and may never be reached: of partitions that cannot go on, have nothing left to
@@ -248,6 +257,8 @@ class FlowStatus:
             return {key: end for key, end in self._awaited.items() if self._is_doubtful(key)}
 
     def _is_doubtful(self, key: TopicPartition) -> bool:
+        if key in self.paused:
+            return False
         entry = self._parts.get(key)
         if entry is None:
             return self._planned is not None and key not in self._planned

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Set
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.leases import Leases
 from twinlog.driver.load import Load
@@ -72,7 +72,7 @@ class Tasks:
         self._closed: frozenset[int] = frozenset()
         """The shares that others look after, as their executors are lost or about to go."""
         self._drain_by: float | None = None
-        self._granted_by = 0.0
+        self._granted_by = LONG_AGO
         self._partitions: Set[TopicPartition] = frozenset()
         self._lease = 0
         self._calm_since = self._look_at = self._renew_at = self._clock.monotonic()
@@ -134,7 +134,8 @@ class Tasks:
         """Give others what is in shares whose executors are lost, or about to go: within the lease, so that they need
         not wait for Spark. An executor that goes by itself waits for its tasks: those end with the lease."""
         if self._drain_by is not None:
-            if now >= self._drain_by or self._leases.drained(self._closed):
+            # A copier that has lost its share with the lease would be granted nothing before its next task begins.
+            if now >= self._drain_by or (self._leases.drained(self._closed) and self._leases.fully_granted):
                 self._end_drained()
             return
         leaving = self._leases.shares_of(self._leaving)
@@ -165,7 +166,7 @@ class Tasks:
             return False
         if now < self._granted_by and not self._leases.fully_granted:
             return False
-        self._granted_by = 0.0
+        self._granted_by = LONG_AGO
         return True
 
     def _end_drained(self) -> None:

@@ -12,6 +12,7 @@ from twinlog.driver.flow_reporter import FlowReporter
 from twinlog.driver.periodic import PeriodicJobs
 from twinlog.driver.report import DriverReport
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.log_once import DOUBLING_S, LogOnce
 from twinlog.metrics.meters import FlowMeters
@@ -136,7 +137,7 @@ class GroupsFlow:
             try:
                 self._target.connect()
                 self._source.connect()
-                check_two_clusters(self.settings, self._source, self._target)
+                check_two_clusters(self.settings, topology_of(self.settings), self._source, self._target)
             except RefusedError:
                 raise
             except ClusterError as error:

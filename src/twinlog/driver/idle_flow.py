@@ -6,6 +6,7 @@ Nothing runs here while another process writes them, as with flows that copy (`d
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 
 from twinlog.clock import SYSTEM, Clock
@@ -75,6 +76,7 @@ class ElectedIdleFlow:
     ) -> None:
         self._connect = connect
         self.settings = settings
+        self._ending: threading.Thread | None = None
         self.election = Election(settings, wake, Roster(ready=True, clock=clock), connect=connect)
         self._term = 0
         self._flow: IdleFlow | None = None
@@ -107,6 +109,26 @@ class ElectedIdleFlow:
         self._put_off.over()
         self._term, self._flow = term, flow
         flow.start()
+
+    def change(self, settings: FlowSettings) -> None:
+        """Write heartbeats as other settings ask for: at once, where they are to come more or less often."""
+        before, self.settings = self.settings, settings
+        self.election.change(settings)
+        if settings.emit_heartbeats_interval_s != before.emit_heartbeats_interval_s:
+            self._end()
+
+    def end(self) -> None:
+        """`stop`, without waiting for it where there may be a thread for that; `gone` is true then."""
+        self._ending = threading.Thread(target=self.stop, name=f"ending {self.settings.name}", daemon=True)
+        try:
+            self._ending.start()
+        except RuntimeError:
+            self.stop()
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left here after `end`."""
+        return self._ending is not None and not self._ending.is_alive()
 
     def stop(self) -> None:
         """End what runs here and leave it to others."""

@@ -27,6 +27,7 @@ from twinlog.lease.messages import (
     End,
     Event,
     Failed,
+    Hold,
     IdRequest,
     Left,
     Message,
@@ -35,6 +36,7 @@ from twinlog.lease.messages import (
     Stop,
 )
 from twinlog.lease.progress import Report
+from twinlog.model.held import Held
 from twinlog.model.types import TopicPartition
 from twinlog.plan.assignment import Assignment
 
@@ -51,7 +53,8 @@ class Leases:
     `event(kind, text)` pass on what copiers report. `ids` are lent to the copiers of a flow that copies exactly once.
     `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
     `reported(report)` is called with each report, `gone(name)` when a copier has ended, `mismatch(text)` when a copier
-    of another version was refused, and `mismatch(None)` once every share has a copier.
+    of another version was refused, and `mismatch(None)` once every share has a copier. `held(held)` passes on that a
+    copier holds a partition.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Leases:
         reported: Callable[[Report], None] = lambda report: None,
         gone: Callable[[str], None] = lambda copier: None,
         mismatch: Callable[[str | None], None] = lambda text: None,
+        held: Callable[[Held], None] = lambda held: None,
         clock: Clock = SYSTEM,
     ) -> None:
         self._clock = clock
@@ -72,6 +76,7 @@ class Leases:
         self._reported = reported
         self._gone = gone
         self._mismatch = mismatch
+        self._held = held
         self.refused: str | None = None
         """Which copier of another version was refused, until every share has one of this version."""
         self._leads_for_s = leads_for_s
@@ -165,6 +170,23 @@ class Leases:
         for session in sessions:
             session.send(Stop())
 
+    def grant_again(self, partitions: Set[TopicPartition]) -> None:
+        """Have partitions released by the copiers that have them, and granted again by the same plan, with the
+        positions that are stored then."""
+        with self._ledger.changed:
+            version = self._ledger.version
+            sessions = {session: session.held & partitions for session in self._ledger.sessions}
+        for session, parts in sessions.items():
+            if parts:
+                self._granting.ask_release(session, parts, version)
+                self._granting.submit(session)
+
+    def hold(self, partitions: Set[TopicPartition]) -> bool:
+        """Whether a copier holds one of these partitions, or the plan gives one to a task."""
+        with self._ledger.changed:
+            planned = any(share & partitions for share in self._ledger.shares.assignment)
+            return planned or bool(self._ledger.holdings.holders(partitions))
+
     def assignment(self) -> Assignment:
         """The current lease's shares: the partitions of each task."""
         with self._ledger.changed:
@@ -202,7 +224,10 @@ class Leases:
                 self._ids.give_back(name) if in_order else self._ids.lose(name)
             with self._ledger.changed:
                 self._ledger.sessions.discard(session)
-                self._ledger.shares.lose(session, self._clock.monotonic())
+                if in_order:
+                    self._ledger.shares.leave(session)
+                else:
+                    self._ledger.shares.lose(session, self._clock.monotonic())
                 self._ledger.holdings.lost(session)
                 self._ledger.changed.notify_all()
             self.unclaimed_again()
@@ -240,6 +265,8 @@ class Leases:
                 self._failed(kind, text)
             case Event(kind, text):
                 self._event(kind, text)
+            case Hold(held):
+                self._held(held)
             case Bye():
                 return False
             case _:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.model.reach import Reach
 from twinlog.settings.flow import FlowSettings
@@ -69,7 +69,7 @@ class OutageWatch:
         self._flow_status = status
         self._last: Outage | None = None
         self._looked_at = self._clock.monotonic()
-        self._awake_at = float("-inf")
+        self._awake_at = LONG_AGO
         self._throttled_since: float | None = None
 
     def look(self, source: Reach, target: Reach, *, leads: bool = True) -> Outage | None:
@@ -105,7 +105,7 @@ class OutageWatch:
         if not self._flow_status.planned() or not holders:
             return None
         if not alive:
-            went = max(one.gone_at or now for one in holders)
+            went = max(one.gone_at for one in holders if one.gone_at is not None)
             return Outage("no task of Spark runs", wall - (now - went))
         stuck, trouble = self._flow_status.stuck()
         held_up = stuck > 0 and stuck >= self._flow_status.planned()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.errors import RefusedError, TwinlogError
@@ -34,14 +35,24 @@ _FAULT = object()
 Step = Callable[[], str | None] | Callable[[], None]
 
 
+class Again(Protocol):
+    """What a job looks at between two turns, because it may not wait for the next one."""
+
+    def again_s(self) -> float | None:
+        """Seconds until it is looked at; None while there is nothing to look at."""
+
+    def try_again(self) -> str | None:
+        """Look at it once. Raises TwinlogError, or returns what could not be done, as a turn does."""
+
+
 class PeriodicJob:
     """One job: `step` runs at once and then every `interval_s` seconds, in a thread of its own.
 
     `what` completes "cannot ..." in messages, `way_out` is what the operator may do about a refusal. A step raises
     TwinlogError, or returns what it could not do for some groups or topics while it did the rest. Retriable errors are
     not logged while `excused()`: their reason was logged already, for all jobs. A step that takes long is followed by a
-    rest as long, so that a job never takes more than half of its thread's time. With `once_more` it takes a last turn
-    when it is stopped.
+    rest as long, so that a job never takes more than half of its thread's time. After a turn that worked, `again` is
+    looked at until the next turn. With `once_more` it takes a last turn when it is stopped.
     """
 
     def __init__(
@@ -52,6 +63,7 @@ class PeriodicJob:
         interval_s: float,
         *,
         way_out: str = "",
+        again: Again | None = None,
         once_more: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
         excused: Callable[[], bool] = lambda: False,
@@ -67,14 +79,19 @@ class PeriodicJob:
         self._step = step
         self._interval_s = interval_s
         self._way_out = way_out
+        self._again = again
         self.once_more = once_more
         self._note = note
         self._excused = excused
         self._logged = LogOnce(clock)
         self._wait_s = RETRY_S[0]
         self._stopping = False
+        self._hurried = False
+        self._followed = False
         self._wake = threading.Event()
         self._succeeded = False
+        self._worked = False
+        """Whether the last turn came to its end."""
         self._thread = threading.Thread(target=self._run, name=f"{flow}: {what}", daemon=True)
 
     @property
@@ -90,6 +107,13 @@ class PeriodicJob:
         if afresh:
             self._wait_s = RETRY_S[0]
             self._logged.anew(_FAULT)
+        self._hurried = True
+        self._wake.set()
+
+    def follow(self) -> None:
+        """Take the next turn soon, as there is something new to do: once the job has rested as long as the last turn
+        took."""
+        self._followed = True
         self._wake.set()
 
     def ask_to_stop(self) -> None:
@@ -105,12 +129,12 @@ class PeriodicJob:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._wake.clear()
+            self._hurried = self._followed = False
             begun = self._clock.monotonic()
             rest_s = self._turn()
             took_s = self._clock.monotonic() - begun
             if not self._stopping:
-                self._clock.wait(self._wake, max(rest_s - took_s, min(took_s, rest_s)))
+                self._rest(max(rest_s - took_s, min(took_s, rest_s)), min(took_s, rest_s))
         if self.once_more:
             try:
                 if self._step() is None:
@@ -121,10 +145,50 @@ class PeriodicJob:
                 level = logging.DEBUG if known else logging.WARNING
                 log.log(level, "%s: could not %s a last time: %s", self._flow, self.what, error)
 
-    def _turn(self) -> float:
-        """Take one turn; seconds from its begin to the next."""
+    def _rest(self, rest_s: float, least_s: float) -> None:
+        """Wait for the next turn, `least_s` seconds even when there is something new; look at what may not wait."""
+        now = self._clock.monotonic()
+        until, least = now + rest_s, now + least_s
+        while (again_s := self._again_s()) is not None:
+            at = max(self._clock.monotonic() + again_s, least)
+            if at >= until:
+                break
+            if self._wait_until(at, least):
+                return
+            begun = self._clock.monotonic()
+            failed_s = self._look_again()
+            now = self._clock.monotonic()
+            least = now + (now - begun)
+            if failed_s is not None:
+                until = max(now + failed_s, least)
+                break
+        self._wait_until(until, least)
+
+    def _again_s(self) -> float | None:
+        return None if self._again is None or self._stopping or not self._worked else self._again.again_s()
+
+    def _wait_until(self, until: float, least: float) -> bool:
+        """Wait until a moment; True when the next turn is to be taken before it."""
+        while True:
+            self._wake.clear()
+            if self._stopping or self._hurried:
+                return True
+            left_s = (min(least, until) if self._followed else until) - self._clock.monotonic()
+            if left_s <= 0:
+                return self._followed
+            self._clock.wait(self._wake, left_s)
+
+    def _look_again(self) -> float | None:
+        """Look at what may not wait; seconds until the next turn where that failed."""
+        assert self._again is not None
+        rest_s = self._turn(self._again.try_again)
+        return None if self._worked else rest_s
+
+    def _turn(self, step: Step | None = None) -> float:
+        """Take one turn; seconds from its begin to the next. With `step` it does that alone."""
+        self._worked = False
         try:
-            trouble = self._step()
+            trouble = (step or self._step)()
         except TwinlogError as error:
             return self._failed(str(error), refused=isinstance(error, RefusedError))
         except Exception as error:
@@ -132,9 +196,9 @@ class PeriodicJob:
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._wait_s = RETRY_S[0]
-        self._succeeded = True
+        self._succeeded = self._worked = True
         self._logged.anew(_FAULT)
-        if trouble is None:
+        if trouble is None and step is None:
             self.succeeded_ms = wall_ms(self._clock)
         if trouble is not None:
             self._refused(trouble, logging.WARNING)
@@ -196,8 +260,20 @@ class PeriodicJobs:
         self._stopped = False
         self._lock = threading.Lock()
 
+    @property
+    def all(self) -> tuple[PeriodicJob, ...]:
+        """Every job that was begun, and not ended since."""
+        return tuple(self._jobs)
+
     def begin(
-        self, what: str, step: Step, interval_s: float | None, *, way_out: str = "", once_more: bool = False
+        self,
+        what: str,
+        step: Step,
+        interval_s: float | None,
+        *,
+        way_out: str = "",
+        again: Again | None = None,
+        once_more: bool = False,
     ) -> PeriodicJob | None:
         """Begin a `PeriodicJob`; None when it is turned off (`interval_s` None) or after `stop`."""
         with self._lock:
@@ -209,6 +285,7 @@ class PeriodicJobs:
                 step,
                 interval_s,
                 way_out=way_out,
+                again=again,
                 once_more=once_more,
                 note=self._note,
                 excused=self._excused,
@@ -249,13 +326,27 @@ class PeriodicJobs:
         """
         with self._lock:
             self._stopped = True
-        for job in self._jobs if cut_off else ():
+            jobs = list(self._jobs)
+        self._end(jobs, timeout_s, cut_off=cut_off)
+
+    def end(self, jobs: Collection[PeriodicJob], timeout_s: float) -> None:
+        """End some of the jobs as `stop` ends all; their troubles are over with them."""
+        with self._lock:
+            self._jobs = [job for job in self._jobs if job not in jobs]
+            self._waiting = [job for job in self._waiting if job not in jobs]
+        self._end(jobs, timeout_s)
+        for job in jobs:
+            if job.trouble is not None:
+                self._note(job.what, None)
+
+    def _end(self, jobs: Collection[PeriodicJob], timeout_s: float, *, cut_off: bool = False) -> None:
+        for job in jobs if cut_off else ():
             job.once_more = False
         deadline = self._clock.monotonic() + timeout_s
-        ending = [job for job in self._jobs if not job.once_more]
+        ending = [job for job in jobs if not job.once_more]
         for job in ending:
             job.ask_to_stop()
-        for job in [job for job in self._jobs if job.once_more] + ending:
+        for job in [job for job in jobs if job.once_more] + ending:
             job.ask_to_stop()
             if not job.join(max(0.0, deadline - self._clock.monotonic())):
                 level = logging.DEBUG if cut_off else logging.WARNING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.log_once import AGAIN_S, LogOnce
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class PutOff:
         self._what = what
         self._level = level
         self._pause_s = pause_s
-        self._until = 0.0
+        self._until = LONG_AGO
         self._logged = LogOnce(clock)
 
     @property

@@ -27,7 +27,7 @@ WATCHED_AT_ONCE = 10
 class Queries:
     """Which query copies which flows; used by one thread.
 
-    `known()` are the settings of all flows that may start here.
+    `known()` are the settings of all flows that may start here, as copiers get them.
     """
 
     def __init__(self, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:

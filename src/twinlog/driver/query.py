@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.driver.bundle import Bundle
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.model.topics import listed
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.engine import Engine
 from twinlog.spark.query import LeaseQuery
@@ -47,7 +48,7 @@ class Pace:
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
         self._clock = clock
-        self._not_before = 0.0
+        self._not_before = LONG_AGO
 
     def take(self) -> bool:
         """Whether a micro-batch may end now; the next one may later."""
@@ -60,7 +61,10 @@ class Pace:
 
 class SupervisedQuery:
     """The query of some flows, as long as there are any; `known()` are the settings of all flows that may
-    join it without another start of it. `pace` is that of all queries of the process."""
+    join it without another start of it, as copiers get them. `pace` is that of all queries of the process.
+
+    A flow whose copiers are to have other settings has the query begin again, with all flows of the query.
+    """
 
     def __init__(
         self,
@@ -80,7 +84,7 @@ class SupervisedQuery:
         self._engine: Engine | None = None
         self._lease_server: LeaseServer | None = None
         self._query: LeaseQuery | None = None
-        self._not_before = 0.0
+        self._not_before = LONG_AGO
         self._wait_s = RESTART_S[0]
         self._patience_s = FIRST_LEASE_S
         self._idle_since = self._shared_since = self._batch_since = self._clock.monotonic()
@@ -109,7 +113,9 @@ class SupervisedQuery:
             return
         if engine is not self._engine:
             self._move_to(engine)
-        if self._query is not None and any(flow.settings not in self._given for flow in flows):
+        changed = [flow.settings.name for flow in flows if flow.changes.copiers not in self._given]
+        if self._query is not None and changed:
+            log.info("%s: the copiers end, and begin with the new settings of %s", self.name, listed(changed))
             self.end()
         if self._query is None:
             if now >= self._not_before:
@@ -167,7 +173,7 @@ class SupervisedQuery:
                     # The remaining ones take no part in the next lease.
                     flow.leases.renew()
         self._engine, self._query = engine, None
-        self._not_before, self._wait_s = 0.0, RESTART_S[0]
+        self._not_before, self._wait_s = LONG_AGO, RESTART_S[0]
 
     def _begin(self, engine: Engine, lease_server: LeaseServer) -> None:
         self._lease_server = lease_server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 
 WARM_AFTER_S = 60.0
 """Without a flow and without a warm-up a Spark that has run for so long is ready, too."""
@@ -20,7 +20,7 @@ class Readiness:
         self._now = clock.monotonic
         self._engine: object = None
         self._warmed_up: object = None
-        self._met_at = 0.0
+        self._met_at = LONG_AGO
         self._warm_at: float | None = None
         self._ready = False
 

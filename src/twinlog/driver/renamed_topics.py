@@ -1,24 +1,24 @@
 """Topics that were copied to one name until now, and would be copied to another: naming was changed between two runs.
 
 MirrorMaker 2 goes on from the stored position into the new topic, which lacks all that was copied before, without a
-warning. Here the position has the name of the remote topic.
+warning. Here the position has the name of the remote topic. Where names are kept and only the alias of the source was
+changed, MirrorMaker 2 finds no position, and copies everything again behind its own copy.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.model.default_names import is_heartbeats
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.store import StoredPositions
 from twinlog.plan.changes import TopicPair
-from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,11 @@ class RenamedTopics:
         self._positions = positions
         self._target = target
         self._looked_at: set[tuple[TopicName, TopicName]] = set()
+        self._heartbeats: set[TopicName] = set()
+        """Source topics that hold heartbeats."""
         self._earlier: dict[TopicPartition, TopicName] = {}
+        self._strayed: dict[TopicPartition, Position] = {}
+        """Positions under another alias of the source, from which partitions go on."""
 
     def look(self, pairs: Sequence[TopicPair], target: Mapping[TopicName, Topic]) -> None:
         """Look at the positions of topics that are new to this process, before their remote topics are created.
@@ -41,6 +45,7 @@ class RenamedTopics:
         `stop`, and ClusterError.
         """
         self._looked_at &= {(pair.source.name, pair.remote) for pair in pairs}
+        self._heartbeats = {pair.source.name for pair in pairs if pair.heartbeats}
         if self._earlier:
             mirrored = {pair.source.name for pair in pairs}
             self._earlier = {part: earlier for part, earlier in self._earlier.items() if part.topic in mirrored}
@@ -52,6 +57,7 @@ class RenamedTopics:
             for pair in fresh
             for number in range(pair.source.partitions)
         }
+        self._find_strayed(remotes)
         # A position that has no name yet knows the id of the topic.
         names = {str(topic.topic_id): name for name, topic in target.items() if topic.topic_id is not None}
         found = {
@@ -61,7 +67,7 @@ class RenamedTopics:
             not in (None, remotes[part])
         }
         # Old heartbeats are not needed.
-        missed = {part: earlier for part, earlier in found.items() if not self._is_heartbeats(part.topic)}
+        missed = {part: earlier for part, earlier in found.items() if part.topic not in self._heartbeats}
         if missed:
             moved = {(part.topic, earlier, remotes[part]) for part, earlier in missed.items()}
             self._report(
@@ -72,16 +78,43 @@ class RenamedTopics:
 
     def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
         """The position from which a partition goes on into its remote topic; None to begin as one never copied."""
+        if stored is None and partition in self._strayed:
+            return self._strayed[partition]
         earlier = self._earlier.get(partition)
         if stored is None or earlier is None or stored.remote_topic == remote:
             return stored
-        if self._settings.renamed_topic_policy == "restart" and not self._is_heartbeats(partition.topic):
+        if self._settings.renamed_topic_policy == "restart" and partition.topic not in self._heartbeats:
             return None
         # Its target offsets are those of the other topic.
         return replace(stored, next_target=None, remote_topic_id=None, remote_topic=None, writer=None)
 
-    def _is_heartbeats(self, topic: TopicName) -> bool:
-        return is_heartbeats(topic, self._settings.separator)
+    def _find_strayed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Look for positions that another alias of the source left, for topics that keep their names."""
+        settings = self._settings
+        if not settings.keeps_names:
+            return
+        found = self._positions.under_other_alias(part for part in partitions if part.topic not in self._heartbeats)
+        if not found:
+            return
+        topics = listed({part.topic for part in found})
+        aliases = sorted({alias for alias, _ in found.values()})
+        shown = " and ".join(map(repr, map(str, aliases)))
+        stray = (
+            f"the positions of {topics} are stored under the alias {shown} of the source, and are looked for under "
+            f"{str(settings.source_name)!r}"
+        )
+        policy, own = settings.renamed_topic_policy, key_of(FlowSettings, "renamed_topic_policy")
+        if policy == "stop":
+            key, renamed = settings.key("source_cluster_alias"), settings.key("renamed_topic_policy")
+            raise RefusedError(
+                f"{stray}: as topics keep their names, everything would be copied again behind its own copy. Either "
+                f"write {key} = {aliases[0] or '(nothing behind it)'}, or go on for one run with {renamed} = continue, "
+                "which goes on from these positions, or = restart, which copies everything again"
+            )
+        if policy == "continue":
+            self._strayed.update({part: position for part, (_, position) in found.items()})
+        what = "copying goes on from there" if policy == "continue" else "everything is copied again"
+        log.warning("%s: %s; by %s = %s %s", settings.name, stray, own, policy, what)
 
     def _filled(self, remotes: set[TopicPartition], target: Mapping[TopicName, Topic]) -> list[TopicName]:
         """The topics of remote partitions, of the new names, that have records already.
@@ -109,12 +142,12 @@ class RenamedTopics:
                 "what follows; the topics of earlier names stay"
                 + (f". There are records already in {listed(filled)}: restart would repeat them" if filled else "")
             )
-        reset = settings.consumer.auto_offset_reset
-        if policy == "restart" and reset != "earliest":
-            own, theirs = key_of(FlowSettings, "renamed_topic_policy"), key_of(ConsumerSettings, "auto_offset_reset")
+        other = next((topic for topic, *_ in sorted(moved) if settings.start_of(topic).kind != "earliest"), None)
+        if policy == "restart" and other is not None:
+            own = key_of(FlowSettings, "renamed_topic_policy")
             raise RefusedError(
-                f"{own} = restart copies nothing again while {settings.source}.consumer.{theirs} = {reset}; set "
-                f"earliest for that run ({moves})"
+                f"{own} = restart copies everything again, and {other} has {settings.start_key(other)}; set earliest "
+                f"for that run ({moves})"
             )
         kept = "everything is copied again" if policy == "restart" else "only what follows is copied"
         log.warning("%s: naming was changed, and %s: %s", settings.name, kept, moves)

@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from twinlog.model.compact_json import ascii_json
+from twinlog.model.held import Held
 
 EVERY_S = 2.0
+MOST_HELD = 100
 KIND = "driver"
 """The value of the field `kind`; reports of copiers have no such field."""
 
@@ -28,7 +30,8 @@ class TopicProgress:
     first. `oldest_ms` is when the oldest record to copy was written (Unix time): its own timestamp if it was read, else
     the last time at which the partition had nothing to copy before it. It is None when nothing waits, or neither is
     known, as for `undated` partitions. `records` and `bytes` are those that were copied since the process
-    began, rates are per second.
+    began, rates are per second. `held` of the partitions are held (`model.held`). `paused` more partitions are paused,
+    and count nowhere else: `paused_lag` source offsets wait there, None while unknown.
     """
 
     topic: str
@@ -43,6 +46,9 @@ class TopicProgress:
     record_rate: float = 0.0
     byte_rate: float = 0.0
     trouble: str | None = None
+    held: int = 0
+    paused: int = 0
+    paused_lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,9 @@ class DriverReport:
     `lag_age_s` seconds old. `eta_s` is None while the lag grows. `last_error` was at `last_error_ms`. `records` and
     `bytes` are counted since `counts_since_ms`, also where another process ran the flow in between.
     A transform has `dropped` records and was skipped for those that it `failed` on, since this process runs the flow.
+    `held` partitions are held, so many for each reason; `held_partitions` are the first of them by name, `MOST_HELD` at
+    most. `paused` partitions count in no other sum, `left_out` are the first topics that are mirrored and yet not
+    copied, each with the reason.
     """
 
     flow: str
@@ -104,6 +113,12 @@ class DriverReport:
     counts_since_ms: int | None = None
     dropped: int = 0
     failed: int = 0
+    held: int = 0
+    held_by_reason: tuple[tuple[str, int], ...] = ()
+    held_partitions: tuple[Held, ...] = ()
+    paused: int = 0
+    paused_lag: int | None = None
+    left_out: tuple[tuple[str, str], ...] = field(default=())
 
 
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:
@@ -127,11 +142,15 @@ def decode_report(value: bytes | None) -> DriverReport | None:
         found = json.loads(value or b"")
         if found.get("kind") != KIND:
             return None
-        groups, topics = found.pop("groups", None), found.pop("topics", ())
+        groups, topics, left_out = (found.pop(name, ()) for name in ("groups", "topics", "left_out"))
+        held, reasons = (found.pop(name, ()) for name in ("held_partitions", "held_by_reason"))
         return replace(
             _known(DriverReport, found),
-            groups=None if groups is None else _known(GroupsProgress, groups),
+            groups=None if not groups else _known(GroupsProgress, groups),
             topics=tuple(_known(TopicProgress, topic) for topic in topics),
+            held_partitions=tuple(_known(Held, one) for one in held),
+            held_by_reason=tuple((str(reason), int(count)) for reason, count in reasons),
+            left_out=tuple((str(topic), str(reason)) for topic, reason in left_out),
         )
     except (ValueError, TypeError, AttributeError):
         return None
@@ -143,5 +162,7 @@ def _known(kind: type[T], found: dict[str, Any]) -> T:
 
 
 def by_need(topics: Sequence[TopicProgress]) -> tuple[TopicProgress, ...]:
-    """Topics in trouble first, then those with the most to copy."""
-    return tuple(sorted(topics, key=lambda one: (one.trouble is None, not one.unknown, -one.lag, one.topic)))
+    """Topics in trouble first, then paused ones, then those with the most to copy."""
+    return tuple(
+        sorted(topics, key=lambda one: (one.trouble is None, not one.unknown, not one.paused, -one.lag, one.topic))
+    )

@@ -6,21 +6,19 @@ one may read there and route back. Where a function, SQL, a time or a condition 
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from twinlog.flows.places import APART, Places
 from twinlog.flows.topology import Topology
+from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.smt import SmtStage
 from twinlog.transform.smt.replacement import Replacement
 
 MOST_STEPS = 1_000
-
-_DECIDES = frozenset({"Filter", "TimestampRouter"})
-"""A filter may be what ends the cycle, and a time makes ever new names."""
 
 
 class RoutedFlow(NamedTuple):
@@ -36,17 +34,23 @@ class RoutedFlow(NamedTuple):
 
 
 def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None:
-    """None for a flow whose routes depend on its records."""
+    """None for a flow whose routes depend on its records, and for one with a filter, which may be what ends a cycle."""
+    smts = None if settings.transform is None else settings.transform.smts
+    if smts is not None and any(stage.kind == "Filter" for stage in smts.stages):
+        return None
+    route = known_route(settings)
+    return None if route is None else RoutedFlow(settings.name, topology, route)
+
+
+def known_route(settings: FlowSettings) -> Callable[[TopicName], TopicName] | None:
+    """Where a flow routes records of a remote topic; None where their contents or times decide."""
     transform = settings.transform
     if transform is None:
-        return RoutedFlow(settings.name, topology, lambda remote: remote)
+        return lambda remote: remote
+    if not transform.routes_are_known:
+        return None
     stages = () if transform.smts is None else transform.smts.stages
-    routers = [stage for stage in stages if stage.kind == "RegexRouter"]
-    if transform.function or transform.sql or any(stage.kind in _DECIDES for stage in stages):
-        return None
-    if any(stage.predicate is not None for stage in routers):
-        return None
-    renamed = [_renamed(stage) for stage in routers]
+    renamed = [_renamed(stage) for stage in stages if stage.kind == "RegexRouter"]
 
     def route(remote: TopicName) -> TopicName:
         name: str = remote
@@ -54,18 +58,23 @@ def routed_flow(settings: FlowSettings, topology: Topology) -> RoutedFlow | None
             name = rename(name)
         return TopicName(name)
 
-    return RoutedFlow(settings.name, topology, route)
+    return route
 
 
 def _renamed(stage: SmtStage) -> Callable[[str], str]:
     settings = dict(stage.settings)
-    pattern = re.compile(str(settings["regex"]), re.ASCII)
+    pattern = java_pattern(str(settings["regex"]))
     replacement = Replacement(str(settings["replacement"]), pattern)
-    return lambda name: replacement.first(name) if pattern.fullmatch(name) else name
+    return lambda name: replacement.first(name) if pattern.matches(name) else name
 
 
-def round_trip(flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow]) -> tuple[str, ...]:
-    """The flows that would carry a source topic of `flow` back to it for ever, some by a route; empty where none do."""
+def round_trip(
+    flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow], places: Places = APART
+) -> tuple[str, ...]:
+    """The flows that would carry a source topic of `flow` back to it for ever, some by a route; empty where none do.
+
+    `places` are where the aliases of the flows are.
+    """
     waiting: deque[tuple[RoutedFlow, TopicName, bool, tuple[str, ...]]] = deque([(flow, topic, False, ())])
     seen: set[tuple[str, TopicName, bool]] = set()
     while waiting and len(seen) < MOST_STEPS:
@@ -79,7 +88,7 @@ def round_trip(flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow]) 
         there = at.route(remote)
         routed, way = routed or there != remote, (*way, at.name)
         for following in flows:
-            if following.topology.source != at.topology.target:
+            if not places.same(following.topology.source, at.topology.target):
                 continue
             if routed and following.name == flow.name and there == topic:
                 return way

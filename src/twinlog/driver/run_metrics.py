@@ -69,7 +69,7 @@ class RunMetrics:
         for one in connectors:
             yield from connector_beans(one, self._version, now, meters if one.kind == SOURCE else None)
         yield from copying_beans(flow, _name(flow.settings, SOURCE), now, partitions=self._partitions)
-        writer = flow.groups_writer
+        writer = flow.by_settings.groups_writer
         if self._partitions and writer is not None:
             name = _name(flow.settings, CHECKPOINT)
             yield from group_beans(flow.settings, name, meters, writer.followed or (), now)

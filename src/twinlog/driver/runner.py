@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from twinlog.clock import SYSTEM, Clock
@@ -17,6 +19,7 @@ from twinlog.driver.idle_flow import ElectedIdleFlow
 from twinlog.driver.outcome import Outcome, outcome_of
 from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions, all_at_once
+from twinlog.driver.wanted_flows import WantedFlows
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.scratch_dirs import sweep_leftovers
@@ -45,7 +48,8 @@ class Runner:
     `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; the end of a run does not
     wait for these.
     Each is run by one process: of those that were started with the same file the others stand by. `all_enabled` are the
-    enabled flows of the file, which other processes may run: some may conflict.
+    enabled flows of the file, which other processes may run: some may conflict. `take_over` has the flows of another
+    version of the file run instead.
     """
 
     def __init__(
@@ -59,16 +63,28 @@ class Runner:
         self._connect = connect
         self._clock = clock
         self._options = options
-        self._all_enabled = all_enabled or [flow for flow in flows if flow.enabled]
-        self._settings = [flow for flow in flows if flow.enabled]
-        self.flows: list[ElectedFlow] = []
         self._stop_asked = threading.Event()
         self._stop_begun = threading.Event()
         # A cluster gives its slots to one process: spread flows would need each slot twice.
         self._roster = Roster(packs=not options.spark.local, clock=clock)
         self.spark = SparkFlows(options.spark, clock)
+        self._spark_runs = False
         self._wake = self.spark.wake
-        self.idle = [ElectedIdleFlow(flow, self._wake.set, clock, connect) for flow in flows if not flow.enabled]
+        enabled = all_enabled or [flow for flow in flows if flow.enabled]
+        self._wanted = WantedFlows(
+            flows, enabled, self._elected_flow, lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect)
+        )
+        self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    @property
+    def flows(self) -> Sequence[ElectedFlow]:
+        """Those that copy, here or elsewhere."""
+        return self._wanted.copying
+
+    @property
+    def idle(self) -> Sequence[ElectedIdleFlow]:
+        """Those that only write heartbeats."""
+        return self._wanted.idle
 
     @property
     def web_url(self) -> str | None:
@@ -93,7 +109,7 @@ class Runner:
             log.warning("a JVM that does not answer would be waited for: %s", error)
 
     def _wait_no_longer(self) -> None:
-        if self._settings and not self._stop_begun.is_set():
+        if self._spark_runs and not self._stop_begun.is_set():
             log.warning("Spark's JVM does not answer, it is killed")
             self.spark.interrupt()
 
@@ -103,38 +119,59 @@ class Runner:
         `started` is called once the flows exist.
         """
         sweep_leftovers(self._options.spark.conf)
-        for idle in self.idle:
-            idle.start()
         try:
-            if self._settings:
-                return self._copy(started)
-            started(self)
-            # No flow copies, so the run has caught up.
-            while not (self._options.until_caught_up or self._stop_asked.is_set()):
-                self._attend_idle()
-            return Outcome.STOPPED if self._stop_asked.is_set() else Outcome.DONE
-        finally:
-            all_at_once([idle.stop for idle in self.idle])
-
-    def _copy(self, started: Callable[[Runner], None]) -> Outcome:
-        """Run the flows that copy, with Spark. Raises EngineError when it cannot be started, or not any more."""
-        self.flows = [self._elected_flow(settings) for settings in self._settings]
-        self.spark.hosted_flows = list(self.flows)
-        # Spark takes seconds to start: meanwhile the flows are elected and look at their clusters.
-        self.spark.start()
-        try:
-            for elected in self.flows:
-                elected.start()
+            # Spark takes seconds to start: meanwhile the flows are elected and look at their clusters.
+            self._follow()
             started(self)
             while not self._finished():
-                self._update_ready(self.spark.attend())
-                if not self._options.until_caught_up:
-                    spread(self._roster, self.flows)
+                if self._spark_runs:
+                    self._update_ready(self.spark.attend())
+                    if not self._options.until_caught_up:
+                        spread(self._roster, self.flows)
                 self._attend_idle()
+                self._take_changes()
         finally:
             self._stop_begun.set()
-            self.spark.shut_down()
+            if self._spark_runs:
+                self.spark.shut_down()
+            all_at_once([idle.stop for idle in self.idle])
+        if not self.flows and self._stop_asked.is_set():
+            return Outcome.STOPPED
         return outcome_of([elected.state for elected in self.flows])
+
+    def take_over(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> threading.Event:
+        """Have these flows run from now on; the event is set once each flow was told to end, to begin or to continue.
+
+        For any thread. Flows without a change are left alone."""
+        done = threading.Event()
+
+        def change() -> None:
+            try:
+                self._wanted.want(flows, all_enabled)
+            finally:
+                done.set()
+
+        self._changes.put(change)
+        self._wake.set()
+        return done
+
+    @property
+    def settled(self) -> bool:
+        """Whether each flow that runs here has the settings that it was to continue with."""
+        return not any(elected.changing for elected in self.flows)
+
+    def _take_changes(self) -> None:
+        with suppress(queue.Empty):
+            self._changes.get_nowait()()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Have every flow run that is wanted; one that copies needs Spark."""
+        self._wanted.attend()
+        self.spark.hosted_flows = list(self._wanted.hosted)
+        if self._wanted.copies and not self._spark_runs:
+            self._spark_runs = True
+            self.spark.start()
 
     def _update_ready(self, ready: bool) -> None:
         """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
@@ -144,19 +181,19 @@ class Runner:
     def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
         def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
             return FlowRunner(
-                settings,
-                slots=settings.tasks_max,
-                tasks=first_tasks(settings, local=self._options.spark.local),
+                elected.wanted,
+                slots=elected.wanted.tasks_max,
+                tasks=first_tasks(elected.wanted, local=self._options.spark.local),
                 until_caught_up=self._options.until_caught_up,
                 wake=self._wake.set,
-                flows=self._all_enabled,
+                flows=self._wanted.all_enabled,
                 leads_for_s=leads_for_s,
                 stored=stored,
                 clock=self._clock,
                 connect=self._connect,
             )
 
-        return ElectedFlow(
+        elected = ElectedFlow(
             settings,
             build,
             self.spark.queries.take_out,
@@ -166,6 +203,7 @@ class Runner:
             clock=self._clock,
             connect=self._connect,
         )
+        return elected
 
     def _attend_idle(self) -> None:
         """Look after the flows that are not enabled, and wait for the next moment."""
@@ -175,4 +213,9 @@ class Runner:
         self._wake.clear()
 
     def _finished(self) -> bool:
-        return self._stop_asked.is_set() or all(elected.ended for elected in self.flows)
+        if self._stop_asked.is_set():
+            return True
+        if not self._wanted.copies:
+            # No flow copies, so the run has caught up.
+            return self._options.until_caught_up
+        return bool(self.flows) and all(elected.ended for elected in self.flows)

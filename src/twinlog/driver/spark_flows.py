@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.driver.archive_job import ArchiveJob
+from twinlog.driver.copier_settings import copiers_view
 from twinlog.driver.flow import FlowRunner
 from twinlog.driver.lease_server import LeaseServer
 from twinlog.driver.queries import Queries
@@ -76,7 +77,8 @@ class SparkOptions:
 class HostedFlow(Protocol):
     """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
 
-    settings: FlowSettings
+    @property
+    def settings(self) -> FlowSettings: ...
 
     @property
     def running(self) -> FlowRunner | None: ...
@@ -121,7 +123,7 @@ class SparkFlows:
         self._spark = SupervisedEngine(self._build_engine, self.wake.set, clock=clock)
         self._lease_server: LeaseServer | None = None
         self._seen: Engine | None = None
-        self._met_at = self._held_at = 0.0
+        self._met_at = self._held_at = LONG_AGO
         self._holds: bool | None = None
         """Whether this process has executors for flows that it runs; None until that is known."""
         self._readiness = Readiness(clock)
@@ -131,7 +133,7 @@ class SparkFlows:
         self._sharing = Sharing()
         self._slots = 0
         self._leaving: frozenset[int] = frozenset()
-        self._slots_at = 0.0
+        self._slots_at = LONG_AGO
         self._no_executor: str | None = None
         self._expected = 0
         self._warming = ArchiveJob(wanted=options.warm_up and self._local and options.given is None, clock=clock)
@@ -355,8 +357,8 @@ class SparkFlows:
                 log.warning("%s", sentence)
 
     def _settings(self) -> Sequence[FlowSettings]:
-        """Of all flows that may start here now."""
-        return [hosted.settings for hosted in self.hosted_flows]
+        """Of all flows that may start here now, as copiers get them."""
+        return [copiers_view(hosted.settings) for hosted in self.hosted_flows]
 
     @property
     def _wanted(self) -> int:

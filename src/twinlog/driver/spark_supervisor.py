@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.driver.restarts import Restarts
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.spark.engine import Engine
@@ -61,7 +61,7 @@ class SupervisedEngine:
         """No start any more."""
         self._ending = threading.Event()
         """No engine any more."""
-        self._stop_by = 0.0
+        self._stop_by = LONG_AGO
         self._thread = threading.Thread(target=self._run, name="spark", daemon=True)
 
     def start(self) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.topics import listed
-from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
@@ -26,20 +26,44 @@ class StartEnds:
     """
 
     def __init__(
-        self, settings: FlowSettings, source: ClusterAdmin, status: FlowStatus, partitions: Collection[TopicPartition]
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        status: FlowStatus,
+        partitions: Collection[TopicPartition],
+        late: Collection[TopicName] = (),
     ) -> None:
+        """`late` are topics of which the target refuses remote partitions now."""
         self._name = settings.name
         self._committed = settings.consumer.isolation_level == "read_committed"
         self._source = source
         self._status = status
         self._look_at = source.clock.monotonic() + LOOK_S
+        self._late = late
+        self._noted = set(partitions)
         self._unknown = set(partitions)
         self._note(self._unknown, {})
 
     @property
     def reached(self) -> bool:
         """Whether everything has been copied up to them."""
-        return not self._unknown and self._status.reached
+        return self._status.paused.among(self._unknown) and self._status.reached
+
+    def reached_but(self, held: Set[TopicPartition]) -> bool:
+        """Whether everything has been copied up to them but for held partitions, of which there are some."""
+        waited_for = self._status.paused.without(self._unknown) | self._status.awaited()
+        return bool(held) and waited_for <= held
+
+    def follow(self, partitions: Collection[TopicPartition]) -> None:
+        """Wait for late topics, too, once they are among the partitions that are copied: up to where they end then.
+
+        Raises ClusterError; `look` asks for their ends again.
+        """
+        came = {part for part in partitions if part.topic in self._late} - self._noted
+        if came:
+            self._noted |= came
+            self._unknown |= came
+            self._note(came, {})
 
     def look(self) -> None:
         """Look again where an end is not known, or may never be reached: its topic may be deleted or recreated, or its

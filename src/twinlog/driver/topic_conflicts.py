@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from twinlog.driver.route_cycles import RoutedFlow, round_trip, routed_flow
+from twinlog.driver.route_cycles import RoutedFlow, known_route, round_trip, routed_flow
 from twinlog.errors import ClusterError, ConfigError, TwinlogError
 from twinlog.flows.cycles import Return, returning
 from twinlog.flows.echoes import echo
 from twinlog.flows.patterns import share_no_name
+from twinlog.flows.places import places_of
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
@@ -35,8 +36,8 @@ LOOK_S = 30.0
 
 
 def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two flows could write to one remote topic; under the default policy the alias keeps them apart, unless
-    both read one cluster, and routes leave it out.
+    """Whether two flows could write to one remote topic; under the default policy the alias of the source keeps them
+    apart, unless it is nothing, or both read one cluster, and routes leave it out.
 
     Only connectors may have both clusters in common with another flow.
     """
@@ -45,7 +46,7 @@ def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
         and flow.name != other.name
         and other.enabled
         and (
-            flow.source == other.source
+            flow.source_name == other.source_name
             or not (_tells_sources_apart(flow) and _tells_sources_apart(other))
             or ((_may_route(flow) or _may_route(other)) and _share_source(flow, other))
         )
@@ -63,7 +64,7 @@ def _share_source(flow: FlowSettings, other: FlowSettings) -> bool:
 
 
 def _tells_sources_apart(flow: FlowSettings) -> bool:
-    return flow.policy == "default"
+    return flow.policy == "default" and bool(flow.separator)
 
 
 def _may_route(flow: FlowSettings) -> bool:
@@ -73,7 +74,7 @@ def _may_route(flow: FlowSettings) -> bool:
 def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
     """Whether two flows surely mirror no topic in common, such as connectors for the topics of two teams."""
     return (
-        (flow.source, flow.policy, flow.separator) == (other.source, other.policy, other.separator)
+        (flow.source_name, flow.policy, flow.separator) == (other.source_name, other.policy, other.separator)
         and flow.policy != "custom"
         and flow.topic_filter_class is None is other.topic_filter_class
         and share_no_name(flow.topics, other.topics)
@@ -103,6 +104,9 @@ class TopicConflicts:
         self._all = [topology for _, topology in known]
         self._routed = _routed(known)
         self._route = routed_flow(flow, self._topology)
+        self._places = places_of(flows)
+        self._own_route: Callable[[TopicName], TopicName] | None = None
+        """Where the flow routes records, if its own two clusters are one."""
         self._own_rank = next((rank for rank, other in enumerate(flows) if other.name == flow.name), 0)
         self._target = target
         self._positions = positions
@@ -113,6 +117,12 @@ class TopicConflicts:
         ]
         self._returns: dict[TopicName, Return | None] = {}
         self._earlier: Mapping[TopicName, Return | None] = {}
+
+    def within_one_cluster(self) -> None:
+        """The flow's own two clusters turned out to be one."""
+        self._places = self._places.joined(self._flow.source, self._flow.target)
+        self._own_route = known_route(self._flow)
+        self._returns, self._earlier = {}, {}
 
     def from_target(self, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
         """Source topics that came from the target by another flow's naming, each with the reason.
@@ -137,6 +147,10 @@ class TopicConflicts:
         by = None if back is None else back.brought_by
         return by is not None and by.source == self._flow.target and by.source_topic(topic) not in remotes
 
+    def name_heartbeats(self, topic: TopicName) -> bool:
+        """Whether a flow of the file, this one among them, calls heartbeats so."""
+        return any(one.is_heartbeats(topic) for one in self._all)
+
     def refusals(self, pairs: Sequence[TopicPair], remotes: Container[TopicName]) -> dict[TopicName, str]:
         """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
 
@@ -144,7 +158,7 @@ class TopicConflicts:
         """
         found: dict[TopicName, str] = {}
         for name in (pair.source.name for pair in pairs):
-            reason = self._cycle(name) or self._echo(name, remotes) or self._round_trip(name)
+            reason = self._cycle(name) or self._echo(name, remotes) or self._round_trip(name) or self._routed_back(name)
             if reason is not None:
                 found[name] = reason
         for conflict in self._conflicts:
@@ -157,6 +171,7 @@ class TopicConflicts:
             self._returning(topic) is not None
             or echo(self._topology, topic, remotes) is not None
             or self._round_trip(topic) is not None
+            or self._routed_back(topic) is not None
         )
 
     def close(self) -> None:
@@ -181,7 +196,9 @@ class TopicConflicts:
         )
 
     def _round_trip(self, topic: TopicName) -> str | None:
-        way = round_trip(self._route, topic, self._routed) if self._routed and self._route is not None else ()
+        way: tuple[str, ...] = ()
+        if self._routed and self._route is not None:
+            way = round_trip(self._route, topic, self._routed, self._places)
         if not way:
             return None
         return (
@@ -189,9 +206,24 @@ class TopicConflicts:
             "out what is routed to it"
         )
 
+    def _routed_back(self, topic: TopicName) -> str | None:
+        """Within one cluster: where records are routed to, the flow must not read them again."""
+        if self._own_route is None or self._topology.is_heartbeats(topic):
+            return None
+        remote = self._topology.copy_of(topic)
+        if remote is None:
+            return None
+        there = self._own_route(remote)
+        if there == remote or not self._topology.mirrors(there):
+            return None
+        return (
+            f"the flow routes it to {there} (transforms), a topic of the same cluster that it mirrors as well, and "
+            f"would copy it again; let `{key_of(FlowSettings, 'topics')}` leave out what is routed to"
+        )
+
     def _returning(self, topic: TopicName) -> Return | None:
         known = self._returns if topic in self._returns else self._earlier
-        found = known[topic] if topic in known else returning(self._topology, topic, self._all)
+        found = known[topic] if topic in known else returning(self._topology, topic, self._all, self._places)
         self._returns[topic] = found
         return found
 
@@ -235,7 +267,7 @@ class TopicConflicts:
             here is not None
             and here.route(pair.remote) == conflict.destination(other)
             # Heartbeats are no user's records, and either flow may be monitored by them.
-            and not self._topology.policy.is_heartbeats(pair.source.name)
+            and not pair.heartbeats
         )
 
     def _reason(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from twinlog.errors import ConfigError
 from twinlog.flows.naming import ReplicationPolicy
+from twinlog.flows.places import APART, Places
 from twinlog.flows.topology import Topology
 from twinlog.model.types import Alias, TopicName
 
@@ -34,45 +35,51 @@ class Return:
     brought_by: Topology | None
 
 
-def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Return | None:
+def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: Places = APART) -> Return | None:
     """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
 
     Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a cycle
     that this does not open is left out as a whole, by each of its flows. A topic that `topics` names in full is
-    never taken for a copy. `flows` are all flows that run.
+    never taken for a copy. `flows` are all flows that run, and `places` are where their aliases are.
     """
-    way = cycle(flow, topic, flows)
+    way = cycle(flow, topic, flows, places)
     if not way:
         return None
-    brought_by = None if flow.names_in_full(topic) else _brought_by(flow, topic, flows)
+    brought_by = None if flow.names_in_full(topic) else _brought_by(flow, topic, flows, places)
     if brought_by is not None:
         return Return(way, brought_by)
 
     def mirrors(one: Topology, name: TopicName) -> bool:
         return _mirrors(one, name) and (
-            one.names_in_full(name) or not (_brought_by(one, name, flows) and cycle(one, name, flows))
+            one.names_in_full(name) or not (_brought_by(one, name, flows, places) and cycle(one, name, flows, places))
         )
 
-    way = _search(flow, (topic,), flows, mirrors)
+    way = _search(flow, (topic,), flows, mirrors, places)
     return Return(way, None) if way else None
 
 
-def cycle(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> tuple[Topology, ...]:
+def cycle(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: Places = APART) -> tuple[Topology, ...]:
     """The flows that, each by its own rule, would copy `topic` of `flow`'s source for ever, beginning with `flow`.
 
-    Empty when it ends. `flows` are all flows that run.
+    Empty when it ends. `flows` are all flows that run, and `places` are where their aliases are.
     """
-    return () if _know_each_other(flows) else _search(flow, (topic,), flows, _mirrors)
+    return () if _know_each_other(flows) else _search(flow, (topic,), flows, _mirrors, places)
 
 
 def _know_each_other(flows: Sequence[Topology]) -> bool:
-    """Whether each flow recognises the copies of all others by their names, so that nothing comes back."""
+    """Whether each flow recognises the copies of all others by their names, so that nothing comes back.
+
+    Also where several aliases stand for one cluster: a flow leaves out every name with one of its own two, so that each
+    alias is in a name once.
+    """
     first = flows[0].policy if flows else None
     return type(first) is ReplicationPolicy and all(
         type(one.policy) is ReplicationPolicy
         and one.policy.separator == first.separator
         and first.separator not in one.source
         and first.separator not in one.target
+        # Several clusters may have the name that `source.cluster.alias` gives to one.
+        and one.source_cluster_alias is None is one.target_cluster_alias
         for one in flows
     )
 
@@ -81,23 +88,25 @@ _Mirrors = Callable[[Topology, TopicName], bool]
 
 
 def _search(
-    flow: Topology, topics: tuple[TopicName, ...], flows: Sequence[Topology], mirrors: _Mirrors
+    flow: Topology, topics: tuple[TopicName, ...], flows: Sequence[Topology], mirrors: _Mirrors, places: Places
 ) -> tuple[Topology, ...]:
     """The shortest way by which the first of `topics` comes back to `flow` as itself, or under ever new names.
 
     `topics` are the names that it had when the flow met it, so far.
     """
-    for way, again in _returns(flow, topics[-1], flows, mirrors):
+    for way, again in _returns(flow, topics[-1], flows, mirrors, places):
         if again == topics[0]:
             return way
         # Else it only leads to a cycle, which is found for the topics in it.
-        if again not in topics and (len(topics) == _ROUNDS - 1 or _search(flow, (*topics, again), flows, mirrors)):
+        if again not in topics and (
+            len(topics) == _ROUNDS - 1 or _search(flow, (*topics, again), flows, mirrors, places)
+        ):
             return way
     return ()
 
 
 def _returns(
-    flow: Topology, topic: TopicName, flows: Sequence[Topology], mirrors: _Mirrors
+    flow: Topology, topic: TopicName, flows: Sequence[Topology], mirrors: _Mirrors, places: Places
 ) -> Iterator[tuple[tuple[Topology, ...], TopicName]]:
     """The ways by which `topic` comes back to `flow`, over each other flow once at most, and as what; short first."""
     ways: deque[tuple[tuple[Topology, ...], TopicName]] = deque([((flow,), topic)])
@@ -108,7 +117,7 @@ def _returns(
         if remote is None:
             continue
         for following in flows:
-            if following.source != way[-1].target:
+            if not places.same(following.source, way[-1].target):
                 continue
             if following.name == flow.name:
                 if mirrors(following, remote):
@@ -118,7 +127,7 @@ def _returns(
                 ways.append(((*way, following), remote))
 
 
-def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> Topology | None:
+def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: Places) -> Topology | None:
     """The last flow on a way by which `topic` came from the target of `flow`, by the naming of all flows."""
     waiting: list[tuple[Alias, TopicName, Topology | None]] = [(flow.source, topic, None)]
     seen = set()
@@ -126,11 +135,11 @@ def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology]) -> 
         where, name, last = waiting.pop()
         seen.add((where, name))
         for one in flows:
-            upstream = _upstream(one, name) if one.target == where else None
+            upstream = _upstream(one, name) if places.same(one.target, where) else None
             # A flow that keeps names copies everything or nothing: its names show no origin.
             if upstream is None or upstream == name or (one.source, upstream) in seen:
                 continue
-            if one.source == flow.target:
+            if places.same(one.source, flow.target):
                 return last or one
             waiting.append((one.source, upstream, last or one))
     return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
-from twinlog.flows.naming import IdentityPolicy
 from twinlog.flows.topology import Topology
 from twinlog.model.types import TopicName
 
@@ -24,16 +23,16 @@ def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> 
     and a remote topic of this flow that is there on the target; or it begins with one way over this cluster twice. A
     topic that `topics` names in full is the user's own.
     """
-    if isinstance(topology.policy, IdentityPolicy) or topology.names_in_full(topic):
+    if topology.keeps_names or topology.names_in_full(topic):
         return None
-    behind = topic.removeprefix(topology.target)
+    behind = topic.removeprefix(topology.target_name)
     remote = TopicName(behind.lstrip(_SEPARATORS))
     if topic != behind != remote and remote in target and topology.source_topic(remote) not in {None, remote}:
         return (
             f"by its name it is the copy of {remote}, which this flow made on {topology.target}, brought back "
             "under another naming"
         )
-    alias = re.escape(topology.source)
-    if re.match(rf"(.+[{_SEPARATORS}]{alias}[{_SEPARATORS}])\1", topic):
+    alias = re.escape(topology.source_name)
+    if alias and re.match(rf"(.+[{_SEPARATORS}]{alias}[{_SEPARATORS}])\1", topic):
         return f"by its name it came over {topology.source} twice"
     return None

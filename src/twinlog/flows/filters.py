@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.flows.patterns import PatternError, compile_list
+from twinlog.errors import PatternError
+from twinlog.flows.patterns import compile_list
 from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE, FlowSettings
 from twinlog.settings.written import key_of
 
@@ -16,7 +17,15 @@ from twinlog.settings.written import key_of
 def matches(patterns: tuple[str, ...], name: str) -> bool:
     """Whether one of `patterns` matches the whole of `name`; an empty list matches nothing. Raises PatternError."""
     compiled = compile_list(patterns)
-    return compiled is not None and compiled.fullmatch(name) is not None
+    return compiled is not None and compiled.matches(name)
+
+
+def _matches(field: str, patterns: tuple[str, ...], name: str) -> bool:
+    """The same of the list that fills a field of the settings; an error names its key."""
+    try:
+        return matches(patterns, name)
+    except PatternError as error:
+        raise PatternError(f"{key_of(FlowSettings, field)}: {error.why}", error.at, error.text) from None
 
 
 def matching(patterns: tuple[str, ...], name: str) -> str | None:
@@ -44,9 +53,9 @@ class TopicFilter:
 
     def refusal(self, topic: str) -> str | None:
         """Why the lists do not let `topic` through, None if they do."""
-        if not matches(self.include, topic):
+        if not _matches("topics", self.include, topic):
             return f"{key_of(FlowSettings, 'topics')} does not match it"
-        if matches(self.exclude, topic):
+        if _matches("topics_exclude", self.exclude, topic):
             found = matching(self.exclude, topic)
             return f"{key_of(FlowSettings, 'topics_exclude')} matches it" + (f" ({found})" if found else "")
         return None
@@ -61,13 +70,13 @@ class GroupFilter:
 
     def accepts(self, group: str) -> bool:
         """Whether the lists let `group` through."""
-        return matches(self.include, group) and not matches(self.exclude, group)
+        return _matches("groups", self.include, group) and not _matches("groups_exclude", self.exclude, group)
 
     def refusal(self, group: str) -> str | None:
         """Why the lists do not let `group` through, None if they do."""
         if self.accepts(group):
             return None
-        if not matches(self.include, group):
+        if not _matches("groups", self.include, group):
             return f"{key_of(FlowSettings, 'groups')} does not match it"
         found = matching(self.exclude, group)
         return f"{key_of(FlowSettings, 'groups_exclude')} matches it" + (f" ({found})" if found else "")
@@ -82,7 +91,7 @@ class ConfigPropertyFilter:
 
     def accepts(self, setting: str) -> bool:
         """Whether a setting made on the source topic is carried over."""
-        return not matches(self.exclude, setting)
+        return not _matches("config_properties_exclude", self.exclude, setting)
 
     def accepts_default(self, setting: str) -> bool:
         """Whether a setting left at the source's default is carried over (`use.defaults.from=source`)."""

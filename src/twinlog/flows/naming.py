@@ -19,7 +19,7 @@ OWN_PREFIX = "mm2-twinlog-"
 class ReplicationPolicy:
     """The default policy: remote names are alias, separator, topic.
 
-    `internal_separator` stands inside the names of internal topics.
+    `internal_separator` stands inside the names of internal topics. Both may be nothing, and so may an alias.
     """
 
     separator: str = "."
@@ -37,9 +37,31 @@ class ReplicationPolicy:
         """What `topic` is called on the cluster it came from, None if its name names none."""
         return default_names.upstream_name(topic, self.separator)
 
-    def is_heartbeats(self, topic: TopicName) -> bool:
-        """Whether `topic` holds heartbeats, of this cluster or mirrored ones."""
-        return default_names.is_heartbeats(topic, self.separator)
+    def source_topic(self, alias: Alias, remote: TopicName) -> TopicName | None:
+        """The topic of cluster `alias` that is called `remote` elsewhere; None if no topic of that cluster is."""
+        if self.reads_letters:
+            return TopicName(remote[len(alias) :]) or None if remote.startswith(alias) else None
+        return self.upstream_name(remote) if self.source_alias(remote) == alias else None
+
+    def keeps_names(self, alias: Alias) -> bool:
+        """Whether copies of topics of cluster `alias` are called as these are."""
+        return not alias and self.reads_letters
+
+    @property
+    def reads_letters(self) -> bool:
+        """Whether names are taken apart letter by letter, because nothing separates an alias from a topic.
+
+        MirrorMaker 2 then takes the first letter of a name for the alias of its source, and after it the next one: it
+        mirrors no topic that has a letter, but for the last one, which is the alias of the target.
+        """
+        return type(self) is ReplicationPolicy and not self.separator
+
+    def passes_as_heartbeats(self, topic: TopicName) -> bool:
+        """Whether MirrorMaker 2 takes `topic` for one of heartbeats (Java: isHeartbeatsTopic), by the end of its name.
+
+        That decides what is copied. Whether it holds heartbeats and no records of a user is `Topology.is_heartbeats`.
+        """
+        return default_names.passes_as_heartbeats(topic, self.separator)
 
     def offset_syncs_topic(self, alias: Alias) -> TopicName:
         """The topic of offset syncs; `alias` is the other cluster of the one that holds it."""
@@ -88,6 +110,10 @@ class IdentityPolicy(ReplicationPolicy):
     def upstream_name(self, topic: TopicName) -> TopicName | None:
         """`topic` itself, unless it is a heartbeats topic."""
         return ReplicationPolicy.upstream_name(self, topic) if looks_like_heartbeats(topic) else topic
+
+    def keeps_names(self, alias: Alias) -> bool:
+        """True, whatever the aliases are."""
+        return True
 
 
 def looks_like_heartbeats(topic: TopicName) -> bool:

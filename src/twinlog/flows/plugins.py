@@ -27,7 +27,7 @@ def policy_of(flow: FlowSettings) -> ReplicationPolicy:
         custom = load_class(flow.policy_class, POLICY_METHODS, flow.class_settings)
         return CustomPolicy(flow.separator, internal, custom)
     if flow.policy == "identity":
-        return IdentityPolicy(flow.separator, internal, flow.source)
+        return IdentityPolicy(flow.separator, internal, flow.source_name)
     return ReplicationPolicy(flow.separator, internal)
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlog.config.reader_options import consumer_of_cluster, read_consumer
-from twinlog.errors import OptionError
-from twinlog.flows.patterns import PatternError, translate
+from twinlog.errors import OptionError, PatternError
 from twinlog.frames.flags import flag
 from twinlog.frames.limits import (
     EARLIEST,
@@ -25,6 +24,7 @@ from twinlog.frames.limits import (
     read_partitions,
     read_timestamps,
 )
+from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
 
@@ -72,7 +72,7 @@ class TopicOptions:
     starting: Limit
     ending: Limit
     topics: tuple[TopicName, ...] = ()
-    pattern: re.Pattern[str] | None = None
+    pattern: JavaPattern | None = None
     partitions: frozenset[TopicPartition] = frozenset()
     headers: bool = False
     fail_on_data_loss: bool = True
@@ -180,7 +180,7 @@ class _Options:
             )
         return int(found[1]) * _UNITS_MS[found[2]]
 
-    def _strategy(self) -> tuple[tuple[TopicName, ...], re.Pattern[str] | None, frozenset[TopicPartition]]:
+    def _strategy(self) -> tuple[tuple[TopicName, ...], JavaPattern | None, frozenset[TopicPartition]]:
         written = [name for name in STRATEGIES if name in self.given]
         if len(written) != 1:
             one = "One" if not written else "Only one"
@@ -204,8 +204,8 @@ class _Options:
                 f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
             )
         try:
-            return (), re.compile(translate(value.strip())), frozenset()
-        except (PatternError, re.error) as error:
+            return (), java_pattern(value.strip()), frozenset()
+        except PatternError as error:
             raise OptionError(f"option 'subscribePattern' is no regular expression: {error}") from None
 
     def _consumer(self) -> ConsumerSettings:

@@ -154,7 +154,7 @@ class TopicPlanner:
         names = options.topics or {part.topic for part in options.partitions}
         pattern = options.pattern
         if pattern is not None:
-            names = {name for name, topic in admin.topics().items() if not topic.internal and pattern.search(name)}
+            names = {name for name, topic in admin.topics().items() if not topic.internal and pattern.find(name)}
         if not names:
             return set()
         found = admin.call(admin.client.refresh, sorted(names))

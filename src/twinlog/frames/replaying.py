@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlog.clock import wall_ms
-from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.errors import ClusterError, OptionError
 from twinlog.flows.topology import Topology, topology_of
 from twinlog.frames.replay_bounds import Bound, Option, offsets_of, require_order
 from twinlog.frames.shares import share_out
@@ -14,7 +14,7 @@ from twinlog.frames.topics_option import named
 from twinlog.inventory.contents import Log
 from twinlog.inventory.reader import logs_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
-from twinlog.mirror.create import create_topics
+from twinlog.mirror.create import require_topics
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.replay.model import INTO, PartitionToReplay, ReplayRules
@@ -159,11 +159,9 @@ class ReplayPlanner:
         )
 
     def create(self, plan: ReplayPlan) -> None:
-        """Create the topics that the target lacks. Raises RefusedError."""
-        if not plan.create:
-            return
-        for name, refusal in create_topics(self._settings.name, self._target, plan.create).items():
-            raise RefusedError(f"cluster {self._settings.target}: topic {name} could not be created: {refusal.text}")
+        """Create the topics that the target lacks. Raises RefusedError, ClusterError."""
+        if plan.create:
+            require_topics(self._settings.name, self._target, plan.create)
 
     def _chosen(self, topology: Topology, topics: Mapping[TopicName, Topic]) -> list[Topic]:
         usable = [name for name in topics if not _is_internal(topology, name)]
@@ -300,7 +298,7 @@ def _writes(flow: FlowSettings, settings: FlowSettings, name: TopicName) -> bool
         return False
     topology = topology_of(flow)
     upstream = topology.source_topic(name)
-    return upstream is not None and flow.policy != "identity" and topology.mirrors(upstream)
+    return upstream is not None and not flow.keeps_names and topology.mirrors(upstream)
 
 
 def _values(entries: Sequence[ConfigEntry]) -> Config:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from twinlog.errors import OptionError
-from twinlog.flows.patterns import PatternError, compile_list, spelled_out
+from twinlog.errors import OptionError, PatternError
+from twinlog.flows.patterns import compile_list, spelled_out
 from twinlog.model.types import TopicName
 
 
@@ -17,12 +17,12 @@ def expressions(text: str) -> tuple[str, ...]:
 def named(wanted: tuple[str, ...], topics: Collection[TopicName]) -> tuple[list[TopicName], str]:
     """The topics that Java expressions match, and what is lacking: names that are spelled out, or all of `wanted`.
 
-    Raises OptionError for what is no expression.
+    Raises OptionError for what is no expression, or takes too long.
     """
     try:
         compiled = compile_list(wanted)
+        found = [] if compiled is None else [name for name in sorted(topics) if compiled.matches(name)]
     except PatternError as error:
         raise OptionError(f"topics: {error}") from None
-    found = [] if compiled is None else [name for name in sorted(topics) if compiled.fullmatch(name)]
     lacking = sorted(name for name in spelled_out(wanted) if name not in topics)
     return found, ", ".join(lacking) or ("" if found else ", ".join(wanted))

@@ -123,7 +123,8 @@ class ClusterClient:
     def lacks(self, operation: str, resource: str, purpose: str) -> RefusedError:
         """The error for a missing permission: who lacks which operation on what, and what for."""
         who = principal(self.settings)
-        return RefusedError(f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}")
+        text = f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}"
+        return RefusedError(text, resource=resource)
 
     async def nodes(self) -> list[int]:
         """Ids of the cluster's brokers now."""

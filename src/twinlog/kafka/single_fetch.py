@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
@@ -18,12 +19,14 @@ async def fetch_once(
     read_committed: bool,
     partition_bytes: int,
     most_bytes: int,
+    epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> dict[TopicPartition, PartitionResponse]:
     """What the leaders of partitions answer from an offset each on: up to `partition_bytes` of each partition, and less
     where so many share the `most_bytes` of an answer.
 
-    A partition without a leader is missing, and one that its leader does not name, as over a quota. Raises
-    ClusterError.
+    `epochs` are leader epochs of the records before the offsets: a leader answers where its log differs from one that
+    had such a record (KIP-595). A partition without a leader is missing, and one that its leader does not name, as over
+    a quota. Raises ClusterError.
     """
     by_node: dict[int, list[TopicPartition]] = {}
     for partition in offsets:
@@ -38,7 +41,7 @@ async def fetch_once(
         for partition in partitions:
             topic = client.topic(partition.topic)
             topic_id = None if topic is None else topic.topic_id
-            wanted[partition] = FetchPosition(offsets[partition], share, topic_id=topic_id)
+            wanted[partition] = FetchPosition(offsets[partition], share, epochs.get(partition, -1), topic_id=topic_id)
         session = FetchSession(client, node, read_committed=read_committed, kept=False)
         for one in await session.fetch(wanted, max_wait_ms=0, min_bytes=0, max_bytes=most_bytes):
             found[one.partition] = one.answer

@@ -19,8 +19,8 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.record.compression import NONE
 from twinlog.record.own_records import own_batch, portions, record_body
 
-OwnRecord = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, Iterable[tuple[str, bytes]]]
-"""Key, value (None deletes), and headers if there are any."""
+OwnRecord = tuple[bytes, bytes | None] | tuple[bytes | None, bytes | None, Iterable[tuple[str, bytes | None]]]
+"""Key, value (None deletes), and headers if there are any; only a record for partition 0 may lack a key."""
 
 RETRY_S = 0.1
 
@@ -128,7 +128,7 @@ class TopicWriter:
     def _bodies(self, records: Iterable[OwnRecord], topic: TopicMetadata) -> dict[int, list[bytes]]:
         found: dict[int, list[bytes]] = {}
         for record in records:
-            partition = partition_for(record[0], topic.partitions) if self._by_key else 0
+            partition = partition_for(record[0] or b"", topic.partitions) if self._by_key else 0
             found.setdefault(partition, []).append(record_body(*record))
         return found
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import product
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 from twinlog.errors import MessageError
 
@@ -86,6 +86,8 @@ def _form(hint: Any) -> _Form:
         hint = hint.__supertype__
     if hint in _PLAIN:
         return _plain(_PLAIN[hint])
+    if get_origin(hint) is Literal:
+        return _plain((str,))
     if get_origin(hint) in (UnionType, Union):
         return _optional(hint)
     if get_origin(hint) is tuple:

@@ -21,7 +21,8 @@ class Figures:
     `read_records` in all and `most_read` at most. Positions were stored `commits` times, in `commit_ms` all in all and
     `most_commit_ms` at most, and could not be stored `failed_commits` times. `waiting_records` were read and are not
     acknowledged yet; `free_bytes` is what is left of the memory for such. A transform `dropped` records, was
-    skipped for those that it `failed` on, and `routed` rows elsewhere.
+    skipped for those that it `failed` on, and `routed` rows elsewhere. A policy `left_out` records. `dead_letters` were
+    to be written to the dead-letter topic, which failed `dead_letter_failures` times.
     """
 
     ages: tuple[int, ...] = ()
@@ -41,3 +42,6 @@ class Figures:
     dropped: int = 0
     failed: int = 0
     routed: int = 0
+    left_out: int = 0
+    dead_letters: int = 0
+    dead_letter_failures: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import Tip
+from twinlog.offsets.starts import AT_FIRST, Begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,11 @@ class Share:
 class Grant:
     """The right to copy one source partition into one remote partition.
 
-    `position` is None for a partition that was never copied. `max_batch_bytes` is the remote topic's
-    `max.message.bytes`. With `drained` its last copier released it with all appends answered; otherwise
+    `position` is None for a partition that was never copied; it begins where `begin` says. `max_batch_bytes` is the
+    remote topic's `max.message.bytes`. With `drained` its last copier released it with all appends answered; otherwise
     appends on their way may yet arrive. `tip` is where the partition's exact map ends, None when there is none.
+    With `on_trial` the partition was held, and is tried again.
+    `heartbeats` are no records of a user: they are not transformed, and a gap in them loses nothing.
     """
 
     source: TopicPartition
@@ -37,3 +40,6 @@ class Grant:
     position: Position | None
     drained: bool = False
     tip: Tip | None = None
+    heartbeats: bool = False
+    begin: Begin = AT_FIRST
+    on_trial: bool = False

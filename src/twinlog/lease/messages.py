@@ -15,9 +15,10 @@ from twinlog.kafka.coordinator.transactions import ProducerEpoch
 from twinlog.lease.codec import Codec
 from twinlog.lease.grant import Grant, Share
 from twinlog.lease.progress import Report
+from twinlog.model.held import Held
 from twinlog.model.types import TopicPartition
 
-VERSION = 13
+VERSION = 17
 """Raised with each change of a message, of a value in one, or of what travels to tasks in Spark's plan (`settings`).
 
 `tests/unit/lease/contract.txt` has all of that; its test fails where one changed and this did not.
@@ -101,6 +102,14 @@ class Event:
 
     kind: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A partition is held: its position is stored, and nothing of it is in flight. The copier keeps it until the driver
+    asks for its release."""
+
+    held: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +212,7 @@ class SharesResponse:
 
 
 Hello: TypeAlias = CopierHello | PlannerHello
-FromCopier: TypeAlias = Claim | Left | Released | Beat | ReportMessage | Event | Failed | IdRequest | Bye
+FromCopier: TypeAlias = Claim | Left | Released | Beat | ReportMessage | Event | Hold | Failed | IdRequest | Bye
 ToCopier: TypeAlias = BeatResponse | Grants | Release | End | LentId | Stop | Drop
 Planning: TypeAlias = NextRequest | NextResponse | SharesRequest | SharesResponse
 Message: TypeAlias = Hello | Welcome | FromCopier | ToCopier | Planning

@@ -30,7 +30,8 @@ class BeanTable:
         """Each bean under its whole name, with its attributes."""
         for tags, values in self.rows:
             pairs = [f"type={self.type}"]
-            pairs += [f"{name}={quoted(value)}" for name, value in zip(self.tags, tags, strict=True)]
+            # A tag without a value is left out (JmxReporter.getMBeanName).
+            pairs += [f"{name}={quoted(value)}" for name, value in zip(self.tags, tags, strict=True) if value]
             yield f"{self.domain}:{','.join(pairs)}", dict(zip(self.attributes, values, strict=True))
 
 

@@ -120,18 +120,18 @@ def connector_beans(one: ConnectorFacts, version: str, now: float, meters: FlowM
         yield bean(CONNECT, "connector-task-metrics", own, **tags)
         # Events of a flow are not those of one of its tasks: the first one stands for all.
         events: Mapping[str, int] = {} if meters is None or task else meters.events
-        failed = 0 if totals is None else totals.failed
+        failed, left_out = (0, 0) if totals is None else (totals.failed, totals.left_out)
         yield bean(
             CONNECT,
             "task-error-metrics",
             [
-                ("total-record-failures", events.get("gap", 0) + failed),
-                ("total-record-errors", events.get("oversized", 0) + events.get("gap", 0) + failed),
-                ("total-records-skipped", events.get("oversized", 0) + failed),
+                ("total-record-failures", events.get("gap", 0) + events.get("held", 0) + failed),
+                ("total-record-errors", left_out + events.get("gap", 0) + events.get("held", 0) + failed),
+                ("total-records-skipped", left_out + failed),
                 ("total-retries", 0),
                 ("total-errors-logged", sum(events.values())),
-                ("deadletterqueue-produce-requests", 0),
-                ("deadletterqueue-produce-failures", 0),
+                ("deadletterqueue-produce-requests", 0 if totals is None else totals.dead_letters),
+                ("deadletterqueue-produce-failures", 0 if totals is None else totals.dead_letter_failures),
                 ("last-error-timestamp", 0 if meters is None or task else meters.event_ms),
             ],
             **tags,

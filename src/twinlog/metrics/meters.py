@@ -10,6 +10,7 @@ from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass
 from math import nan
 
+from twinlog.clock import LONG_AGO
 from twinlog.lease.figures import AGE_BOUNDS_MS, Figures
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.window import SAMPLE_S, SAMPLES, Window, average, extreme
@@ -119,17 +120,21 @@ NOTHING = (0, 0.0, 0, 0.0, 0, nan, nan, nan, 0, nan, nan, nan)
 class TaskTotals:
     """Sums of what the copiers of one task counted, one copier after the other, and how they changed in the last
     minute. `ages` are the buckets of `AGE_BOUNDS_MS`, not cumulative. A transform `dropped` records, `failed`
-    on some, and `routed` rows elsewhere."""
+    on some, and `routed` rows elsewhere. A policy `left_out` records; `dead_letters` were to be written to the
+    dead-letter topic, which failed `dead_letter_failures` times."""
 
     __slots__ = (
         "_history",
         "age_sum_ms",
         "ages",
         "commits",
+        "dead_letter_failures",
+        "dead_letters",
         "dropped",
         "failed",
         "failed_commits",
         "free_bytes",
+        "left_out",
         "read_bytes",
         "read_records",
         "roads",
@@ -147,6 +152,7 @@ class TaskTotals:
         self.commits = self.failed_commits = 0
         self.waiting_records = self.free_bytes = 0
         self.dropped = self.failed = self.routed = 0
+        self.left_out = self.dead_letters = self.dead_letter_failures = 0
         self._history: deque[_Interval] = deque()
 
     def take(self, report: Report, now: float) -> None:
@@ -167,6 +173,9 @@ class TaskTotals:
         self.dropped += figures.dropped
         self.failed += figures.failed
         self.routed += figures.routed
+        self.left_out += figures.left_out
+        self.dead_letters += figures.dead_letters
+        self.dead_letter_failures += figures.dead_letter_failures
         self.waiting_records, self.free_bytes = figures.waiting_records, figures.free_bytes
         self._history.append(_Interval(now, figures, written))
         while now - self._history[0].at > SAMPLES * SAMPLE_S:
@@ -231,7 +240,7 @@ class FlowMeters:
         self.groups: dict[tuple[GroupId, TopicPartition], GroupMeter] = {}
         self.events: dict[str, int] = {}
         self.event_ms = 0
-        self._swept_at = 0.0
+        self._swept_at = LONG_AGO
         self._tasks_of: dict[str, int] = {}
         """The number of the task that each copier runs in."""
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic, Refusal, listed
 from twinlog.model.types import TopicName
 
 log = logging.getLogger(__name__)
+
+_ABOUT_SETTINGS = (Code.INVALID_CONFIG, Code.POLICY_VIOLATION)
+
+Send = Callable[[Sequence[NewTopic]], Mapping[TopicName, Refusal]]
+"""Sends topics to a cluster, and returns those that it refuses."""
 
 
 def create_topics(
@@ -26,9 +34,20 @@ def create_topics(
     target does not answer.
     """
     send = target.create_topics if created is None else partial(target.create_topics, created=created)
-    refused, reduced = negotiate(topics, send)
+    refused, reduced = negotiate(topics, send, lambda some: target.validate_topics(some)[0])
     _warn(flow, target, reduced)
     return refused
+
+
+def require_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) -> None:
+    """Create topics as `create_topics` does.
+
+    Raises RefusedError for a topic that the target refuses, ClusterError where a later try may create the topic: the
+    controller throttles or changes, or the target does not answer.
+    """
+    for name, refusal in create_topics(flow, target, topics).items():
+        text = f"cluster {target.alias}: topic {name} could not be created: {refusal.text}"
+        raise ClusterError(text) if refusal.code in error_codes.RETRIABLE else RefusedError(text)
 
 
 class Reduced(NamedTuple):
@@ -40,39 +59,76 @@ class Reduced(NamedTuple):
     why: str
 
 
-def negotiate(
-    topics: Sequence[NewTopic], send: Callable[[Sequence[NewTopic]], Mapping[TopicName, Refusal]]
-) -> tuple[dict[TopicName, Refusal], list[Reduced]]:
+def negotiate(topics: Sequence[NewTopic], send: Send, validate: Send) -> tuple[dict[TopicName, Refusal], list[Reduced]]:
     """Send topics, and again without what was refused; the topics that were refused altogether, and what was left out.
 
-    `send` returns what the target refuses, whether it creates the others or only looks whether it would.
+    `send` returns what the target refuses, whether it creates the others or only looks whether it would; `validate`
+    only looks.
     """
     wanted = {topic.name: topic for topic in topics}
     refused = dict(send(topics))
     reduced: list[Reduced] = []
-    while again := [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]:
+    searched: set[TopicName] = set()
+    while True:
+        again = [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]
+        if not again:
+            unclear = {name: refusal for name, refusal in refused.items() if name not in searched}
+            searched |= unclear.keys()
+            again = _found_out(wanted, unclear, validate)
+        if not again:
+            return refused, [one for one in reduced if one.topic.name not in refused]
         reduced += again
         wanted.update((one.topic.name, one.topic) for one in again)
         for one in again:
             refused.pop(one.topic.name)
         refused.update(send([one.topic for one in again]))
-    return refused, reduced
 
 
 def _reduced(topic: NewTopic, refusal: Refusal) -> Reduced | None:
-    """The same topic without what the target refused; None when nothing can be left out."""
+    """The same topic without what the target named in its refusal; None when it named nothing that can be left out."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
         return Reduced(replace(topic, replication_factor=-1), what, "the broker's default is taken", refusal.text)
-    optional = topic.optional & topic.configs.keys()
-    named = frozenset(key for key in topic.configs if key in refusal.text)
+    named = frozenset(key for key in topic.configs if _names(refusal.text, key))
     if refusal.code == Code.POLICY_VIOLATION:
-        # A rule of the cluster's own; its words need not name a setting.
-        named = named & optional or optional
-    if refusal.code in (Code.INVALID_CONFIG, Code.POLICY_VIOLATION) and named:
-        configs = {key: value for key, value in topic.configs.items() if key not in named}
-        return Reduced(replace(topic, configs=configs), ", ".join(sorted(named)), "created without", refusal.text)
-    return None
+        # A rule of the cluster's own (KIP-108), whose words may be about anything.
+        named &= topic.optional
+    return _without(topic, named, refusal) if refusal.code in _ABOUT_SETTINGS and named else None
+
+
+def _names(text: str, key: str) -> bool:
+    """Whether `key` stands in `text` as a word: `retention.ms` does not in `delete.retention.ms`."""
+    return re.search(rf"(?<![\w.-]){re.escape(key)}(?!\.?[\w-])", text) is not None
+
+
+def _without(topic: NewTopic, keys: Collection[str], refusal: Refusal) -> Reduced:
+    configs = {key: value for key, value in topic.configs.items() if key not in keys}
+    return Reduced(replace(topic, configs=configs), ", ".join(sorted(keys)), "created without", refusal.text)
+
+
+def _found_out(
+    wanted: Mapping[TopicName, NewTopic], refused: Mapping[TopicName, Refusal], validate: Send
+) -> list[Reduced]:
+    """Topics whose refusal names no setting, without the optional settings that the target does not take.
+
+    These are found out one setting at a time, for all topics at once. A topic that the target refuses without any
+    optional setting is left out: the refusal is about something else.
+    """
+    asked = [wanted[name] for name, refusal in refused.items() if refusal.code in _ABOUT_SETTINGS]
+    optional = {topic.name: [key for key in topic.configs if key in topic.optional] for topic in asked}
+    bare = [_without(topic, optional[topic.name], refused[topic.name]).topic for topic in asked if optional[topic.name]]
+    against = validate(bare) if bare else {}
+    kept = {topic.name: topic for topic in bare if topic.name not in against}
+    for number in range(max((len(optional[name]) for name in kept), default=0)):
+        trials = [
+            replace(topic, configs={**topic.configs, key: wanted[name].configs[key]})
+            for name, topic in kept.items()
+            for key in optional[name][number : number + 1]
+        ]
+        against = validate(trials)
+        kept.update((trial.name, trial) for trial in trials if trial.name not in against)
+    found = [(wanted[name], wanted[name].configs.keys() - topic.configs.keys()) for name, topic in kept.items()]
+    return [_without(topic, keys, refused[topic.name]) for topic, keys in found if keys]
 
 
 def _warn(flow: str, cluster: ClusterAdmin, reduced: Sequence[Reduced]) -> None:

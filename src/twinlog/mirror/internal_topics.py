@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from twinlog.flows.plugins import policy_of
-from twinlog.model.internal_topics import HEARTBEATS, progress_topic
+from twinlog.model.internal_topics import HEARTBEATS, RELOADS, control_topic, progress_topic
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import Alias, TopicName
 from twinlog.offsets.segments import segments_topic
@@ -20,6 +20,7 @@ from twinlog.settings.flow import FlowSettings
 MIB = 1 << 20
 TEN_MINUTES_MS = 600_000
 HOUR_MS = 3_600_000
+WEEK_MS = 168 * HOUR_MS
 
 _CLEANED = {
     "segment.ms": str(TEN_MINUTES_MS),
@@ -40,12 +41,17 @@ PROGRESS = {"segment.bytes": str(16 * MIB), "segment.ms": str(TEN_MINUTES_MS)}
 """Deleted by time, which counts for closed segments only."""
 
 
+RELOADS_BOUNDS = {"segment.bytes": str(8 * MIB), "segment.ms": str(WEEK_MS)}
+"""Few records: who asked for what, and what came of it, for a week or two."""
+
+
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
     """A topic in which a flow keeps what it knows: compacted, or deleted after `retention_ms` where that is set.
 
     It is created with `bounds`, and one that exists should have no more of each. `loss` is what goes missing where it
-    is not compacted, None for a topic that need not be; with `fatal` the flow does not start then.
+    is not compacted, None for a topic that need not be; with `fatal` the flow does not start then. One `on_demand` is
+    created by the first command that needs it, and by no flow.
     """
 
     name: TopicName
@@ -56,6 +62,7 @@ class InternalTopic:
     fatal: bool = False
     partitions: int = 1
     retention_ms: int | None = None
+    on_demand: bool = False
 
     def new(self) -> NewTopic:
         """The topic as it is created; a cluster that does not allow a bound gets it without."""
@@ -99,6 +106,20 @@ def progress(flow: FlowSettings) -> InternalTopic:
     )
 
 
+def reloads(flow: FlowSettings) -> InternalTopic:
+    """Where processes are asked to read their files again, and answer; `twinlog reload` creates it."""
+    factor = flow.offset_storage_replication_factor
+    return InternalTopic(RELOADS, flow.target, factor, RELOADS_BOUNDS, loss=None, retention_ms=WEEK_MS)
+
+
+def control(flow: FlowSettings) -> InternalTopic:
+    """Where operators ask for something of single topics, and the flow notes what it did."""
+    loss = "topics that were paused would with time be copied again"
+    factor = flow.offset_storage_replication_factor
+    name = TopicName(control_topic(flow.source))
+    return InternalTopic(name, flow.target, factor, JOURNALS, loss, on_demand=True)
+
+
 def offset_syncs(flow: FlowSettings) -> InternalTopic:
     """Where the flow writes offset syncs for MirrorMaker 2 and its clients."""
     return InternalTopic(
@@ -112,7 +133,10 @@ def offset_syncs(flow: FlowSettings) -> InternalTopic:
 
 def checkpoints(flow: FlowSettings) -> InternalTopic:
     """Where the flow writes the translated offsets of consumer groups."""
-    name, loss = policy_of(flow).checkpoints_topic(flow.source), "positions of idle groups would be forgotten with time"
+    name, loss = (
+        policy_of(flow).checkpoints_topic(flow.source_name),
+        "positions of idle groups would be forgotten with time",
+    )
     return InternalTopic(name, flow.target, flow.checkpoints_replication_factor, JOURNALS, loss)
 
 
@@ -123,15 +147,15 @@ def heartbeats(flow: FlowSettings) -> InternalTopic:
 
 
 def absent(topics: Iterable[InternalTopic], there: Mapping[Alias, Container[TopicName]]) -> list[InternalTopic]:
-    """Those of `topics` that have to be created; `there` are the topics of each cluster, by its alias."""
-    return [topic for topic in topics if topic.name not in there[topic.cluster]]
+    """Those of `topics` that a flow has to create; `there` are the topics of each cluster, by its alias."""
+    return [topic for topic in topics if not topic.on_demand and topic.name not in there[topic.cluster]]
 
 
 def internal_topics(flow: FlowSettings) -> list[InternalTopic]:
     """The internal topics that a flow writes to, also those that it did not create."""
     found = []
     if flow.copies:
-        found += [positions(flow), exact_maps(flow), progress(flow)]
+        found += [positions(flow), exact_maps(flow), progress(flow), control(flow)]
         if flow.emit_offset_syncs:
             found.append(offset_syncs(flow))
     if flow.enabled and flow.emit_checkpoints_interval_s is not None:

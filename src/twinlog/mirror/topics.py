@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from twinlog.errors import RefusedError
 from twinlog.flows.filters import ConfigPropertyFilter
 from twinlog.flows.plugins import config_filter_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -13,7 +12,7 @@ from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.configs import settings_at_creation
-from twinlog.mirror.create import create_topics
+from twinlog.mirror.create import create_topics, require_topics
 from twinlog.mirror.internal_topics import absent, exact_maps, positions, progress
 from twinlog.mirror.syncs_topic import create_syncs_topic
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
@@ -34,16 +33,14 @@ def new_remote_topics(
 
     `configs` are the settings of source topics; a topic without them gets no remote topic.
     """
-    return [
-        NewTopic(
-            pair.remote,
-            pair.source.partitions,
-            settings.replication_factor,
-            settings_at_creation(configs[pair.source.name], filter_),
-        )
-        for pair in pairs
-        if pair.source.name in configs
-    ]
+    found = []
+    for pair in pairs:
+        if pair.source.name in configs:
+            own = settings_at_creation(configs[pair.source.name], filter_)
+            # A target that does not take a setting shall have the topic all the same.
+            optional = frozenset(own)
+            found.append(NewTopic(pair.remote, pair.source.partitions, settings.replication_factor, own, optional))
+    return found
 
 
 class TopicMirror:
@@ -64,8 +61,7 @@ class TopicMirror:
         wanted = [positions(settings), exact_maps(settings), progress(settings)]
         missing = [topic.new() for topic in absent(wanted, {settings.target: self._target.topics()})]
         if missing:
-            for name, refusal in create_topics(settings.name, self._target, missing).items():
-                raise RefusedError(f"cluster {settings.target}: topic {name} could not be created: {refusal.text}")
+            require_topics(settings.name, self._target, missing)
         create_syncs_topic(settings, self._source, self._target)
 
     def create(self, pairs: Sequence[TopicPair]) -> dict[TopicName, Refusal]:

@@ -25,8 +25,12 @@ def upstream_name(topic: TopicName, separator: str) -> TopicName | None:
     return None if alias is None else TopicName(topic[len(alias) + len(separator) :])
 
 
-def is_heartbeats(topic: TopicName, separator: str) -> bool:
-    """Whether `topic` holds heartbeats, of this cluster or mirrored ones, for a flow with this separator."""
+def passes_as_heartbeats(topic: TopicName, separator: str) -> bool:
+    """Whether MirrorMaker 2 takes `topic` for one of heartbeats and copies it past the filter (Kafka interface
+    ReplicationPolicy, isHeartbeatsTopic). Whether it holds any is another question, see `heartbeat_names`."""
+    if not topic.endswith(HEARTBEATS):
+        # Asked of all topics at each refresh; what a name is cut down to is an end of it.
+        return False
     found: TopicName | None = topic
     while found is not None:
         topic, found = found, upstream_name(found, separator)

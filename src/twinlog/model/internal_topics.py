@@ -14,3 +14,13 @@ def progress_topic(source: Alias) -> str:
     It begins with `mm2` and ends with `internal`, so that neither twinlog nor MirrorMaker 2 mirrors it.
     """
     return f"mm2-twinlog-progress.{source}.internal"
+
+
+RELOADS = TopicName("mm2-twinlog-reload.internal")
+"""Where `twinlog reload` asks processes that run flows to a cluster to read their files again; they answer there."""
+
+
+def control_topic(source: Alias) -> str:
+    """The topic of what operators ask of single topics of flows from `source`, on their target; named so that nobody
+    mirrors it, either."""
+    return f"mm2-twinlog-control.{source}.internal"

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from twinlog.model.compact_json import utf8_json
+from twinlog.model.compact_json import MALFORMED, object_of, utf8_json
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import SOURCE_CONNECTOR
 
@@ -83,6 +83,16 @@ def encode_position(
     )
 
 
+def alias_of_position(record: PositionRecord, connector: str = SOURCE_CONNECTOR) -> Alias | None:
+    """The alias of the source in the key of a position of this connector; None for a record that is no position."""
+    try:
+        name, where = json.loads(record.key)
+        alias = where["cluster"]
+    except MALFORMED:
+        return None
+    return Alias(alias) if name == connector and isinstance(alias, str) else None
+
+
 def decode_position(
     source: Alias, record: PositionRecord, connector: str = SOURCE_CONNECTOR
 ) -> tuple[TopicPartition, Position | None] | None:
@@ -99,7 +109,7 @@ def decode_position(
         if record.value is None:
             return partition, None
         offset = json.loads(record.value)["offset"]
-    except (ValueError, KeyError, TypeError):
+    except MALFORMED:
         return None
     if not isinstance(offset, int):
         return None
@@ -130,9 +140,5 @@ def _writer(found: object) -> Writer | None:
 def _extra(record: PositionRecord) -> dict[str, Any]:
     for name, value in record.headers:
         if name == HEADER:
-            try:
-                extra = json.loads(value)
-            except ValueError:
-                return {}
-            return extra if isinstance(extra, dict) else {}
+            return object_of(value)
     return {}

@@ -14,9 +14,11 @@ from typing import Protocol
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.topic_reader import TopicReader
-from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import Position, PositionRecord, decode_position
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.offsets.positions import Position, PositionRecord, alias_of_position, decode_position
+from twinlog.offsets.starts import FirstStart, StoredStarts, TopicStart, decode_start
 from twinlog.record.last_records import KeptRecord, LastRecords, taken
+from twinlog.record.records import Record
 from twinlog.settings.flow import FlowSettings
 
 
@@ -33,6 +35,14 @@ class StoredPositions(Protocol):
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
         """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
 
+    def under_other_alias(
+        self, partitions: Iterable[TopicPartition], /
+    ) -> dict[TopicPartition, tuple[Alias, Position]]:
+        """Of those partitions that have none: one that is stored under another alias of the source, with that alias."""
+
+    def starts(self) -> StoredStarts:
+        """What was decided about where the flow begins, as it was stored when `read` was called last."""
+
 
 @dataclass(slots=True)
 class _Topic:
@@ -42,6 +52,10 @@ class _Topic:
     news: LastRecords = field(default_factory=dict)
     """What was read and not decoded yet: a topic that was not read to its end may have newer ones."""
     positions: dict[TopicPartition, Position | None] = field(default_factory=dict)
+    strayed: dict[TopicPartition, tuple[Alias, Position]] = field(default_factory=dict)
+    """Positions under other aliases, of a flow that keeps names."""
+    first: FirstStart | None = None
+    starts: dict[TopicName, TopicStart] = field(default_factory=dict)
 
 
 class PositionStore:
@@ -80,11 +94,27 @@ class PositionStore:
             known = self._update()
             return {part: position for part in partitions if (position := known.get(part)) is not None}
 
+    def under_other_alias(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Alias, Position]]:
+        """See `StoredPositions`; only where names are kept, so that both aliases lead to one remote topic. Raises
+        ClusterError."""
+        with self._lock:
+            known = self._update()
+            topics = [topic.strayed for topic in (self._own, self._earlier) if topic is not None]
+            strayed = ChainMap(*topics)
+            return {part: strayed[part] for part in partitions if known.get(part) is None and part in strayed}
+
     def read_all(self) -> dict[TopicPartition, Position]:
         """Positions of all partitions that have one, as they are stored now. Raises ClusterError."""
         with self._lock:
             known = self._update()
             return {part: position for part, position in dict(known).items() if position is not None}
+
+    def starts(self) -> StoredStarts:
+        """What was decided about where the flow begins, as it was stored when positions were read last."""
+        with self._lock:
+            topics = [self._own] if self._earlier is None else [self._earlier, self._own]
+            starts = {name: start for topic in topics for name, start in topic.starts.items()}
+            return StoredStarts(next((topic.first for topic in reversed(topics) if topic.first), None), starts)
 
     def read_changed(self) -> dict[TopicPartition, Position | None]:
         """Positions that were stored or deleted since the last call. Raises ClusterError."""
@@ -110,15 +140,40 @@ class PositionStore:
         topic.reader.read_last(topic.news)
         for _, record in taken(topic.news, KeptRecord.decode):
             headers = tuple((name, value or b"") for name, value in record.headers)
-            decoded = decode_position(
-                self._settings.source,
-                PositionRecord(record.key or b"", record.value, headers),
-                self._settings.connector_name,
-            )
+            stored = PositionRecord(record.key or b"", record.value, headers)
+            decoded = decode_position(self._settings.source_name, stored, self._settings.connector_name)
             if decoded is not None:
                 partition, position = decoded
                 topic.positions[partition] = position
                 self._changed.add(partition)
+            elif not self._take_start(topic, record) and self._settings.keeps_names:
+                self._take_strayed(topic, stored)
+
+    def _take_strayed(self, topic: _Topic, stored: PositionRecord) -> None:
+        connector = self._settings.connector_name
+        alias = alias_of_position(stored, connector)
+        decoded = None if alias is None else decode_position(alias, stored, connector)
+        if alias is None or decoded is None:
+            return
+        partition, position = decoded
+        if position is None:
+            topic.strayed.pop(partition, None)
+        else:
+            topic.strayed[partition] = alias, position
+
+    def _take_start(self, topic: _Topic, record: Record) -> bool:
+        """Whether the record is about where the flow begins, which is noted then."""
+        found = decode_start(self._settings.source_name, record.key, record.value, self._settings.connector_name)
+        match found:
+            case None, start:
+                topic.first = start if isinstance(start, FirstStart) else None
+            case name, TopicStart() as start:
+                topic.starts[name] = start
+            case name, _:
+                topic.starts.pop(name, None)
+            case _:
+                return False
+        return True
 
 
 class PositionsOfAll:

@@ -31,7 +31,7 @@ def positions_writer(client: ClusterClient, settings: FlowSettings) -> TopicWrit
 def position_records(settings: FlowSettings, positions: Mapping[TopicPartition, Position]) -> Iterator[OwnRecord]:
     """Positions by source partition, as records of the positions topic."""
     for partition, position in positions.items():
-        record = encode_position(settings.source, partition, position, settings.connector_name)
+        record = encode_position(settings.source_name, partition, position, settings.connector_name)
         yield record.key, record.value, record.headers
 
 

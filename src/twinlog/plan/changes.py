@@ -12,10 +12,11 @@ from twinlog.model.types import TopicName, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
-    """A source topic and its remote topic."""
+    """A source topic and its remote topic; `heartbeats` are no records of a user."""
 
     source: Topic
     remote: TopicName
+    heartbeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class Changes:
 def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:
     """Look at every mirrored topic. A remote topic with more partitions than its source is left alone."""
     pairs = tuple(
-        TopicPair(topic, topology.remote_name(name)) for name, topic in sorted(source.items()) if topology.mirrors(name)
+        TopicPair(topic, topology.remote_name(name), topology.is_heartbeats(name))
+        for name, topic in sorted(source.items())
+        if topology.mirrors(name)
     )
     create = tuple(pair for pair in pairs if pair.remote not in target)
     grow = tuple(

@@ -171,7 +171,7 @@ class Deciding:
             configs.update(known)
             return refused
 
-        refused, reduced = negotiate(topics, send)
+        refused, reduced = negotiate(topics, send, send)
         self._refusals({name: refusal for name, refusal in refused.items() if name not in optional})
         self.findings.notes += [f"{name}: {refused[name].text}" for name in optional if name in refused]
         self._reductions(admin, reduced)

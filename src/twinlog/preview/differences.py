@@ -14,8 +14,9 @@ from twinlog.mirror.acls import remote_acl
 from twinlog.mirror.configs import differences as setting_differences
 from twinlog.mirror.configs import wanted_settings
 from twinlog.model.acls import Acl, Resource
+from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
-from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 
 Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]
 
@@ -101,15 +102,23 @@ class FlowNames(Names):
         self._groups = groups
         self._configs = configs
 
+    @property
+    def heartbeat_names(self) -> HeartbeatNames:
+        """What is known of the names of heartbeats topics, which are not compared."""
+        return self._topology.heartbeat_names
+
+    def know(self, aliases: Iterable[Alias]) -> None:
+        """More aliases of clusters are known: topics that begin with them may hold heartbeats."""
+        self._topology = self._topology.knowing(aliases)
+
     def right(self, topic: TopicName) -> TopicName | None:
         # Heartbeats are those of the clusters themselves.
-        if not self._topology.mirrors(topic) or self._topology.policy.is_heartbeats(topic):
+        if not self._topology.mirrors(topic) or self._topology.is_heartbeats(topic):
             return None
         return self._topology.remote_name(topic)
 
     def left(self, topic: TopicName) -> TopicName | None:
-        policy = self._topology.policy
-        if policy.is_internal(topic) or policy.is_heartbeats(topic):
+        if self._topology.policy.is_internal(topic) or self._topology.is_heartbeats(topic):
             return None
         upstream = self._topology.source_topic(topic)
         return upstream if upstream is not None and self._topology.mirrors(upstream) else None

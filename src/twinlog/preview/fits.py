@@ -126,22 +126,25 @@ def too_small_limits(
     flow: FlowSettings, pairs: Iterable[TopicPair], source: _Configs, target: _Configs
 ) -> tuple[list[Problem], list[str]]:
     """Remote topics that take smaller records than their source; `target` are settings as they will be."""
-    smaller: dict[tuple[int, int], list[TopicName]] = defaultdict(list)
+    smaller: dict[tuple[int, int, str], list[TopicName]] = defaultdict(list)
     for pair in pairs:
         mine, theirs = largest_batch(source.get(pair.source.name, ())), largest_batch(target.get(pair.remote, ()))
         if mine is not None and theirs is not None and theirs < mine:
-            smaller[mine, theirs].append(pair.remote)
-    problems, notes = [], []
-    for (mine_bytes, their_bytes), names in smaller.items():
+            smaller[mine, theirs, flow.oversized_record_policy.for_topic(pair.source.name)].append(pair.remote)
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for (mine_bytes, their_bytes, policy), names in smaller.items():
         text = (
             f"records of up to {mine_bytes} bytes ({MAX_MESSAGE_BYTES}) may come to {listed(names)}, which takes "
             f"{their_bytes}: a larger one "
         )
-        if flow.oversized_record_policy == "stop":
+        if policy in ("hold", "stop"):
             way_out = f"raise {MAX_MESSAGE_BYTES} there, or message.max.bytes of the brokers of {flow.target}"
-            problems.append(Problem("record-limit", f"{text}would end the flow; {way_out}"))
+            result = "would hold its partition" if policy == "hold" else "would end the flow"
+            problems.append(Problem("record-limit", f"{text}{result}; {way_out}"))
         else:
-            notes.append(f"{text}is skipped ({flow.key('oversized_record_policy')})")
+            result = "is skipped" if policy == "skip" else f"goes to {flow.failed_records.dead_letter_topic}"
+            notes.append(f"{text}{result} ({flow.key('oversized_record_policy')})")
     return problems, notes
 
 

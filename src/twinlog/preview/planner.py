@@ -14,12 +14,13 @@ from twinlog.flows.topology import topology_of
 from twinlog.inventory.contents import Inventory
 from twinlog.inventory.reader import Content, read_inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
-from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
+from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters, past_filter
 from twinlog.mirror.internal_topics import internal_topics
 from twinlog.model.topics import listed
-from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
+from twinlog.offsets.starts import NOTHING_STORED, StoredStarts
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.translator import Translator
 from twinlog.plan.changes import TopicPair
@@ -37,7 +38,9 @@ from twinlog.preview.flow_plan import FlowPlan, GroupPlan, LeftOut, NewRemote, P
 from twinlog.preview.groups import Copied, plan_groups
 from twinlog.preview.others import running_others
 from twinlog.preview.rights import Side, missing_rights
+from twinlog.preview.starts import PlannedStarts, planned_starts
 from twinlog.preview.volume import gaps, leaderless, to_copy
+from twinlog.read.gaps import Gap
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 
@@ -72,6 +75,7 @@ class FlowPlanner:
         self._progress = progress
         self._copier = next(iter(copied_by), flow)
         self._topology = topology_of(self._copier)
+        self._one_cluster = False
         self._refresh: TopicRefresh | None = None
         self._source, self._target = both_clusters(flow, connect)
 
@@ -100,7 +104,7 @@ class FlowPlanner:
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
         self._source.connect(CONNECT_S)
-        if not findings.refused("cluster", partial(check_two_clusters, flow, self._source, self._target)):
+        if not findings.refused("cluster", self._look_at_clusters):
             checks = (
                 partial(check_one_cluster, flow, self._source, self._target, self._connect),
                 partial(check_internal_topics, flow, self._source, self._target),
@@ -115,8 +119,11 @@ class FlowPlanner:
         problems = {problem.text: problem for problem in findings.problems}
         return replace(plan, problems=tuple(problems.values()), notes=tuple(dict.fromkeys(findings.notes)))
 
+    def _look_at_clusters(self) -> None:
+        self._one_cluster = check_two_clusters(self._flow, self._topology, self._source, self._target)
+
     def _plan(self, plan: FlowPlan, findings: Findings) -> FlowPlan:
-        flow, policy = self._flow, self._topology.policy
+        flow = self._flow
         here, there = self._read(findings)
         store, positions = self._positions(there, findings)
         deciding = Deciding(flow, self._topology, self._source, self._target, here, there, findings)
@@ -129,8 +136,10 @@ class FlowPlanner:
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, None, findings)))
         refresh = self._refresh = TopicRefresh(
-            flow, self._flows, self._source, self._target, _Known(positions or {}), self._connect
+            flow, self._flows, self._source, self._target, _Known(positions or {}, store), self._connect
         )
+        if self._one_cluster:
+            refresh.within_one_cluster()
         try:
             changes = refresh.decide(here.plain_topics, there.plain_topics)
         except RefusedError as error:
@@ -141,8 +150,10 @@ class FlowPlanner:
         settings, changed_configs = deciding.settings(changes)
         acls = deciding.acls(refresh.leaves_out)
         # Heartbeats are mirrored whatever is configured, and come all the time.
-        pairs = [pair for pair in changes.pairs if not policy.is_heartbeats(pair.source.name)]
-        reset = flow.consumer.auto_offset_reset
+        pairs = [pair for pair in changes.pairs if not pair.heartbeats]
+        passing = [name for pair in pairs if self._topology.mirrors_past_filter(name := pair.source.name)]
+        if passing:
+            findings.notes.append(past_filter(flow, passing))
         plan = replace(
             plan,
             create=(*create, *internal),
@@ -152,13 +163,16 @@ class FlowPlanner:
             left_out=tuple(self._left_out(here, refresh.left_out)),
         )
         if positions is not None:
-            copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, reset)
+            stored = NOTHING_STORED if store is None else store.starts()
+            mirrored = [pair.source for pair in pairs]
+            starts = planned_starts(flow, self._source, mirrored, here.logs, positions, stored)
+            copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, starts.begins)
             plan = replace(plan, copy=tuple(copy))
             others = running_others(self._target, flow, there)
             findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
             if others is None:
                 findings.notes += after_last_copy(pairs, there.logs, positions, flow)
-            self._look_at_starts(pairs, here, positions, findings)
+            self._look_at_starts(pairs, here, positions, starts, findings)
         waiting = leaderless(pairs, here.logs)
         if waiting:
             names = listed(f"{part.topic}-{part.partition}" for part in waiting)
@@ -236,32 +250,49 @@ class FlowPlanner:
         return found
 
     def _look_at_starts(
-        self, pairs: Sequence[TopicPair], here: Inventory, positions: _Positions, findings: Findings
+        self,
+        pairs: Sequence[TopicPair],
+        here: Inventory,
+        positions: _Positions,
+        starts: PlannedStarts,
+        findings: Findings,
     ) -> None:
         """Where partitions begin or go on: gaps, a reset that refuses, offsets that will be others on the target."""
         flow = self._flow
-        for part, gap in gaps([pair.source for pair in pairs], here.logs, positions).items():
+        for part, gap in self._gaps(pairs, here, positions).items():
             text = gap.describe(part)
-            if flow.gap_policy == "stop":
-                way_out = f"{text}. To go on at offset {gap.resume_at}, set {flow.key('gap_policy')} = continue"
-                findings.problems.append(Problem("gap", way_out))
+            policy = flow.gap_policy.for_topic(part.topic)
+            if policy in ("hold", "stop"):
+                result = "the partition is held" if policy == "hold" else "the flow stops on it"
+                findings.problems.append(Problem("gap", f"{text}; {result}; {gap.way_out(part, flow)}"))
             else:
                 findings.notes.append(f"{text}; the flow goes on at offset {gap.resume_at}")
         mirrored = {pair.source.name for pair in pairs}
         fresh = {part: log for part, log in here.logs.items() if part.topic in mirrored and part not in positions}
-        reset = key_of(ConsumerSettings, "auto_offset_reset")
-        if fresh and flow.consumer.auto_offset_reset == "none":
+        findings.notes += starts.notes
+        if starts.nowhere:
+            reset = key_of(ConsumerSettings, "auto_offset_reset")
             text = f"the consumer of {flow.source} has {reset} = none, and there are partitions without a position"
-            findings.problems.append(Problem("gap", f"{text}; set earliest or latest"))
-        elif fresh and flow.consumer.auto_offset_reset == "latest":
-            held = sum(log.offsets for log in fresh.values())
-            findings.notes.append(f"{held} records that are there already are not copied, as {reset} = latest")
+            findings.problems.append(Problem("gap", f"{text}: of {listed(starts.nowhere)}; set earliest or latest"))
         moved = {part.topic for part, log in fresh.items() if log.start > 0}
         if moved:
             findings.notes.append(
                 f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
                 "are others than here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
             )
+
+    def _gaps(self, pairs: Sequence[TopicPair], here: Inventory, positions: _Positions) -> Mapping[TopicPartition, Gap]:
+        """As `gaps`. Positions were read after the logs, and a running flow may have stored some after the ends that
+        were read: ends are asked for once more before a log counts as cut back."""
+        topics = [pair.source for pair in pairs]
+        found = gaps(topics, here.logs, positions)
+        behind = [part for part, gap in found.items() if gap.kind == "truncation"]
+        if not behind:
+            return found
+        committed = self._flow.consumer.isolation_level == "read_committed"
+        ends = self._source.offsets(behind, latest=True, read_committed=committed)
+        moved = {part: replace(here.logs[part], end=end) for part, end in ends.items()}
+        return gaps(topics, {**here.logs, **moved}, positions)
 
     def _replicas(self, create: Iterable[NewRemote], pairs: Iterable[TopicPair], there: Inventory) -> int:
         """The most replicas that a copy gets; a broker's default is taken from the copies that are there."""
@@ -292,9 +323,14 @@ class FlowPlanner:
                 return None
             return others.get(topic) or topology.refusal(topic) or f"{flow.source} has no such topic"
 
-        find = self._translation(here, store, filter_.accepts, findings)
+        def accepts(topic: TopicName) -> bool:
+            # Within one cluster copies are there as well, and offsets in them belong to those who read copies.
+            beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
+            return filter_.accepts(topic) and not beside
+
+        find = self._translation(here, store, accepts, findings)
         copied = Copied(topology.remote_name, not_mirrored, topology.came_from_target, positions, find)
-        found = plan_groups(flow, group_filter_of(flow), filter_.accepts, here, there, copied)
+        found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
         moving = [one.group for one in found if one.becomes == "moves"]
         findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
         if flow.kind is None:
@@ -323,10 +359,19 @@ class FlowPlanner:
 
 
 class _Known:
-    """Positions that were read already."""
+    """Positions that were read already, from `store` if they may be read."""
 
-    def __init__(self, positions: _Positions) -> None:
+    def __init__(self, positions: _Positions, store: PositionStore | None) -> None:
         self._positions = positions
+        self._store = store
 
     def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
         return {part: self._positions[part] for part in partitions if part in self._positions}
+
+    def starts(self) -> StoredStarts:
+        return NOTHING_STORED
+
+    def under_other_alias(
+        self, partitions: Iterable[TopicPartition], /
+    ) -> dict[TopicPartition, tuple[Alias, Position]]:
+        return {} if self._store is None else self._store.under_other_alias(partitions)

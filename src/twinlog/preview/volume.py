@@ -11,14 +11,12 @@ from twinlog.offsets.positions import Position
 from twinlog.plan.changes import TopicPair
 from twinlog.preview.flow_plan import Copying
 from twinlog.read.gaps import Gap, find_gap
-from twinlog.settings.flow import OffsetReset
 
 
-def remaining(log: Log, position: Position | None, reset: OffsetReset) -> int:
-    """Offsets of a partition that are still to be copied."""
-    if position is None:
-        return log.offsets if reset == "earliest" else 0
-    return max(0, log.end - max(position.next_source, log.start))
+def remaining(log: Log, position: Position | None, begin: SourceOffset | None = None) -> int:
+    """Offsets of a partition that are still to be copied; without a position it begins at `begin`, or at its first."""
+    next_source = position.next_source if position is not None else log.start if begin is None else begin
+    return max(0, log.end - max(next_source, log.start))
 
 
 def to_copy(
@@ -27,13 +25,16 @@ def to_copy(
     sizes: Mapping[TopicPartition, int] | None,
     positions: Mapping[TopicPartition, Position],
     configs: Mapping[TopicName, Iterable[ConfigEntry]],
-    reset: OffsetReset,
+    begins: Mapping[TopicPartition, SourceOffset],
 ) -> list[Copying]:
-    """What is to be copied of each pair that has something; bytes are a share of the log's, by its offsets."""
+    """What is to be copied of each pair that has something; bytes are a share of the log's, by its offsets.
+
+    `begins` has partitions without a position that do not begin at their first record.
+    """
     found = []
     for pair in pairs:
         parts = [TopicPartition(pair.source.name, number) for number in range(pair.source.partitions)]
-        left = {part: remaining(logs[part], positions.get(part), reset) for part in parts if part in logs}
+        left = {part: remaining(logs[part], positions.get(part), begins.get(part)) for part in parts if part in logs}
         size = None
         if sizes is not None:
             size = sum(

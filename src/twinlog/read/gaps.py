@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.settings.flow import FlowSettings
 
 UNKNOWN = SourceOffset(-1)
 
@@ -36,6 +37,12 @@ class Gap:
             f"{partition}: the source topic was deleted and created again; copying of the old one had reached offset "
             f"{self.first}, the new one starts at {self.resume_at}"
         )
+
+    def way_out(self, partition: TopicPartition, settings: FlowSettings) -> str:
+        """What an operator can do to have the partition copied after the gap: set the flow's policy or, for the flow of
+        a file, run a command."""
+        text = f"to go on at offset {self.resume_at}, set {settings.key('gap_policy')}.{partition.topic} = skip"
+        return f"{text}, or run twinlog topics accept-gap FILE {partition}" if settings.kind is None else text
 
 
 def find_gap(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.clock import LONG_AGO
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
@@ -100,7 +101,7 @@ class NearestReplicas:
 
     def _shun(self, node: int) -> None:
         now = self._now()
-        until, span = self._shunned.get(node, (0.0, SHUN_S / 2))
+        until, span = self._shunned.get(node, (LONG_AGO, SHUN_S / 2))
         if until <= now:
             span = min(2 * span, max(self._max_age_s, SHUN_S))
             self._shunned[node] = (now + span, span)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
+from twinlog.clock import LONG_AGO
+
 LINGER_SHARE = 0.35
 """What part of `linger.ms` a reader waits: a record is to be on its way for half as long as with a producer that waits
 for all of it."""
@@ -34,7 +36,7 @@ class Pace:
     def __init__(self, linger_ms: int) -> None:
         self._pause_s = min(linger_ms / 1000 * LINGER_SHARE, MOST_S)
         self._batches = 0
-        self._since = 0.0
+        self._since = LONG_AGO
         self._worth = False
 
     def pause_s(self, answers: Iterable[memoryview], now: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import Fetched, FetchSession
@@ -334,7 +335,7 @@ class _Poll:
         self.changed: dict[TopicPartition, None] = {}
         self.wanted: dict[TopicPartition, FetchPosition] = {}
         self.held_back: dict[TopicPartition, None] = {}
-        self._held_since = 0.0
+        self._held_since = LONG_AGO
 
     def hold_back(self, partition: TopicPartition, held_back: bool) -> None:
         """Note whether a partition waits for its appends."""

@@ -16,6 +16,9 @@ from twinlog.rows.arrow import HEADERS_COLUMN, TIMESTAMP, numbers, vector
 from twinlog.rows.partitioning import key_partitions
 from twinlog.rows.vectors import Longs
 
+NO_TIMESTAMP_US = -1000
+"""The microseconds that a row has for a record whose timestamp is -1 (Kafka class RecordBatch, NO_TIMESTAMP)."""
+
 _FEW_RUNS = 4
 """Up to so many runs of rows for each partition they are taken as slices: no byte is copied."""
 
@@ -38,7 +41,8 @@ class RowPartitioner:
     def split(self, rows: Any, now_ms: int) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield a partition and its rows, in their order, as columns that `encode` takes.
 
-        A row without a timestamp gets `now_ms`. Raises CopyError for a row that cannot be a record.
+        A row without a timestamp gets `now_ms`, and one whose timestamp is that of a record without any, -1 ms, becomes
+        such a record again. Raises CopyError for a row that cannot be a record.
         """
         if not rows.num_rows:
             return
@@ -138,9 +142,14 @@ def _timestamps(column: Any | None, count: int, now_ms: int) -> Any:
     times = column.cast(TIMESTAMP)
     if times.null_count:
         times = pc.fill_null(times, now)
-    first = pc.min(times.cast(pa.int64())).as_py()
-    if first < 0:
-        raise CopyError(f"Invalid timestamp: {first // 1000}. Timestamp should always be non-negative or null.")
+    if pc.min(times.cast(pa.int64())).as_py() < 0:
+        whole = vector(times)
+        wrong = np.flatnonzero((whole < 0) & (whole != NO_TIMESTAMP_US))
+        if wrong.size:
+            raise CopyError(
+                f"Invalid timestamp: {whole[wrong[0]] // 1000}. Timestamp should always be non-negative or null; or -1 "
+                "(1969-12-31 23:59:59.999 UTC), which is that of a record without one."
+            )
     return times
 
 

@@ -7,20 +7,28 @@ All `_ms` are milliseconds, all `_s` seconds, all `_bytes` bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from twinlog.model.types import Alias
+from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.held import HeldReason
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.oauth import TokenSettings
+from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.start import FROM_EARLIEST, Start
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import WrittenAs, every, key_of, out_of, switch_of
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
-OffsetReset = Literal["earliest", "latest", "none"]
 PolicyName = Literal["default", "identity", "custom"]
-GapPolicy = Literal["stop", "continue"]
+GapPolicy = Literal["hold", "skip", "continue", "stop"]
+"""`continue` is an older word for `skip`."""
+
 RenamedTopicPolicy = Literal["stop", "continue", "restart"]
-OversizedRecordPolicy = Literal["stop", "skip"]
+RecordPolicy = Literal["hold", "skip", "dead-letter", "stop"]
+"""What becomes of a record that the target does not take."""
+
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 ExactlyOnce = Literal["disabled", "preparing", "enabled"]
@@ -50,6 +58,11 @@ CONFIG_PROPERTIES_EXCLUDE = (
     "min.insync.replicas",
 )
 """The default of `config.properties.exclude` (Kafka 4.3)."""
+
+_HOLD: PerTopic[Any] = PerTopic("hold")
+
+BY_RESET: PerTopic[Start | None] = PerTopic(None)
+"""The default of `twinlog.start`: every topic begins by `auto.offset.reset`."""
 
 COPIER_MEMORY_BYTES = 134_217_728
 """The default of `twinlog.copier.memory.bytes`."""
@@ -108,7 +121,7 @@ class ConsumerSettings:
 
     client: ClientSettings
     isolation_level: Annotated[IsolationLevel, WrittenAs("isolation.level")] = "read_uncommitted"
-    auto_offset_reset: Annotated[OffsetReset, WrittenAs("auto.offset.reset")] = "earliest"
+    auto_offset_reset: Annotated[Start, out_of("auto.offset.reset")] = FROM_EARLIEST
     fetch_min_bytes: Annotated[int, WrittenAs("fetch.min.bytes")] = 1
     fetch_max_bytes: Annotated[int, WrittenAs("fetch.max.bytes")] = 52_428_800
     fetch_max_wait_ms: Annotated[int, WrittenAs("fetch.max.wait.ms")] = 500
@@ -178,7 +191,10 @@ class FlowSettings:
     Positions are first looked for in `positions_topic`, then in `earlier_positions_topic`, if there is one. A flow of a
     dedicated MirrorMaker 2 has no `kind` and does the work of all three connectors; one of a Connect worker does the
     work of its own connector alone. Without `transform` records are copied unchanged. `metric_names` are the forms of
-    the names that its metrics have, with the tag `source` if `metrics_have_source`.
+    the names that its metrics have, with the tag `source` if `metrics_have_source`. `source_cluster_alias` and
+    `target_cluster_alias` are None unless the keys of these names say another alias than `source` and `target` are.
+    `aliases` are the other clusters that the file names; a connector knows none but its own two. `start` is None for
+    topics that begin by the consumer's `auto_offset_reset`.
     """
 
     source: Alias
@@ -200,9 +216,12 @@ class FlowSettings:
         CONFIG_PROPERTIES_EXCLUDE
     )
     use_defaults_from: Annotated[Literal["source", "target"], WrittenAs("use.defaults.from")] = "target"
-    gap_policy: Annotated[GapPolicy, WrittenAs("twinlog.gap.policy")] = "stop"
+    start: Annotated[PerTopic[Start | None], out_of("twinlog.start")] = BY_RESET
+    gap_policy: Annotated[PerTopic[GapPolicy], WrittenAs("twinlog.gap.policy")] = _HOLD
     renamed_topic_policy: Annotated[RenamedTopicPolicy, WrittenAs("twinlog.renamed.topic.policy")] = "stop"
-    oversized_record_policy: Annotated[OversizedRecordPolicy, WrittenAs("twinlog.oversized.record.policy")] = "stop"
+    oversized_record_policy: Annotated[PerTopic[RecordPolicy], out_of("twinlog.oversized.record.policy")] = _HOLD
+    refused_record_policy: Annotated[PerTopic[RecordPolicy], out_of("twinlog.refused.record.policy")] = _HOLD
+    failed_records: FailedRecordSettings = field(default_factory=FailedRecordSettings)
     lease_seconds: Annotated[int, WrittenAs("twinlog.lease.seconds")] = 300
     position_interval_ms: Annotated[int, WrittenAs("twinlog.position.interval.ms")] = 500
     copier_memory_bytes: Annotated[int, WrittenAs("twinlog.copier.memory.bytes")] = COPIER_MEMORY_BYTES
@@ -240,16 +259,69 @@ class FlowSettings:
     transform: Annotated[TransformSettings | None, out_of("transform")] = None
     metric_names: Annotated[tuple[MetricNames, ...], WrittenAs("metric.names.formats")] = ("legacy",)
     metrics_have_source: Annotated[bool, out_of("add.source.alias.to.metrics")] = True
+    aliases: tuple[Alias, ...] = ()
+    source_cluster_alias: Annotated[Alias | None, out_of("source.cluster.alias")] = None
+    target_cluster_alias: Annotated[Alias | None, out_of("target.cluster.alias")] = None
+
+    @property
+    def source_name(self) -> Alias:
+        """What stands for the source in names of topics and in what is stored, perhaps nothing at all.
+
+        `source.cluster.alias` of a file counts for that, but not for the names of the worker's topics and group, which
+        have the alias that `clusters` lists (Kafka class MirrorMakerConfig).
+        """
+        return self.source if self.source_cluster_alias is None else self.source_cluster_alias
+
+    @property
+    def target_name(self) -> Alias:
+        """What stands for the target in names of topics and in what is stored, perhaps nothing at all."""
+        return self.target if self.target_cluster_alias is None else self.target_cluster_alias
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether remote topics are called like their sources.
+
+        The default policy keeps names where neither an alias nor a separator would stand before them.
+        """
+        return self.policy == "identity" or (self.policy == "default" and not self.separator and not self.source_name)
 
     @property
     def group_id(self) -> str:
         """The name the processes of this flow share on the target, `S-mm2` unless the user chose another."""
         return self.worker_group_id or f"{self.source}-mm2"
 
+    def held_policy(self, reason: HeldReason, topic: TopicName) -> str:
+        """The rule for a partition of a source topic that cannot be copied further for a reason; `hold` where no
+        setting gives another."""
+        match reason:
+            case "gap":
+                return self.gap_policy.for_topic(topic)
+            case "oversized record":
+                return self.oversized_record_policy.for_topic(topic)
+            case "refused record":
+                return self.refused_record_policy.for_topic(topic)
+            case _:
+                return "hold"
+
     @property
     def copies(self) -> bool:
         """Whether records are copied here; a checkpoint connector translates what another one copies."""
         return self.enabled and self.kind in {None, "source"}
+
+    @property
+    def heartbeat_names(self) -> HeartbeatNames:
+        """The names of heartbeats topics, by the aliases of the file alone."""
+        return HeartbeatNames(self.separator, frozenset((self.source, self.target, *self.aliases)))
+
+    def start_of(self, topic: str) -> Start:
+        """Where a source topic of this name begins when the flow first starts with it."""
+        return self.start.for_topic(topic) or self.consumer.auto_offset_reset
+
+    def start_key(self, topic: str) -> str:
+        """The key and the value that say so, for messages."""
+        own = self.start.for_topic(topic)
+        name = key_of(ConsumerSettings, "auto_offset_reset") if own is None else key_of(FlowSettings, "start")
+        return f"{name} = {own or self.consumer.auto_offset_reset}"
 
     def key(self, field: str) -> str:
         """The key of one of these settings, as it is written for this flow alone."""
@@ -284,7 +356,7 @@ class FlowSettings:
     def offset_syncs_topic(self) -> str:
         """The topic of offset syncs, which carries the alias of the cluster that it is not on (KIP-716)."""
         separator = self.separator if self.internal_separator_follows else "."
-        other = self.target if self.offset_syncs_location == "source" else self.source
+        other = self.target_name if self.offset_syncs_location == "source" else self.source_name
         return f"mm2-offset-syncs{separator}{other}{separator}internal"
 
     def for_task(self, index: int) -> FlowSettings:

@@ -19,6 +19,9 @@ from twinlog.settings.written import out_of
 
 Version = Literal["TLSv1.2", "TLSv1.3"]
 
+LEVEL_0 = "DEFAULT@SECLEVEL=0"
+"""How OpenSSL spells the level at which keys and digests of any strength are accepted."""
+
 ClientAuth = Literal["none", "requested", "required"]
 """Whether clients show a certificate."""
 
@@ -37,7 +40,9 @@ class TlsSettings:
     `authorities` are certificates as PEM text, each of which is trusted whether it signed itself or not, as Java does;
     None means those of the operating system. `certificates` (ours, then those that vouch for it) and `private_key` are
     PEM text and set together, or not at all. `ciphers` are for TLS 1.2 by OpenSSL's names, `suites` for TLS 1.3 by
-    their standard names; empty means the library's choice. `subject` is whom our certificate names, as brokers see it.
+    their standard names; empty means the library's choice. `security_level` is OpenSSL's (SSL_CTX_set_security_level),
+    from 0, at which keys and digests of any strength are accepted, to 5; None is the library's own, which is 2 with
+    Python. `subject` is whom our certificate names, as brokers see it.
     """
 
     authorities: Annotated[str | None, out_of("ssl.truststore.location")] = field(default=None, repr=False)
@@ -49,6 +54,7 @@ class TlsSettings:
     highest: Annotated[Version, out_of("ssl.enabled.protocols")] = "TLSv1.3"
     ciphers: Annotated[tuple[str, ...], out_of("ssl.cipher.suites")] = ()
     suites: Annotated[tuple[str, ...], out_of("ssl.cipher.suites")] = ()
+    security_level: Annotated[int | None, out_of("ssl.cipher.suites")] = None
 
 
 class TlsContext(ssl.SSLContext):
@@ -97,8 +103,9 @@ def _load(context: ssl.SSLContext, settings: TlsSettings, purpose: ssl.Purpose) 
         context.load_default_certs(purpose)
     else:
         context.load_verify_locations(cadata=settings.authorities)
-    if settings.ciphers:
-        context.set_ciphers(":".join(settings.ciphers))
+    if settings.ciphers or settings.security_level is not None:
+        level = "" if settings.security_level is None else f":@SECLEVEL={settings.security_level}"
+        context.set_ciphers(":".join(settings.ciphers or ["DEFAULT"]) + level)
     if settings.certificates is not None and settings.private_key is not None:
         with _file_of(settings.certificates + settings.private_key) as path:
             context.load_cert_chain(path)

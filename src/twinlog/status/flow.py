@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 
+from twinlog.checkpoint.heartbeat_topics import HeartbeatTopics
 from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.driver.election.member import Leadership, Member
 from twinlog.driver.report import DriverReport, TopicProgress, by_need, decode_report
@@ -25,8 +26,9 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.status.asking import ask_twice
 from twinlog.status.clocks import Clocks
+from twinlog.status.clusters_reader import ClustersReader
 from twinlog.status.connectors import ConnectorSeen, ConnectorsReader
-from twinlog.status.state import BY_OTHERS, FlowFacts, ProcessSeen, ShownState, state_of
+from twinlog.status.state import BY_OTHERS, ENDED, FlowFacts, ProcessSeen, ShownState, state_of
 from twinlog.status.synced import SyncedOffsets
 
 CONNECT_S = 10.0
@@ -87,11 +89,22 @@ class FlowSeen:
 
     @property
     def report(self) -> DriverReport | None:
-        """The report, if it is of now."""
-        return self.facts.report if self.facts.fresh else None
+        """The report of the process that runs the flow now."""
+        return self.facts.running
+
+    @property
+    def held_report(self) -> DriverReport | None:
+        """The report that has the held partitions: what an ended process held is held until another one runs."""
+        last = self.facts.report
+        return last if last is not None and last.state in ENDED and self.facts.others is None else self.report
+
+    @property
+    def runs(self) -> bool:
+        """Whether a process reports now that it runs the flow."""
+        return self.report is not None
 
 
-class FlowReader:
+class FlowReader(ClustersReader):
     """One flow; `read` may be called again and again, and then reads only what was added."""
 
     def __init__(
@@ -101,6 +114,7 @@ class FlowReader:
         self.settings = settings
         self._source, self._target = both_clusters(settings, connect)
         self._topology = topology_of(settings)
+        self._heartbeats = HeartbeatTopics(self._source, self._topology.heartbeat_names)
         self._reports = _Tail(self._target, TopicName(progress_topic(settings.source)))
         self._beats = _Tail(self._target, HEARTBEATS)
         self._report: DriverReport | None = None
@@ -118,26 +132,7 @@ class FlowReader:
             self._workers = connect(settings.target, worker.client)
             group = worker.group
             self._connectors = ConnectorsReader(self._workers, group.group_id, group.status_storage.name)
-
-    def __enter__(self) -> FlowReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections to all clusters."""
-        self._source.close()
-        self._target.close()
-        if self._workers is not None:
-            self._workers.close()
-
-    def waits(self) -> list[str]:
-        """What `read`, on another thread, waits for just now, in words."""
-        clusters = [self._target, self._source, *([] if self._workers is None else [self._workers])]
-        return [text for cluster in clusters if (text := cluster.waits()) is not None]
+        super().__init__([one for one in (self._target, self._source, self._workers) if one is not None])
 
     def read(self) -> FlowSeen:
         """How the flow does now. Raises RefusedError without a right on the target; a cluster that does not answer is a
@@ -221,7 +216,7 @@ class FlowReader:
             self._report = report
 
     def _take_beat(self, key: bytes, record: KeptRecord) -> None:
-        if key == Heartbeat(self.settings.source, self.settings.target, 0).key:
+        if key == Heartbeat(self.settings.source_name, self.settings.target_name, 0).key:
             self._heartbeat_ms = max(record.timestamp, self._heartbeat_ms or 0)
 
     def _by_positions(self, seen: FlowSeen) -> FlowSeen:
@@ -233,10 +228,11 @@ class FlowReader:
             if not self._source.client.connected:
                 self._source.connect(CONNECT_S)
             there = self._source.topics()
+            heartbeats = self._heartbeats.look(there)
             wanted = [
                 TopicPartition(name, number)
                 for name, topic in there.items()
-                if self._topology.mirrors(name) and not self._topology.policy.is_heartbeats(name)
+                if self._topology.mirrors(name) and not heartbeats.hold(name)
                 for number in range(topic.partitions)
             ]
             # Of a topic that was recreated since, nothing is copied.
@@ -249,6 +245,8 @@ class FlowReader:
             ends = self._source.offsets(wanted, latest=True, read_committed=committed)
             without = [part for part in wanted if part not in positions]
             starts = self._source.offsets(without, latest=False)
+            decided = self._positions.starts().offsets(there)
+            starts = {part: max(start, decided.get(part, start)) for part, start in starts.items()}
             synced = self._read_syncs(wanted) if seen.state.word == BY_OTHERS else {}
         except TwinlogError as error:
             return _with(seen, None, 0, (), str(error), by_positions=True)
@@ -287,8 +285,9 @@ def lag_by_positions(
 ) -> tuple[int | None, int, tuple[TopicProgress, ...]]:
     """The lag of a flow in offsets, of how many partitions it is unknown, and both by topic.
 
-    Of a partition without a position nothing was copied: everything of it waits; but where it is in `synced`, it was
-    copied at least so far. `mean_bytes` is the mean size of a record, None if it is not known.
+    Of a partition without a position nothing was copied: everything waits from where it begins, in `starts`; but where
+    it is in `synced`, it was copied at least so far. `mean_bytes` is the mean size of a record, None if it is not
+    known.
     """
     sums: dict[TopicName, tuple[int, int, int]] = {}
     for part in wanted:

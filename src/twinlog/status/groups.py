@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import TracebackType
 
 from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.checkpoint.followed_groups import group_refusal
@@ -32,6 +31,7 @@ from twinlog.record.last_records import LastRecords, taken
 from twinlog.settings.flow import FlowSettings
 from twinlog.status.asking import ask_twice
 from twinlog.status.cluster_groups import ClusterGroups, read_groups, read_offsets
+from twinlog.status.clusters_reader import ClustersReader
 
 CONNECT_S = 10.0
 
@@ -96,7 +96,7 @@ class GroupsSeen:
     unlisted: int = 0
 
 
-class GroupsReader:
+class GroupsReader(ClustersReader):
     """The groups of one flow; `read` may be called again and again, and then reads only what was added.
 
     `settings` follow the groups: a flow of a file, or a checkpoint connector. `copied_by` are the flows that copy for
@@ -114,33 +114,17 @@ class GroupsReader:
         self.settings = settings
         copied_by = copied_by or (settings,)
         self._source, self._target = both_clusters(settings, connect)
+        super().__init__((self._target, self._source))
         self._topologies: list[Topology] = [topology_of(flow) for flow in copied_by]
         self._topics = topic_filter_of(settings)
         self._groups: GroupFilter = group_filter_of(settings)
         self._maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
         self._offsets_of_flow = Translator(settings, self._source, self._target, self._maps)
         self._translator = GroupOffsetTranslator(settings, self._source, self._target, self._offsets_of_flow, reverse)
-        checkpoints = policy_of(settings).checkpoints_topic(settings.source)
+        checkpoints = policy_of(settings).checkpoints_topic(settings.source_name)
         self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
         self._news: LastRecords = {}
         self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
-
-    def __enter__(self) -> GroupsReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections to both clusters."""
-        self._source.close()
-        self._target.close()
-
-    def waits(self) -> list[str]:
-        """What `read`, on another thread, waits for just now, in words."""
-        return [text for cluster in (self._target, self._source) if (text := cluster.waits()) is not None]
 
     def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSeen:
         """Where the groups stand now: the `wanted` ones, or all that the flow follows.
@@ -158,6 +142,8 @@ class GroupsReader:
             raise
         except ClusterError as error:
             trouble = str(error)
+        if trouble is None:
+            here.offsets = ask_twice(self._source, lambda: self._without_copies(here.offsets))
         chosen, left_out = self._choose(wanted, here, trouble)
         committed = {group: here.offsets.get(group, {}) for group in chosen}
         # The coordinator has no offsets of share groups, even when asked for them.
@@ -182,6 +168,14 @@ class GroupsReader:
         if not cluster.client.connected:
             cluster.connect(CONNECT_S)
         return read_groups(cluster, wanted, known)
+
+    def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
+        """Without offsets in topics that lie as copies beside their originals, within one cluster."""
+        beside = self._translator.is_copy_beside
+        return {
+            group: {where: committed for where, committed in found.items() if not beside(where.topic)}
+            for group, found in offsets.items()
+        }
 
     def _learn(self, topics: set[TopicName]) -> None:
         try:
@@ -242,7 +236,7 @@ class GroupsReader:
         if self._translator.came_from_target(partition.topic):
             topic = policy.upstream_name(partition.topic)
             return None if topic is None else TopicPartition(topic, partition.partition)
-        return TopicPartition(policy.remote_name(self.settings.source, partition.topic), partition.partition)
+        return TopicPartition(policy.remote_name(self.settings.source_name, partition.topic), partition.partition)
 
     def _logs(
         self, chosen: Sequence[GroupId], committed: Mapping[GroupId, GroupOffsets], trouble: str | None

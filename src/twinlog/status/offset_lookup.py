@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from difflib import get_close_matches
-from types import TracebackType
 
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import topology_of
@@ -19,6 +18,7 @@ from twinlog.offsets.translator import Translation, Translator
 from twinlog.settings.flow import FlowSettings
 from twinlog.status.asking import ask_twice
 from twinlog.status.cluster_groups import read_offsets
+from twinlog.status.clusters_reader import ClustersReader
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class TranslatedOffset:
     reason: str = ""
 
 
-class Lookup:
+class Lookup(ClustersReader):
     """Reads from both clusters of a flow; use it as a context manager.
 
     With `back` it translates offsets of the flow's target to its source. A coordinator that moves, and a broker that
@@ -49,19 +49,11 @@ class Lookup:
         self._back = back
         self._topology = topology_of(settings)
         self._source, self._target = both_clusters(settings, connect)
+        super().__init__((self._source, self._target))
         self._here = self._target if back else self._source
         self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
         self._translator = Translator(settings, self._source, self._target, self._maps)
         self._connected: set[str] = set()
-
-    def __enter__(self) -> Lookup:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._source.close()
-        self._target.close()
 
     def group(self, group: GroupId) -> list[TranslatedOffset]:
         """Every offset that a group has committed on the first cluster; raises ClusterError if it has none."""
@@ -87,7 +79,7 @@ class Lookup:
         if self._back:
             return "single offsets are translated with --topic, --partition and --offset"
         settings = self._settings
-        topic = self._topology.policy.checkpoints_topic(settings.source)
+        topic = self._topology.policy.checkpoints_topic(settings.source_name)
         servers = ",".join(settings.target_admin.client.bootstrap_servers)
         committed = ""
         if settings.sync_group_offsets_interval_s is not None:

@@ -19,7 +19,7 @@ STALE_S = 5 * EVERY_S
 BEATS_S = 30.0
 """How old a heartbeat may be, or as old as five of its intervals, while its flow counts as alive."""
 
-ENDED = ("stopped", "failed", "caught up", "nothing to copy")
+ENDED = ("stopped", "failed", "caught up", "caught up, but for held partitions", "nothing to copy")
 """The last states of a flow, which its own process reports."""
 
 
@@ -93,6 +93,12 @@ class FlowFacts:
         return self.target_trouble is None and age_s is not None and age_s <= STALE_S
 
     @property
+    def running(self) -> DriverReport | None:
+        """The report, if it is of now and of a process that runs: an ended process counts no record that came since."""
+        report = self.report
+        return report if self.fresh and report is not None and report.state not in ENDED else None
+
+    @property
     def leader(self) -> str | None:
         """The process that leads by the group, None while there is none."""
         return next((one.name for one in self.processes if one.leads), None)
@@ -121,7 +127,7 @@ def state_of(facts: FlowFacts) -> ShownState:
     if facts.others is not None:
         return _of_others(facts, facts.others)
     report, age_s = facts.report, facts.report_age_s
-    if facts.connector is not None and not (facts.fresh and report is not None and report.state not in ENDED):
+    if facts.connector is not None and facts.running is None:
         return _of_connector(facts, facts.connector)
     if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
         # The process reported its end itself; an old report of that is still true.

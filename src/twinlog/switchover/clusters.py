@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from twinlog.checkpoint.heartbeat_topics import HeartbeatTopics
 from twinlog.clock import wall_ms
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.topology import topology_of
@@ -13,8 +14,9 @@ from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.described import describe_cluster
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.producer_states import name_open_transaction
+from twinlog.mirror.checks import common_broker
 from twinlog.model.groups import Group
-from twinlog.model.topics import listed
+from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
 from twinlog.settings.flow import FlowSettings
@@ -70,6 +72,10 @@ class Clusters:
         self._back = back
         self._aliases = frozenset(aliases)
         self._topology = topology_of(flow)
+        self._heartbeats = HeartbeatTopics(self.source, self._topology.heartbeat_names)
+        self._mirrored_heartbeats = HeartbeatTopics(
+            self.target, self._topology.heartbeat_names, self._topology.remote_name
+        )
         self._positions = PositionStore(flow, self.target)
         self._groups = GroupFacts(flow, back, self.source, self.target, follows or flow)
         self._stored = False
@@ -79,7 +85,7 @@ class Clusters:
         self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
 
     def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
-        """Connect to both; raises ClusterError or RefusedError."""
+        """Connect to both; raises ClusterError, and RefusedError also where both are one cluster."""
         self.target.connect(timeout_s)
         try:
             self.source.connect(timeout_s)
@@ -90,6 +96,13 @@ class Clusters:
                 name = self.ends.source
                 raise ClusterError(f"{error}; when {name} is lost, --emergency goes on without it") from error
             self._source_error = str(error)
+            return
+        broker = common_broker(self.source, self.target)
+        if broker is not None:
+            raise RefusedError(
+                f"{self.ends.source} and {self.ends.target} are the same cluster (broker {broker}): there is no other "
+                "one to switch over to; have producers and consumers use the other topics by themselves"
+            )
 
     def close(self) -> None:
         """Close all connections."""
@@ -138,7 +151,11 @@ class Clusters:
         }
 
     def moving(self) -> tuple[MovedTopic, ...]:
-        return moved_topics(self._topology, self._aliases, self.source.topics())
+        return self._moved(self.source.topics())
+
+    def _moved(self, source: Mapping[TopicName, Topic]) -> tuple[MovedTopic, ...]:
+        self._topology = self._topology.knowing(self._heartbeats.look(source).aliases)
+        return moved_topics(self._topology, self._aliases, source)
 
     def preflight(self, options: Options) -> Preflight:
         if self._source_error is None:
@@ -167,7 +184,7 @@ class Clusters:
     def _facts(self, kind: Kind) -> Facts:
         """What was read of both clusters."""
         here = self.source.topics()
-        topics = moved_topics(self._topology, self._aliases, here)
+        topics = self._moved(here)
         before, began_ms = self.copied(), self.now_ms()
         if kind is not Kind.EMERGENCY:
             self.sleep(MEASURED_S)
@@ -204,14 +221,16 @@ class Clusters:
             under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
             rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
             unread=tuple(unread),
-            fenced_too=fenced_too([topic.name for topic in topics], here) if self._carries_acls() else (),
+            fenced_too=fenced_too([topic.name for topic in topics], here, self._topology.heartbeat_names)
+            if self._carries_acls()
+            else (),
         )
 
     def _stays(self, topic: TopicName) -> bool:
         """Whether producers may write to a topic of the source that the flow does not mirror."""
         policy = self._topology.policy
-        copy = self._flow.policy != "identity" and policy.source_alias(topic) in self._aliases
-        ours = copy or policy.is_internal(topic) or policy.is_heartbeats(topic)
+        copy = not self._flow.keeps_names and policy.source_alias(topic) in self._aliases
+        ours = copy or policy.is_internal(topic) or self._topology.is_heartbeats(topic)
         return not ours and not self._topology.mirrors(topic)
 
     def _carries_acls(self) -> bool:
@@ -224,11 +243,12 @@ class Clusters:
         for where in copied:
             counts[where.topic] = max(counts.get(where.topic, 0), where.partition + 1)
         there = self.target.topics()
+        self._topology = self._topology.knowing(self._mirrored_heartbeats.look(counts).aliases)
         topics = tuple(
             MovedTopic(name, self._topology.remote_name(name), count, name)
             for name, count in sorted(counts.items())
             if self._topology.mirrors(name)
-            and not self._topology.policy.is_heartbeats(name)
+            and not self._topology.is_heartbeats(name)
             and self._topology.remote_name(name) in there
         )
         source, target, error = self.ends.source, self.ends.target, self._source_error
@@ -277,7 +297,8 @@ class Clusters:
         self._require_source()
         names, left = [topic.name for topic in topics], self._other_journal.read().fenced or {}
         others = self._other_journal.others
-        plan = plan_fence(self.source, fence, names, self._flow, self._back, left, others.values())
+        heartbeats = self._topology.heartbeat_names
+        plan = plan_fence(self.source, fence, names, self._flow, self._back, left, others.values(), heartbeats)
         for move, other in others.items():
             if both := shared(plan, other):
                 raise NotReadyError((f"{listed(both)}: fenced already by {move}; lift that first with --release",))

@@ -15,6 +15,7 @@ from twinlog.kafka.admin.acls import (
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import alter_producer_quotas, describe_producer_quotas
 from twinlog.model.acls import Permission
+from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
@@ -51,7 +52,8 @@ def plan_fence(
     flow: FlowSettings,
     back: FlowSettings,
     left: Data,
-    others: Iterable[Data] = (),
+    others: Iterable[Data],
+    heartbeats: HeartbeatNames,
 ) -> Data:
     """What to add or set so that nobody but the two flows writes to topics, and what to restore; reads only.
 
@@ -68,7 +70,9 @@ def plan_fence(
         carried = flow.sync_topic_acls_interval_s is not None
         passing = [acl for other in others for acl in acls_of(other.get("remove", []))]
         there = cluster.topics()
-        add, remove = denials(topics, there, before, carried=carried, open_without_acls=open_topics, passing=passing)
+        add, remove = denials(
+            *(topics, there, before, heartbeats), carried=carried, open_without_acls=open_topics, passing=passing
+        )
         opened = opened_too(remove, there, lasting_acls(before, passing))
         if opened:
             why = f"ACLs would open {listed(opened)} to everyone, which have rights of their own; use --fence quota"

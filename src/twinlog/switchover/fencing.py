@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
+from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.types import TopicName
 from twinlog.switchover.model import Data
@@ -29,21 +30,26 @@ FIRST_RATE, RATE, UNLIMITED = 1000.0, 10.0, 1e15
 """Bytes per second; a broker takes the last one for no limit."""
 
 
-def fenced_too(topics: Collection[TopicName], others: Iterable[TopicName]) -> list[TopicName]:
+def fenced_too(
+    topics: Collection[TopicName], others: Iterable[TopicName], heartbeats: HeartbeatNames
+) -> list[TopicName]:
     """Topics that are denied although they do not move, for their names begin with that of one that does."""
     prefixes = tuple(topics)
-    return sorted(name for name in set(others) - set(topics) if name.startswith(prefixes) and not _of_flows(name))
+    return sorted(
+        name for name in set(others) - set(topics) if name.startswith(prefixes) and not _of_flows(name, heartbeats)
+    )
 
 
-def _of_flows(topic: TopicName) -> bool:
+def _of_flows(topic: TopicName, heartbeats: HeartbeatNames) -> bool:
     """Whether flows write to it: offset syncs, positions, checkpoints, heartbeats."""
-    return topic.endswith(("internal", "heartbeats")) or topic.startswith("__")
+    return topic.endswith("internal") or topic.startswith("__") or heartbeats.hold(topic)
 
 
 def denials(
     topics: Iterable[TopicName],
     others: Collection[TopicName],
     present: Sequence[TopicAcl],
+    heartbeats: HeartbeatNames,
     *,
     carried: bool,
     open_without_acls: bool,
@@ -60,7 +66,7 @@ def denials(
     lasting = lasting_acls(present, passing)
     wanted = []
     for topic in sorted(topics):
-        own = any(_of_flows(other) and other.startswith(topic) for other in others)
+        own = any(_of_flows(other, heartbeats) and other.startswith(topic) for other in others)
         pattern = Pattern.PREFIXED if carried and not own else Pattern.LITERAL
         deny = TopicAcl(topic, EVERYONE, ANYWHERE, Operation.WRITE, Permission.DENY, pattern)
         if open_without_acls and not any(_concerns(acl, topic) for acl in lasting):

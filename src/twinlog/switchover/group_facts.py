@@ -159,9 +159,7 @@ class GroupFacts:
 
     def _upstream(self, topic: TopicName) -> TopicName | None:
         """The topic of the target that a topic of the source is a copy of, by its name."""
-        if self._flow.policy == "identity" or self._policy.source_alias(topic) != self._flow.target:
-            return None
-        return self._policy.upstream_name(topic)
+        return None if self._flow.keeps_names else self._policy.source_topic(self._flow.target_name, topic)
 
     def _went(self, where: TopicPartition, remote: TopicPartition, offset: int) -> Found:
         self._refresh("there", self._forward)
@@ -180,7 +178,7 @@ class GroupFacts:
 
     def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
         """See `World.groups_by_checkpoints`."""
-        topic = self._policy.checkpoints_topic(self._flow.source)
+        topic = self._policy.checkpoints_topic(self._flow.source_name)
         last: LastRecords = {}
         TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
         found = []
@@ -188,8 +186,8 @@ class GroupFacts:
             checkpoint = decode_checkpoint(record.key, record.value)
             if checkpoint is None or not self._filter.accepts(checkpoint.group):
                 continue
-            upstream = self._policy.upstream_name(checkpoint.remote.topic) or checkpoint.remote.topic
-            here = TopicPartition(upstream, checkpoint.remote.partition)
+            upstream = self._policy.source_topic(self._flow.source_name, checkpoint.remote.topic)
+            here = TopicPartition(upstream or checkpoint.remote.topic, checkpoint.remote.partition)
             found.append(
                 GroupOffset(
                     checkpoint.group,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_reader import TopicReader
 from twinlog.kafka.transactional_writer import TransactionalWriter
-from twinlog.mirror.create import create_topics
+from twinlog.mirror.create import require_topics
 from twinlog.mirror.internal_topics import JOURNALS, MIB, InternalTopic
 from twinlog.model.types import TopicName
 from twinlog.record.last_records import KeptRecord, LastRecords
@@ -82,8 +82,7 @@ class TopicJournal:
         The previous writer gets a FencedError with its next entry. Raises RefusedError, ClusterError.
         """
         if not self._there():
-            for name, refusal in create_topics(str(self._ends), self._cluster, [self._topic.new()]).items():
-                raise RefusedError(f"cluster {self._cluster.alias}: topic {name} could not be created: {refusal.text}")
+            require_topics(str(self._ends), self._cluster, [self._topic.new()])
         self._cluster.call(self._writer.begin)
         self.taken = True
         return self.read()

@@ -50,7 +50,7 @@ def moved_topics(
     """The topics of a flow, but for heartbeats. One that is a copy from a third cluster has no producers here."""
     found = []
     for name, topic in sorted(source.items()):
-        if topology.mirrors(name) and not topology.policy.is_heartbeats(name):
+        if topology.mirrors(name) and not topology.is_heartbeats(name):
             remote = topology.remote_name(name)
             copy = remote != name and topology.policy.source_alias(name) in aliases
             found.append(MovedTopic(name, remote, topic.partitions, TopicName("") if copy else name))

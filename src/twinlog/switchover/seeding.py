@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.create import create_topics
+from twinlog.mirror.create import require_topics
 from twinlog.mirror.internal_topics import positions as positions_topic
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position
@@ -21,8 +20,7 @@ def store_start(flow: FlowSettings, admin: ClusterAdmin, positions: Mapping[Topi
     topic = positions_topic(flow)
     found = admin.call(admin.client.refresh, [topic.name])[topic.name]
     if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        for name, refusal in create_topics(flow.name, admin, [topic.new()]).items():
-            raise RefusedError(f"cluster {admin.alias}: topic {name} could not be created: {refusal.text}")
+        require_topics(flow.name, admin, [topic.new()])
     elif error_codes.refused(found.error):
         raise admin.client.lacks("WRITE", f"topic {topic.name}", "storing where the way back begins")
     writer = positions_writer(admin.client, flow)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from twinlog.clock import LONG_AGO
 from twinlog.write.appends import CopyRules
 
 SURE_S = 5.0
@@ -22,7 +23,7 @@ class BatchLimit:
         self.topic_bytes = topic_bytes
         self.rules = replace(rules, max_batch_bytes=min(rules.max_batch_bytes, topic_bytes))
         self._most_bytes = rules.max_batch_bytes
-        self._sure_until = 0.0
+        self._sure_until = LONG_AGO
 
     def sure(self, now: float) -> bool:
         """Whether the remote topic was asked lately (`now` in monotonic seconds)."""

@@ -11,6 +11,7 @@ from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.log_once import LogOnce
+from twinlog.model.held import reason_of
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.settings.flow import FlowSettings
@@ -26,7 +27,8 @@ class Beginning:
     """The partitions of one copier that wait for a cluster.
 
     `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from where they begin.
-    `failed(partition, error)` is called when the flow stops, `event(kind, text)` when a partition is held back.
+    `failed(error)` is called when the flow stops, `refused(grant, error)` for a partition that cannot begin, which
+    does not wait any more, and `event(kind, text)` when a partition is held back.
     """
 
     def __init__(
@@ -39,7 +41,8 @@ class Beginning:
         producer: CopierProducer,
         committer: OffsetCommitter,
         begun: Callable[[Mapping[Grant, Position]], None],
-        failed: Callable[[TopicPartition | None, TwinlogError], None],
+        failed: Callable[[TwinlogError], None],
+        refused: Callable[[Grant, TwinlogError], None],
         event: Callable[[str, str], None],
         stopped: Callable[[], bool],
     ) -> None:
@@ -52,6 +55,7 @@ class Beginning:
         self._committer = committer
         self._begun = begun
         self._failed = failed
+        self._refused = refused
         self._event = event
         self._stopped = stopped
         self._logged = LogOnce(loop.clock)
@@ -87,7 +91,7 @@ class Beginning:
             await self._refresh(accepted)
         except ClusterError as error:
             if not self._stopped():
-                self._failed(None, error)
+                self._failed(error)
             return
         groups = self._start_positions.apart(accepted)
         await self._loop.gather([self._loop.spawn(self._begin_together, group) for group in groups])
@@ -100,14 +104,14 @@ class Beginning:
             try:
                 begun = await self._begin_some(grants, refreshed=refreshed)
             except RefusedError as error:
-                self._failed(None, error)
+                self._failed(error)
                 return
             except ClusterError as error:
                 begun = False
                 for grant in grants:
                     self._hold_back(grant.source, error)
             except TwinlogError as error:
-                self._failed(None, error)
+                self._failed(error)
                 return
             refreshed = False
             if begun:
@@ -120,13 +124,12 @@ class Beginning:
 
     async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
         """Begin with those that are resolved now; whether there are any."""
-        resolved = await self._start_positions.find(grants, refreshed=refreshed)
+        resolved = await self._find(grants, refreshed=refreshed)
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)
-            else:
-                self._failed(source, error)
-                self.withdraw(source)
+            elif (grant := self.withdraw(source)) is not None:
+                self._refused(grant, error)
         found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
         stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
         begun = {grant: stored[grant.source] for grant in self._still(found)}
@@ -134,6 +137,20 @@ class Beginning:
             self.withdraw(grant.source)
         self._begun(begun)
         return bool(begun)
+
+    async def _find(self, grants: Sequence[Grant], *, refreshed: bool) -> StartPosition:
+        """Where partitions begin. A permission that is missing for a topic keeps only the topic's partitions back."""
+        try:
+            return await self._start_positions.find(grants, refreshed=refreshed)
+        except RefusedError as error:
+            if reason_of(error) is None:
+                raise
+            if len(grants) == 1:
+                return StartPosition({}, {grants[0].source: error})
+        middle = len(grants) // 2
+        found = await self._find(grants[:middle], refreshed=refreshed)
+        rest = await self._find(grants[middle:], refreshed=refreshed)
+        return StartPosition(found.positions | rest.positions, found.errors | rest.errors, found.runs | rest.runs)
 
     async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
         """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""

@@ -18,16 +18,20 @@ from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
 from twinlog.model.call import Call, Loading
-from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.model.held import reason_of
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
+from twinlog.read.gaps import UNKNOWN
 from twinlog.read.reader import SourceReader
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import Beginning
 from twinlog.task.copier_producer import CopierProducer
 from twinlog.task.copier_transform import CopierTransform
+from twinlog.task.dead_letters import DeadLetters
 from twinlog.task.delivery_timeout import DeliveryTimeout
 from twinlog.task.foreign_records import ForeignOffsets
 from twinlog.task.gap_check import GapCheck
+from twinlog.task.held_partitions import HeldPartitions
 from twinlog.task.hooks import Hooks
 from twinlog.task.idempotent_producer import IdempotentProducer
 from twinlog.task.listener import Listener
@@ -91,7 +95,6 @@ class Copier:
         self._moved = loop.signal()
         loop.crashed = self._crashed
         producer = settings.producer
-        self._rules = CopyRules.of(settings)
         self.memory = CopierMemory(
             settings.copier_memory_bytes, self.source.frames, self.partitions, loop.clock.monotonic
         )
@@ -120,13 +123,13 @@ class Copier:
         )
         self._logs_at_rest = LogsAtRest(self.target)
         self._start_positions = StartPositions(
-            *(self.source, self.target, settings, self._rules),
+            *(self.source, self.target, settings),
             event=listener.event,
             logs_at_rest=self._logs_at_rest,
             prepare_for=self._transform.road,
         )
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
-        self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic, settings.separator)
+        self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
         self._committer = OffsetCommitter(
             loop,
             self.source,
@@ -149,6 +152,7 @@ class Copier:
             moved=self._moved,
             held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
         )
+        self._dead_letters = DeadLetters(loop, self.target, settings, self.tally, listener.event)
         self._by_remote: dict[TopicPartition, PartitionCopy] = {}
         self._routes = Routes(
             loop,
@@ -160,6 +164,7 @@ class Copier:
             offer=self._offer,
             leaderless=self._appender.refresh,
             keep=self.memory.keep,
+            dead_letter=lambda owner, refused: loop.start(self._dead_letters.write, owner, refused),
             event=listener.event,
         )
         self._producer: CopierProducer
@@ -196,13 +201,15 @@ class Copier:
             producer=self._producer,
             committer=self._committer,
             begun=self._begin_all,
-            failed=listener.failed,
+            failed=lambda error: listener.failed(None, error),
+            refused=self._cannot_begin,
             event=listener.event,
             stopped=lambda: self.stopped,
         )
         self._releasing = Releasing(
             self.partitions, self._by_remote, self._beginning, self._logs_at_rest, self._producer, self._committer
         )
+        self._held = HeldPartitions(loop, settings, self.source, self._releasing, listener)
         self._hooks: Hooks[PartitionCopy] = Hooks(
             keep=self.memory.keep,
             offer=self._producer.offer,
@@ -214,13 +221,16 @@ class Copier:
             check=lambda part, end: loop.start(recovery.check, part, end),
             resolve=self._producer.resolve,
             lost=lambda part: loop.start(recovery.copy_again, part),
+            abort=self._producer.abort,
             limit=lambda part: loop.start(self._limits.look, part),
-            failed=listener.failed,
+            dead_letter=lambda part, refused: loop.start(self._dead_letters.write, part, refused),
+            failed=self._partition_failed,
             foreign=self._seen_foreign,
             event=listener.event,
             source_lacks=self.source.lacks,
             target_lacks=self.target.lacks,
             tally=self.tally,
+            log_left_out=settings.failed_records.log_errors,
             route=self._routes.route,
             unready=lambda part: loop.start(self._transform.wait, part),
         )
@@ -256,8 +266,10 @@ class Copier:
         self._producer.offer(queue)
 
     def _seen_foreign(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
-        # A transform that routes records writes to any partition, from other copiers as well.
-        if remote.topic not in self._routes.topics:
+        # A transform that routes records writes to any partition, from other copiers as well, and several connectors
+        # between two clusters all copy heartbeats.
+        owner = self._by_remote.get(remote)
+        if remote.topic not in self._routes.topics and not (owner is not None and owner.grant.heartbeats):
             self._foreign.seen(remote, first, end)
 
     def _wanted(self) -> set[TopicName]:
@@ -287,7 +299,9 @@ class Copier:
 
     def accept(self, grants: Iterable[Grant]) -> list[Grant]:
         """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
-        accepted = self._beginning.accept(grant for grant in grants if grant.source not in self.partitions)
+        accepted = self._beginning.accept(
+            grant for grant in grants if grant.source not in self.partitions and grant.source not in self._held.held
+        )
         self._logs_at_rest.forget(grant.remote for grant in accepted)
         return accepted
 
@@ -300,13 +314,16 @@ class Copier:
 
     @property
     def granted(self) -> list[TopicPartition]:
-        """What this copier holds, copied already or waiting for a cluster."""
-        return [*self.partitions, *self._beginning.waiting]
+        """What this copier has, copied already, held, or waiting for a cluster."""
+        return [*self.partitions, *self._beginning.waiting, *self._held.held]
 
     @property
-    def held_back(self) -> dict[TopicPartition, tuple[Grant, str]]:
-        """What of it cannot begin for some time now, and why."""
-        return self._beginning.held_back
+    def held_back(self) -> dict[TopicPartition, tuple[Grant, str, SourceOffset]]:
+        """What of it is not copied now: partitions that are held, or could not begin for some time; why, and where
+        their source ends, -1 while that is unknown."""
+        waiting = {source: (grant, why, UNKNOWN) for source, (grant, why) in self._beginning.held_back.items()}
+        held = {source: (one.grant, one.held.text, one.end) for source, one in self._held.held.items()}
+        return waiting | held
 
     def _begin_all(self, stored: Mapping[Grant, Position]) -> None:
         for grant, position in stored.items():
@@ -318,7 +335,7 @@ class Copier:
         copy = PartitionCopy(
             grant,
             position,
-            self._rules,
+            CopyRules.of(self.settings, grant.source.topic),
             identity,
             producer=self.settings.producer,
             hooks=self._hooks,
@@ -338,7 +355,9 @@ class Copier:
 
         Partitions that were granted but did not begin yet never will; they have no position.
         """
-        stored = await self._releasing.release(list(partitions))
+        partitions = list(partitions)
+        await self._held.settled(partitions)
+        stored = self._held.take_back(partitions) | await self._releasing.release(partitions)
         self._reader.wake()
         if not self.partitions:
             self._foreign.report()
@@ -378,6 +397,21 @@ class Copier:
         part = self.partitions.get(fetched.partition)
         if part is not None:
             part.deliver(asked, fetched.answer)
+
+    def _partition_failed(self, part: PartitionCopy, error: TwinlogError) -> None:
+        if reason_of(error) is not None and (part.left or self.partitions.get(part.source) is not part):
+            # The next copier of the partition meets the same.
+            return
+        if self._held.stops_flow(error, part.source):
+            self._listener.failed(part.source, error)
+        else:
+            self._held.hold(part, error)
+
+    def _cannot_begin(self, grant: Grant, error: TwinlogError) -> None:
+        if self._held.stops_flow(error, grant.source):
+            self._listener.failed(grant.source, error)
+        else:
+            self._held.hold_unbegun(grant, error)
 
     def _lost(self, error: TwinlogError) -> None:
         if not self.stopped:

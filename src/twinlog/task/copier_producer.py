@@ -56,9 +56,12 @@ class CopierProducer(Protocol):
     def resolve(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer: find out what arrived, and copy on from there."""
 
-    async def drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
+    def abort(self, part: PartitionCopy) -> None:
+        """A partition has failed: what it appended to the open transaction, if there is one, must not be committed."""
+
+    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
         """Wait for what is in flight, and store last positions; returns partitions of which nothing may still
-        arrive."""
+        arrive. With `patient` the open transaction may take as long as it takes."""
 
     def forget(self, part: PartitionCopy) -> None:
         """The copier has released a partition."""

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
@@ -29,6 +30,7 @@ from twinlog.lease.messages import (
     Failed,
     FromCopier,
     Grants,
+    Hold,
     IdRequest,
     Left,
     LentId,
@@ -40,6 +42,7 @@ from twinlog.lease.messages import (
 )
 from twinlog.lease.progress import Report
 from twinlog.lease.ticket import LeaseTicket
+from twinlog.model.held import Held
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.copier import Copier
@@ -86,10 +89,10 @@ class CopierThread:
         self._over = threading.Event()
         self._claimed_until = self._now() + GRACE_S
         self._in_lease = False
-        self._valid_until = 0.0
+        self._valid_until = LONG_AGO
         self._leaving = False
         self._stopping = False
-        listener = Listener(failed=self._failed, event=self._event)
+        listener = Listener(failed=self._failed, event=self._event, held=self._hold)
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
         self._copier = Copier(self._loop, settings.for_task(ticket.share), listener, self._allowed, self._borrow)
@@ -256,7 +259,7 @@ class CopierThread:
 
     def _drop(self) -> None:
         """End at once: another process may run the flow, so nothing more may be written, positions included."""
-        self._valid_until = 0.0
+        self._valid_until = LONG_AGO
         with self._lock:
             self._leaving = True
             self._in_lease = False
@@ -274,6 +277,9 @@ class CopierThread:
     def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
         self._send(Failed(partition, type(error).__name__, str(error)))
 
+    def _hold(self, held: Held) -> None:
+        self._send(Hold(held))
+
     def _event(self, kind: str, text: str) -> None:
         self.reporter.event(kind, text)
         self._send(Event(kind, text))
@@ -284,5 +290,5 @@ class CopierThread:
                 self._line.send(message)
         except (OSError, EOFError):
             # The reading side notices and ends everything.
-            self._valid_until = 0.0
+            self._valid_until = LONG_AGO
             self._line.shut()

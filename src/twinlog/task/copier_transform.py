@@ -12,7 +12,6 @@ from twinlog.kafka.net.run_in_thread import run_in_thread
 from twinlog.lease.grant import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.model.call import Call, Loading
-from twinlog.model.default_names import is_heartbeats
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.beginning import PATIENCE_S
@@ -94,8 +93,7 @@ class CopierTransform:
 
     def road(self, grant: Grant) -> Prepare | None:
         """What prepares the fetches of a partition; None where its records stay as they are."""
-        # Heartbeats are no records of the user's.
-        if self._transforming is None or is_heartbeats(grant.source.topic, self._settings.separator):
+        if self._transforming is None or grant.heartbeats:
             return None
         return self._transforming.road(grant.source, grant.remote)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from twinlog.clock import LONG_AGO
 from twinlog.kafka.net.loop import Loop
-from twinlog.model.default_names import is_heartbeats
 from twinlog.model.types import TargetOffset, TopicPartition
 
 SUM_S = 60.0
@@ -32,22 +32,17 @@ class _Seen:
 class ForeignOffsets:
     """The foreign offsets of one copier; `event(kind, text)` reports them.
 
-    The first ones are reported at once; `turn` reports those of the following minute as one sum. `separator` is the
-    flow's, by which copies of heartbeats are known.
+    The first ones are reported at once; `turn` reports those of the following minute as one sum.
     """
 
-    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float], separator: str = ".") -> None:
+    def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:
         self._event = event
-        self._separator = separator
         self._clock = clock
         self._seen: dict[TopicPartition, _Seen] = {}
-        self._quiet_until = 0.0
+        self._quiet_until = LONG_AGO
 
     def seen(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         """Offsets from `first` up to, not including, `end` lie between two appends of ours."""
-        if is_heartbeats(remote.topic, self._separator):
-            # Several connectors between two clusters all copy heartbeats: that needs no action.
-            return
         seen = self._seen.get(remote)
         if seen is None:
             self._seen[remote] = _Seen(end - first, 1, first, end)

@@ -12,7 +12,6 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
-from twinlog.model.default_names import is_heartbeats
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.read.gaps import Gap, find_gap
@@ -32,8 +31,8 @@ class GapCheck:
     ) -> Position:
         """The position to continue from.
 
-        Raises GapError when records are missing and the policy is `stop`, ClusterError while the source does not answer
-        for it.
+        Raises GapError when records are missing and the policy is `hold` or `stop`, ClusterError while the source does
+        not answer for it.
         """
         found = await self._source.refresh_soon([partition.topic])
         topic = found.get(partition.topic)
@@ -58,22 +57,23 @@ class GapCheck:
         )
         if gap is None:
             return position
-        return self.decide(gap, partition, position, None if topic.topic_id is None else str(topic.topic_id))
+        return self.decide(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
 
-    def decide(self, gap: Gap, partition: TopicPartition, position: Position, topic_id: str | None) -> Position:
-        """Report a gap, then continue after it or raise GapError; heartbeats stop no flow."""
-        text = gap.describe(partition)
-        if is_heartbeats(partition.topic, self._settings.separator):
+    def decide(self, gap: Gap, grant: Grant, position: Position, topic_id: str | None) -> Position:
+        """Report a gap and continue after it, or raise GapError; heartbeats stop no flow."""
+        text = gap.describe(grant.source)
+        if grant.heartbeats:
             # The writer of heartbeats creates a deleted topic again, and no user's records are lost.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
             )
             return self._after(gap, position, topic_id)
-        if self._settings.gap_policy == "stop":
-            self._event("gap", f"{text}; the flow stops on it")
-            raise GapError(
-                f"{text}. To go on at offset {gap.resume_at}, set {self._settings.key('gap_policy')} = continue"
-            )
+        policy = self._settings.gap_policy.for_topic(grant.source.topic)
+        if policy in ("hold", "stop"):
+            if policy == "stop":
+                self._event("gap", f"{text}; the flow stops on it")
+            way_out = gap.way_out(grant.source, self._settings)
+            raise GapError(text, kind=gap.kind, resume_at=gap.resume_at, way_out=way_out)
         self._event("gap", f"{text}; the flow goes on at offset {gap.resume_at}")
         return self._after(gap, position, topic_id)
 

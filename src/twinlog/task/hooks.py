@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.task.dead_letters import RefusedAppend
 from twinlog.task.tally import Tally
 from twinlog.task.unit import Unit
 from twinlog.write.appends import Append, RoutedRows
@@ -26,10 +27,14 @@ class Hooks(Generic[P]):
     for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
     does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
     the remote log. `lost(partition)`: find the position after what is left of committed transactions.
-    `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the flow stops on it.
+    `abort(partition)`: abort the open transaction.
+    `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the partition is not
+    copied further.
     `foreign(remote, first, end)`: target offsets that are not ours. `event(kind, text)`: an operator should see it.
     `source_lacks` and `target_lacks` make the error for a missing permission: operation, what on, what for.
-    `tally` counts for all of them. `route(unit)`: append what a transform routed. `unready(partition)`: go on once
+    `dead_letter(partition, refused)`: write a record to the dead-letter topic. `tally` counts for
+    all of them. With `log_left_out` each record that is left out is
+    reported. `route(unit)`: append what a transform routed. `unready(partition)`: go on once
     records can be changed again.
     """
 
@@ -43,12 +48,15 @@ class Hooks(Generic[P]):
     check: Callable[[P, SourceOffset | None], None]
     resolve: Callable[[P], None]
     lost: Callable[[P], None]
+    abort: Callable[[P], None]
     limit: Callable[[P], None]
-    failed: Callable[[TopicPartition, TwinlogError], None]
+    dead_letter: Callable[[P, RefusedAppend], None]
+    failed: Callable[[P, TwinlogError], None]
     foreign: Callable[[TopicPartition, TargetOffset, TargetOffset], None]
     event: Callable[[str, str], None]
     source_lacks: Callable[[str, str, str], RefusedError]
     target_lacks: Callable[[str, str, str], RefusedError]
     tally: Tally = field(default_factory=Tally)
+    log_left_out: bool = False
     route: Callable[[Unit], None] = lambda unit: None
     unready: Callable[[P], None] = lambda part: None

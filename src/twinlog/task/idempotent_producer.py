@@ -66,7 +66,10 @@ class IdempotentProducer:
     def resolve(self, part: PartitionCopy) -> None:
         self._loop.start(self._recovery.resolve_again, part)
 
-    async def drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
+    def abort(self, part: PartitionCopy) -> None:
+        pass
+
+    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
         deadline = self._loop.clock.monotonic() + DRAIN_S
         while any(not part.arrived for part in leaving) and self._loop.clock.monotonic() < deadline:
             await self._moved.wait(0.02)

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinlog.errors import TwinlogError
+from twinlog.model.held import Held
 from twinlog.model.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A copier calls `failed` once per error that stops the flow, and `event(kind, text)` for what operators should
-    see."""
+    """A copier calls `failed` once per error that stops the flow, `held` when it holds a partition, and
+    `event(kind, text)` for what operators should see."""
 
     failed: Callable[[TopicPartition | None, TwinlogError], None]
     event: Callable[[str, str], None]
+    held: Callable[[Held], None] = lambda held: None

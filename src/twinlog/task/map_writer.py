@@ -14,6 +14,7 @@ from twinlog.model.types import TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import SegmentWriter, first_generation, segments_topic
+from twinlog.offsets.starts import AT_FIRST
 from twinlog.settings.flow import FlowSettings
 
 NO_GENERATION = -1
@@ -24,7 +25,6 @@ class MapWriter:
     """The maps of one copier; one write at a time, so that no segment overtakes a newer one."""
 
     def __init__(self, loop: Loop, target: ClusterClient, settings: FlowSettings) -> None:
-        self._settings = settings
         self._clock = loop.clock
         self._writing = loop.lock()
         self._topic = TopicWriter(
@@ -39,9 +39,7 @@ class MapWriter:
         """Take a partition over that will be copied on from `position`; `found` had arrived between the granted one
         and that."""
         # Older records were never copied, or will be: an offset of theirs leads to the first copy.
-        fresh = grant.position is None and (
-            self._settings.consumer.auto_offset_reset == "earliest" or position.next_target == 0
-        )
+        fresh = grant.position is None and (grant.begin == AT_FIRST or position.next_target == 0)
         least = first_generation(self._clock.wall()) if grant.tip is None else 0
         # Segments that an earlier attempt wrote have another generation.
         before = self._writers.get(grant.source)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 
+from twinlog.clock import LONG_AGO
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.model.types import TopicPartition
 from twinlog.task.partition import PartitionCopy
@@ -58,7 +59,7 @@ class CopierMemory:
         self._asked: dict[int, int] = {}
         self._kept: dict[int, _Kept] = {}
         self._kept_bytes = 0
-        self._looked_at = 0.0
+        self._looked_at = LONG_AGO
         self._served_at = self._now()
 
     @property

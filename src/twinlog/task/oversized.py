@@ -1,4 +1,4 @@
-"""The messages about a record that no batch of the remote topic can hold."""
+"""The messages about a record that the remote topic does not take, most of all one that no batch of it can hold."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 
 
-def skipped(source: TopicPartition, offset: SourceOffset, size: int) -> str:
-    """The event for a record that is left out by `twinlog.oversized.record.policy = skip`; `size` is in bytes."""
-    return f"{source}: record at source offset {offset} left out: {size} bytes"
+def left_out(source: TopicPartition, offset: SourceOffset, why: str) -> str:
+    """The event for a record that is left out by a policy."""
+    return f"{source}: record at source offset {offset} left out: {why}"
 
 
 def refused_as_too_large(
@@ -18,10 +18,10 @@ def refused_as_too_large(
 ) -> RecordTooLargeError:
     """The target refused the record at a source offset, alone in a batch of `size` bytes."""
     return RecordTooLargeError(
-        f"{remote}: the target refuses the record at source offset {offset} of {source} as too large ({size} bytes); "
-        f"{_way_out(remote)}",
+        f"{remote}: the target refuses the record at source offset {offset} of {source} as too large ({size} bytes)",
         source_offset=offset,
         size=size,
+        way_out=_way_out(source, remote),
     )
 
 
@@ -30,18 +30,20 @@ def naming(error: TwinlogError, source: TopicPartition, remote: TopicPartition) 
     if isinstance(error, RecordTooLargeError):
         return RecordTooLargeError(
             f"{source}: the record at source offset {error.source_offset} needs {error.size} bytes, {remote} takes "
-            f"{error.limit}; {_way_out(remote)}",
+            f"{error.limit}",
             source_offset=error.source_offset,
             size=error.size,
             limit=error.limit,
+            way_out=_way_out(source, remote),
         )
-    error.args = (f"{source}: {error}",)
     error.message = f"{source}: {error.message}"
+    error.args = (error.message,)
     return error
 
 
-def _way_out(remote: TopicPartition) -> str:
+def _way_out(source: TopicPartition, remote: TopicPartition) -> str:
     return (
         f"raise max.message.bytes of {remote.topic}, or set "
-        f"{key_of(FlowSettings, 'oversized_record_policy')} = skip to leave such records out"
+        f"{key_of(FlowSettings, 'oversized_record_policy')}.{source.topic} = skip or dead-letter to leave such records "
+        "out"
     )

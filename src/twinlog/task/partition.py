@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twinlog.clock import Clock
-from twinlog.errors import EngineLostError, RecordTooLargeError, TwinlogError
+from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
@@ -19,14 +19,14 @@ from twinlog.task.batch_limit import BatchLimit
 from twinlog.task.counts import CopyCounts
 from twinlog.task.fetch_errors import Check, Fail, Pause
 from twinlog.task.hooks import Hooks
+from twinlog.task.left_out_records import LeftOutRecords
 from twinlog.task.misplaced import Misplaced
-from twinlog.task.oversized import naming, skipped
+from twinlog.task.oversized import left_out, naming
 from twinlog.task.partition_appends import PartitionAppends
 from twinlog.task.read_ahead import ReadAhead
 from twinlog.task.source_position import SourcePosition
-from twinlog.task.transformed import Transformed
 from twinlog.write.appends import Append, CopyRules, Prepare, Prepared
-from twinlog.write.prepare import prepare
+from twinlog.write.prepare import prepare as copy_as_it_is
 from twinlog.write.queue import AppendQueue, ProducerIdentity
 
 
@@ -47,7 +47,7 @@ class PartitionCopy:
         hooks: Hooks[PartitionCopy],
         clock: Clock,
         sequence: int = 0,
-        prepare: Prepare = prepare,
+        prepare: Prepare = copy_as_it_is,
         queue: AppendQueue | None = None,
     ) -> None:
         """`prepare` makes appends of fetches. `sequence` and `queue` as in `PartitionAppends`."""
@@ -57,7 +57,9 @@ class PartitionCopy:
         self.limit = BatchLimit(rules, grant.max_batch_bytes)
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
-        self.read_ahead = ReadAhead()
+        # Within a transaction nothing of a failed try arrives; and what is not transformed is not routed.
+        careful = grant.on_trial and not self.transactional and prepare is not copy_as_it_is
+        self.read_ahead = ReadAhead(on_trial=careful)
         self.paused = False
         self.left = False
         self.failed = False
@@ -66,7 +68,7 @@ class PartitionCopy:
         self._hooks = hooks
         self._unstored = False
         self._prepare = prepare
-        self._transformed = Transformed(self.source, hooks.event, hooks.tally)
+        self._left_out = LeftOutRecords(self.source, hooks.event, hooks.tally, log_all=hooks.log_left_out)
         self._appends = PartitionAppends(
             self, position, identity, producer=producer, hooks=hooks, clock=clock, sequence=sequence, queue=queue
         )
@@ -172,9 +174,11 @@ class PartitionCopy:
         """Stop this partition for good and report why."""
         self.paused = True
         self.failed = True
-        self._appends.fail()
         self.trouble = str(error)
-        self._hooks.failed(self.source, error)
+        # Within a transaction, what may yet arrive ends with it.
+        if not self._appends.fail(refused=not isinstance(error, NotAcknowledgedError)) and self.transactional:
+            self._hooks.abort(self)
+        self._hooks.failed(self, error)
 
     def take_runs(self) -> list[Run]:
         """Source and target offsets of the records acknowledged since the last call."""
@@ -259,8 +263,8 @@ class PartitionCopy:
         """Count and report what became of a fetch: it is not read again."""
         self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
-            self._hooks.event("oversized", skipped(self.source, record.source_offset, record.size))
-        self._transformed.take(prepared)
+            self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
+        self._left_out.take(prepared)
 
     def _prepared(self, fetched: PartitionResponse) -> Prepared | None:
         """What is appended of one answer; None where it is read again later, or never."""
@@ -269,6 +273,8 @@ class PartitionCopy:
         behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
         if behind and self._hooks.far_target():
             rules = rules.merging_all()
+        if (most := self.read_ahead.next_records()) is not None:
+            rules = replace(rules, most_records=most)
         try:
             prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
         except EngineLostError as error:
@@ -281,6 +287,16 @@ class PartitionCopy:
                 self.fail(naming(error, self.source, self.remote))
             return None
         return None if prepared.oversized and self._must_ask_limit() else prepared
+
+    def left_out(self, kind: str, text: str) -> None:
+        """A policy left a record out."""
+        self._left_out.leave_out(kind, text)
+
+    def leave_out(self, append: Append) -> None:
+        """The record of a refused append is in the dead-letter topic: copy what follows."""
+        self.trouble = None
+        self._appends.leave_out(append)
+        self._hooks.offer(self.queue)
 
     def append(self, own: list[Append]) -> None:
         """Append what waited for routed records, perhaps nothing."""

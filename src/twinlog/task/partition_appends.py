@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, Protocol
 
 from twinlog.clock import Clock
@@ -16,16 +17,28 @@ from twinlog.settings.flow import ProducerSettings
 from twinlog.task import produce_errors, unit
 from twinlog.task.batch_limit import BatchLimit
 from twinlog.task.copied_records import CopiedRecords
+from twinlog.task.dead_letters import RefusedAppend
 from twinlog.task.hooks import Hooks
 from twinlog.task.misplaced import Misplaced
-from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
+from twinlog.task.produce_errors import (
+    Accept,
+    Appending,
+    Fail,
+    Isolate,
+    ProduceRules,
+    Resolve,
+    Retry,
+    Skip,
+    Split,
+    WriteDeadLetter,
+)
 from twinlog.task.read_ahead import ReadAhead
 from twinlog.task.source_position import SourcePosition
 from twinlog.task.unit import OpenUnit
 from twinlog.write.appends import Append, Prepared
 from twinlog.write.queue import MAX_WINDOW, AppendQueue, ProducerIdentity
 from twinlog.write.sent import Sent
-from twinlog.write.split import split_append
+from twinlog.write.split import isolate, split_append
 
 
 class Owner(unit.Owner, Protocol):
@@ -44,6 +57,12 @@ class Owner(unit.Owner, Protocol):
 
     def resolve(self) -> None:
         """Find the position anew from the remote log."""
+
+    def left_out(self, kind: str, text: str) -> None:
+        """A policy left a record out."""
+
+    def leave_out(self, append: Append) -> None:
+        """The record of a refused append is in the dead-letter topic: copy what follows."""
 
 
 class PartitionAppends:
@@ -97,7 +116,7 @@ class PartitionAppends:
         self._owner = owner
         self._hooks = hooks
         self._now = clock.monotonic
-        self._rules = ProduceRules(producer, owner.rules.oversized, hooks.target_lacks)
+        self._rules = ProduceRules(producer, owner.rules.oversized, owner.rules.refused, hooks.target_lacks)
         self._transactional = identity.transactional
         self._open = OpenUnit(
             owner,
@@ -163,10 +182,25 @@ class PartitionAppends:
         if unsent is not None:
             self._owner.read.back(unsent)
 
-    def fail(self) -> None:
-        """Send nothing more, and wait for nothing that was routed."""
+    def fail(self, *, refused: bool) -> bool:
+        """Send nothing more, and wait for nothing that was routed; returns whether all that was sent is known to have
+        arrived or not, and nothing of it may be taken back.
+
+        With `refused` the target has refused what failed, if it was sent: it will not arrive.
+        """
+        routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
         self._open.drop()
         self.queue.end()
+        if not refused or routed or self.queue.unanswered or self.misplaced is not None:
+            return False
+        refused_at = None if self._transactional or self.queue.idle else self.queue.first.first_source_offset
+        if refused_at is not None and refused_at > self.copied.acknowledged.next_source:
+            # What was routed of the records before has arrived: it is not routed again.
+            self.copied.pass_over(refused_at, self._owner.read.epoch)
+        self.queue.abandon()
+        # What was read of it is not copied: the position must not pass over it.
+        self._owner.read.back(self.copied.acknowledged.next_source)
+        return True
 
     # What the target answers.
 
@@ -238,14 +272,23 @@ class PartitionAppends:
             case Split(into_bytes, limit_bytes):
                 if not self._split(sent.append, into_bytes, limit_bytes):
                     return
-            case Skip(limit_bytes, reason):
-                self._owner.limit.lower(limit_bytes)
-                self._hooks.event("oversized", reason)
-                self.queue.replace_first([])
-                if sent.append.route is not None:
-                    sent.append.route.acknowledged(sent.append)
-                self._open.end_if_arrived()
-                self._catch_up()
+            case Isolate(numbers):
+                if not self._replace(sent.append, isolate(sent.append, numbers, self._owner.rules)):
+                    return
+            case Skip(kind, reason, limit_bytes):
+                if limit_bytes is not None:
+                    self._owner.limit.lower(limit_bytes)
+                self._owner.left_out(kind, reason)
+                self.leave_out(sent.append)
+            case WriteDeadLetter() as decision:
+                # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
+                self.queue.retry(inf)
+                append = sent.append
+                refused = RefusedAppend(
+                    self.queue, append, decision, lambda: self._owner.leave_out(append), self._owner.fail
+                )
+                self._hooks.dead_letter(self._owner, refused)
+                return
             case Fail(error):
                 self._owner.fail(error)
                 return
@@ -254,7 +297,20 @@ class PartitionAppends:
     def _split(self, append: Append, into_bytes: int, limit_bytes: int) -> bool:
         """Put smaller batches in the place of the first append; False where its transaction begins anew instead."""
         self._owner.limit.lower(limit_bytes)
-        parts = split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes))
+        return self._replace(append, split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes)))
+
+    def leave_out(self, append: Append) -> None:
+        """The first append is not sent again; nothing happens where it is not the first any more."""
+        if self.queue.idle or self.queue.first is not append:
+            return
+        self.queue.replace_first([])
+        self.queue.send_now()
+        if append.route is not None:
+            append.route.acknowledged(append)
+        self._open.end_if_arrived()
+        self._catch_up()
+
+    def _replace(self, append: Append, parts: list[Append]) -> bool:
         if append.route is not None:
             append.route.split(len(parts) - 1)
         # A transaction waits for all that was routed anyway.
@@ -263,7 +319,7 @@ class PartitionAppends:
             # Once the partition has left, what was not sent is dropped, and the position stays before it.
             self._open.sends_all = self._open.sends_all or not self._owner.left
             if self._transactional:
-                self._owner.hinder(f"target: it takes no batch of {append.bytes} bytes")
+                self._owner.hinder(f"target: it does not take a batch of {append.bytes} bytes as it is")
                 self._owner.resolve()
                 return False
         self._hooks.keep(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from twinlog.clock import LONG_AGO
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.task.partition import PartitionCopy
@@ -28,7 +29,7 @@ class IdleDetector:
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._seen = self._reported = 0
-        self._reported_at = float("-inf")
+        self._reported_at = LONG_AGO
 
     def became_idle(self, batches: int, now: float) -> bool:
         """By the number of batches that it has appended so far."""
@@ -85,4 +86,4 @@ class DuePositions:
 
     def _at(self, part: PartitionCopy) -> float:
         stored = self._stored.get(part.source)
-        return float("-inf") if stored is None else stored.at
+        return LONG_AGO if stored is None else stored.at

@@ -1,24 +1,25 @@
 """Decides what happens to an append that the target did not take, from its answer, a few facts and the settings alone.
 
-As in Kafka's producer (classes Sender and TransactionManager), with three additions: where the target lost the
-producer's state, the copier reads the log; a batch that is too large is split; and one that stays corrupt is sent a few
-times only. `PartitionAppends` and `Routes` carry the decision out.
+As in Kafka's producer (classes Sender and TransactionManager), with four additions: where the target lost the
+producer's state, the copier reads the log; a batch that is too large is split; a batch with records that the target
+refuses is cut around these records (KIP-467); and a batch that stays corrupt is sent a few times only.
+`PartitionAppends` and `Routes` carry the decision out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from twinlog.errors import CopyError, RefusedError, TwinlogError
+from twinlog.errors import CopyError, NotAcknowledgedError, RefusedError, RefusedRecordError, TwinlogError
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
-from twinlog.settings.flow import OversizedRecordPolicy, ProducerSettings
+from twinlog.settings.flow import FlowSettings, ProducerSettings, RecordPolicy
 from twinlog.settings.written import key_of
-from twinlog.task.oversized import refused_as_too_large, skipped
+from twinlog.task.oversized import left_out, refused_as_too_large
 from twinlog.write.appends import Append
 from twinlog.write.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, Sent
 
@@ -54,10 +55,26 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
-    """Leave its one record out; the target takes batches of `limit_bytes` at most."""
+class Isolate:
+    """Send the records with these numbers, from 0 on, in batches of their own; without numbers, each half."""
 
-    limit_bytes: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Leave its one record out. The target takes batches of `limit_bytes` at most, where that is the reason."""
+
+    kind: LeftOutKind
+    reason: str
+    limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDeadLetter:
+    """Write its one record to the dead-letter topic, then leave it out."""
+
+    kind: LeftOutKind
     reason: str
 
 
@@ -68,7 +85,10 @@ class Fail:
     error: TwinlogError
 
 
-Decision: TypeAlias = Retry | Resolve | Accept | Split | Skip | Fail
+Decision: TypeAlias = Retry | Resolve | Accept | Split | Isolate | Skip | WriteDeadLetter | Fail
+
+LeftOutKind = Literal["oversized", "refused"]
+"""The kind of event for a record that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +107,12 @@ class Appending:
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """The settings; `lacks` makes the error for a missing permission (operation, what on, what for)."""
+    """The settings, with the policies for the source topic; `lacks` makes the error for a missing permission
+    (operation, what on, what for)."""
 
     producer: ProducerSettings
-    oversized: OversizedRecordPolicy
+    oversized: RecordPolicy
+    refused: RecordPolicy
     lacks: Callable[[str, str, str], RefusedError]
 
 
@@ -116,6 +138,8 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
         return _too_large(sent.append, part, rules)
     if error_codes.refused(code):
         return Fail(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
+    if code in error_codes.RECORD_REFUSED:
+        return _refused_record(sent, part, rules)
     append = sent.append
     return Fail(
         CopyError(
@@ -142,20 +166,46 @@ def _again(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> R
 
 def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> Fail:
     return Fail(
-        CopyError(
+        NotAcknowledgedError(
             f"{part.remote}: the target did not take source offsets {append.first_source_offset} to "
             f"{append.next_source_offset - 1} of {part.source} within {limit} ({reason})"
         )
     )
 
 
-def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | Fail:
+def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | WriteDeadLetter | Fail:
     # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
     if append.count > 1:
         return Split(append.bytes // 2, append.bytes - 1)
+    reason = left_out(part.source, append.first_source_offset, f"{append.bytes} bytes")
     if rules.oversized == "skip":
-        return Skip(append.bytes - 1, skipped(part.source, append.first_source_offset, append.bytes))
+        return Skip("oversized", reason, append.bytes - 1)
+    if rules.oversized == "dead-letter":
+        return WriteDeadLetter("oversized", reason)
     return Fail(refused_as_too_large(part.source, part.remote, append.first_source_offset, append.bytes))
+
+
+def _refused_record(sent: Sent, part: Appending, rules: ProduceRules) -> Isolate | Skip | WriteDeadLetter | Fail:
+    append, refusal = sent.append, sent.refusal
+    if append.count > 1:
+        named = set() if refusal is None else {error.number for error in refusal.record_errors}
+        return Isolate(tuple(sorted(number for number in named if 0 <= number < append.count)))
+    why = _explained_alone(sent)
+    reason = left_out(part.source, append.first_source_offset, why)
+    if rules.refused == "skip":
+        return Skip("refused", reason)
+    if rules.refused == "dead-letter":
+        return WriteDeadLetter("refused", reason)
+    offset = append.first_source_offset
+    return Fail(
+        RefusedRecordError(
+            f"{part.remote}: the target refuses the record at source offset {offset} of {part.source}: {why}",
+            source_offset=offset,
+            way_out=f"change the setting of {part.remote.topic}, or set "
+            f"{key_of(FlowSettings, 'refused_record_policy')}.{part.source.topic} = skip or dead-letter to leave such "
+            "records out",
+        )
+    )
 
 
 def _reason(code: int) -> str:
@@ -178,6 +228,14 @@ def _explained(sent: Sent) -> str:
         text += f"; {where}: {error.message or 'no reason given'}"
     more = len(refusal.record_errors) - 1
     return text + (f", and {more} records more" if more > 0 else "")
+
+
+def _explained_alone(sent: Sent) -> str:
+    """Why the target refuses a record that was sent alone: the broker's word about the record, if there is one."""
+    code = Code(sent.code).name
+    refusal = sent.refusal
+    messages = () if refusal is None else (*(error.message for error in refusal.record_errors), refusal.message)
+    return f"{code}: {next(filter(None, messages), error_codes.explain(sent.code))}"
 
 
 def _source_offset(append: Append, index: int) -> SourceOffset | None:

@@ -34,14 +34,22 @@ class Releasing:
         self._producer = producer
         self._committer = committer
 
-    async def release(self, released: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Stop copying partitions; returns the positions of those that had begun, which are stored by then."""
+    async def release(
+        self, released: Sequence[TopicPartition], *, patient: bool = False
+    ) -> dict[TopicPartition, Position]:
+        """Stop copying partitions; returns the positions of those that had begun, which are stored by then.
+
+        With `patient` a transaction that takes long is waited for: the copier goes on with its other partitions.
+        """
         for partition in released:
             self._withdraw(partition)
         leaving = [self._partitions[part] for part in released if part in self._partitions]
+        if not leaving:
+            # What only waited, or is held, need not wait for the stores of others.
+            return {}
         for part in leaving:
             part.leave()
-        drained = await self._producer.drain(leaving)
+        drained = await self._producer.drain(leaving, patient=patient)
         await self._committer.flush_syncs(leaving)
         self._logs_at_rest.forget(part.remote for part in leaving)
         for part in leaving:

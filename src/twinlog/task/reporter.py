@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from twinlog.clock import wall_ms
+from twinlog.clock import LONG_AGO, wall_ms
 from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.kafka.topic_writer import TopicWriter
@@ -81,12 +81,12 @@ class Reporter:
         self._events: list[tuple[str, str]] = []
         self._known: dict[TopicPartition, PartitionCopy] = {}
         self._last_shown: dict[TopicPartition, Shown] = {}
-        self._held: dict[TopicPartition, str] = {}
-        """Partitions that cannot begin, with the trouble that was reported."""
+        self._held: dict[TopicPartition, tuple[str, SourceOffset]] = {}
+        """Partitions that are not copied now, with the trouble and the source's end that were reported."""
         self._line: dict[TopicPartition, PartitionProgress] = {}
         self._rest: dict[TopicPartition, PartitionProgress] = {}
         self._publishing = copier.loop.lock()
-        self._full_at = self._quiet_at = 0.0
+        self._full_at = self._quiet_at = LONG_AGO
         self._due = copier.loop.signal()
         self._line_at = self._topic_at = self._now()
         self._cpu_at, self._cpu = self._line_at, time.thread_time()
@@ -225,11 +225,11 @@ class Reporter:
     def _gather_held_back(self, now: float) -> None:
         """Note the partitions that cannot begin: of these, too, somebody is to see why nothing of them is copied."""
         held = self._copier.held_back
-        self._held = {source: trouble for source, trouble in self._held.items() if source in held}
-        for source, (grant, trouble) in held.items():
-            if self._held.get(source) != trouble or now >= self._full_at:
-                self._held[source] = trouble
-                self._note(source, _not_begun(grant, trouble))
+        self._held = {source: shown for source, shown in self._held.items() if source in held}
+        for source, (grant, trouble, end) in held.items():
+            if self._held.get(source) != (trouble, end) or now >= self._full_at:
+                self._held[source] = trouble, end
+                self._note(source, _not_begun(grant, trouble, end))
 
     def _note(self, source: TopicPartition, progress: PartitionProgress) -> None:
         for waiting in (self._line, self._rest):
@@ -268,14 +268,14 @@ def _waiting_ms(part: PartitionCopy) -> int:
     return -1 if part.queue.idle else part.queue.first.first_timestamp
 
 
-def _not_begun(grant: Grant, trouble: str) -> PartitionProgress:
+def _not_begun(grant: Grant, trouble: str, end: SourceOffset) -> PartitionProgress:
     stored = grant.position
     return PartitionProgress(
         topic=grant.source.topic,
         partition=grant.source.partition,
         source_offset=SourceOffset(0) if stored is None else stored.next_source,
         target_offset=TargetOffset(0) if stored is None or stored.next_target is None else stored.next_target,
-        end=SourceOffset(-1),
+        end=end,
         trouble=trouble,
     )
 

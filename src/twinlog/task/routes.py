@@ -12,9 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Protocol
 
-from twinlog.errors import ClusterError, CopyError, NoPartitionError, RefusedError, TwinlogError
+from twinlog.errors import (
+    ClusterError,
+    CopyError,
+    NoPartitionError,
+    RecordTooLargeError,
+    RefusedError,
+    RefusedRecordError,
+    TwinlogError,
+)
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
@@ -22,14 +31,26 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.task import produce_errors
+from twinlog.task.dead_letters import RefusedAppend
 from twinlog.task.placement import Placement, Placing
-from twinlog.task.produce_errors import Accept, Appending, Fail, ProduceRules, Resolve, Retry, Skip, Split
+from twinlog.task.produce_errors import (
+    Accept,
+    Appending,
+    Fail,
+    Isolate,
+    ProduceRules,
+    Resolve,
+    Retry,
+    Skip,
+    Split,
+    WriteDeadLetter,
+)
 from twinlog.task.routed_topics import RoutedTopics
-from twinlog.task.unit import Unit
+from twinlog.task.unit import Owner, Unit
 from twinlog.write.appends import Append
 from twinlog.write.queue import AppendQueue, ProducerIdentity
 from twinlog.write.sent import Sent
-from twinlog.write.split import split_append
+from twinlog.write.split import isolate, split_append
 
 LATER_S = 0.05
 FORGET_S = 3_600.0
@@ -50,7 +71,8 @@ class Routes:
     """The routed appends of one copier.
 
     `placing()` is what makes them. `offer(queue)` is called when a queue has something to send, `leaderless()` when
-    its leader is to be looked for, `keep(appends)` with what waits for a while, `event(kind, text)` for operators.
+    its leader is to be looked for, `keep(appends)` with what waits for a while, `dead_letter(owner, refused)` with a
+    record for the dead-letter topic, `event(kind, text)` for operators.
     Within transactions `owned` are the remote partitions of this copier, whose queues have their sequence numbers.
     """
 
@@ -66,6 +88,7 @@ class Routes:
         offer: Callable[[AppendQueue], None],
         leaderless: Callable[[], None],
         keep: Callable[[list[Append]], None],
+        dead_letter: Callable[[Owner, RefusedAppend], None],
         event: Callable[[str, str], None],
     ) -> None:
         self._loop = loop
@@ -78,7 +101,7 @@ class Routes:
         self._event = event
         self._topics = RoutedTopics(source, target, settings)
         self._placement = Placement(settings, self._topics, placing)
-        self._rules = ProduceRules(settings.producer, settings.oversized_record_policy, target.lacks)
+        self._dead_letter = dead_letter
         self._queues: dict[TopicPartition, AppendQueue] = {}
         self._identity: ProducerIdentity | None = None
         self._sequences: MutableMapping[TopicPartition, int] = {}
@@ -128,7 +151,8 @@ class Routes:
             unit = queue.first.route
             assert isinstance(unit, Unit)
             appending = self._appending(where, unit)
-            self._give_up(queue, produce_errors.overdue(queue.first, appending, self._rules, unit.owner.trouble).error)
+            rules = self._rules(unit.owner)
+            self._give_up(queue, produce_errors.overdue(queue.first, appending, rules, unit.owner.trouble).error)
 
     def forget_unused(self, now: float) -> None:
         """Forget topics that nothing was routed to for `FORGET_S`; `now` is in monotonic seconds.
@@ -310,7 +334,7 @@ class Routes:
         """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, Unit)
-        match produce_errors.decide(sent, self._appending(where, unit), self._rules, random.random()):
+        match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
             case Retry(pause_s, reason):
                 unit.owner.hinder(reason)
                 queue.retry(self._loop.clock.monotonic() + pause_s)
@@ -328,17 +352,40 @@ class Routes:
             case Split(into_bytes, limit_bytes):
                 self._placement.limit(where.topic, limit_bytes)
                 parts = split_append(sent.append, replace(unit.owner.rules, max_batch_bytes=into_bytes))
-                unit.split(len(parts) - 1)
-                self._keep(parts)
-                queue.replace_first(parts)
-            case Skip(_, reason):
-                self._event("oversized", reason)
-                queue.replace_first([])
-                unit.acknowledged(sent.append)
+                self._replace(queue, unit, parts)
+            case Isolate(numbers):
+                self._replace(queue, unit, isolate(sent.append, numbers, unit.owner.rules))
+            case Skip(kind, reason):
+                unit.owner.left_out(kind, reason)
+                self._leave_out(queue, unit, sent.append)
+            case WriteDeadLetter() as decision:
+                # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
+                queue.retry(inf)
+                leave_out = partial(self._leave_out, queue, unit, sent.append)
+                give_up = partial(self._fail_owner, queue, unit)
+                self._dead_letter(unit.owner, RefusedAppend(queue, sent.append, decision, leave_out, give_up))
+                return
+            case Fail(error) if isinstance(error, (RefusedRecordError, RecordTooLargeError)):
+                self._fail_owner(queue, unit, error)
+                return
             case Fail(error):
                 self._give_up(queue, error)
                 return
         self._offer(queue)
+
+    def _replace(self, queue: AppendQueue, unit: Unit, parts: list[Append]) -> None:
+        unit.split(len(parts) - 1)
+        self._keep(parts)
+        queue.replace_first(parts)
+
+    def _leave_out(self, queue: AppendQueue, unit: Unit, append: Append) -> None:
+        queue.replace_first([])
+        queue.send_now()
+        unit.acknowledged(append)
+        self._offer(queue)
+
+    def _rules(self, owner: Owner) -> ProduceRules:
+        return ProduceRules(self._settings.producer, owner.rules.oversized, owner.rules.refused, self._target.lacks)
 
     def _appending(self, where: TopicPartition, unit: Unit) -> Appending:
         # Others route records there, too: nobody knows where the next append belongs.
@@ -348,8 +395,21 @@ class Routes:
         """Nothing goes into a partition any more: all that wait for it fail, the first of them may have left."""
         units = [append.route for append in queue.waiting() if isinstance(append.route, Unit)]
         queue.end()
+        # An owner that is held tries again later: then with another queue, whose sequence numbers begin at 0.
+        self._queues.pop(queue.partition, None)
+        if self._abort is None:
+            self._identity = None
         for owner in dict.fromkeys(unit.owner for unit in units if unit.wanted):
             owner.fail(error)
+
+    def _fail_owner(self, queue: AppendQueue, unit: Unit, error: TwinlogError) -> None:
+        """The first append of a queue has a record that is not taken: its source partition fails, and is routed again
+        from its stored position on. What other source partitions routed here is sent."""
+        queue.replace_first([])
+        queue.drop(lambda append: isinstance(append.route, Unit) and append.route.owner is unit.owner)
+        queue.send_now()
+        unit.owner.fail(error)
+        self._offer(queue)
 
     async def _send_again(self, queue: AppendQueue) -> None:
         """The target lost the state of this producer: what is not acknowledged is sent under a new one."""

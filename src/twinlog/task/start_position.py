@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twinlog.errors import ClusterError, GapError, TwinlogError
+from twinlog.errors import ClusterError, NoStartError, TwinlogError
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -19,6 +20,7 @@ from twinlog.read.gaps import find_gap
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.task.first_look import TOGETHER, Behind, log_starts, look
+from twinlog.task.first_offset import first_offsets
 from twinlog.task.gap_check import GapCheck
 from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.lost_records import Comparison, Transformed
@@ -55,7 +57,6 @@ class StartPositions:
         source: ClusterClient,
         target: ClusterClient,
         settings: FlowSettings,
-        rules: CopyRules,
         event: Callable[[str, str], None],
         logs_at_rest: LogsAtRest,
         prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
@@ -65,7 +66,6 @@ class StartPositions:
         self._source = source
         self._target = target
         self._settings = settings
-        self._rules = rules
         self._event = event
         self._gap_check = GapCheck(source, settings, event)
         self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_TWO_LEADERS)
@@ -104,19 +104,24 @@ class StartPositions:
         """Start positions of those grants that could be resolved now; the caller tries the others again.
 
         With `refreshed` leaders are known, as `refresh` has just asked for them.
-        Raises ClusterError and RefusedError where all of them are concerned, and GapError when none may begin.
+        Raises ClusterError where all of them are concerned, and RefusedError for a permission that any of them lacks.
         """
         if not refreshed:
             await self._refresh_soon(grants)
-        fresh = [grant.source for grant in grants if grant.position is None]
-        first = self._source.loop.spawn(self._source.list_offsets, fresh, self._reset()) if fresh else None
+        fresh = [grant for grant in grants if grant.position is None and not grant.begin.refused]
+        committed = self._settings.consumer.isolation_level == "read_committed"
+
+        async def places() -> dict[TopicPartition, SourceOffset]:
+            return await first_offsets(self._source, fresh, read_committed=committed)
+
+        first = self._source.loop.spawn(places) if fresh else None
         late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
         others = [grant.remote for grant in grants if grant.drained or grant.position is None]
         ends = _on_target(await self._target.list_offsets(others, LATEST))
         if late:
             ends.update(await self._logs_at_rest.ends(late))
         unverified, errors = await self._find_unverified(grants, ends)
-        starts: dict[TopicPartition, int] = {} if first is None else await first
+        starts: dict[TopicPartition, SourceOffset] = {} if first is None else await first
         resolved = StartPosition({}, {})
         behind: list[Behind] = []
         for grant in grants:
@@ -128,20 +133,20 @@ class StartPositions:
                 )
             for client, partition in ((self._source, grant.source), (self._target, grant.remote)):
                 if client.leader(partition) is None:
-                    text = f"cluster {client.alias}: {partition} has no leader"
-                    resolved.errors.setdefault(grant.source, ClusterError(text))
+                    resolved.errors.setdefault(grant.source, _leaderless(client, partition))
             if end is None or self._source.leader(grant.source) is None or grant.remote not in unverified:
                 continue
             if grant.position is None:
-                if grant.source in starts:
-                    resolved.positions[grant.source] = self._first(grant, SourceOffset(starts[grant.source]), end)
+                if grant.begin.refused:
+                    resolved.errors[grant.source] = self._no_place(grant.source)
+                elif grant.source in starts:
+                    resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
             elif not self._lacks_marker(grant.remote, grant.position, end):
                 behind.append(Behind(grant, grant.position, end, unverified[grant.remote]))
         maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
         groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
 
         async def begin(some: Sequence[Behind]) -> None:
-            committed = self._rules.read_committed
             logs, fault = await look(self._source, self._target, some, read_committed=committed)
             for one in some:
                 here = one.grant.source
@@ -239,18 +244,19 @@ class StartPositions:
         )
         return True
 
+    def _rules(self, grant: Grant) -> CopyRules:
+        return replace(CopyRules.of(self._settings, grant.source.topic), max_batch_bytes=grant.max_batch_bytes)
+
     def _lacks_marker(self, remote: TopicPartition, position: Position, end: TargetOffset) -> bool:
         transactional = self._settings.exactly_once != "disabled"
         return transactional and self._logs_at_rest.lacks_marker(remote, position.next_target, end)
 
-    def _reset(self) -> int:
-        reset = self._settings.consumer.auto_offset_reset
-        if reset == "none":
-            raise GapError(
-                f"the consumer of {self._settings.source} has {key_of(ConsumerSettings, 'auto_offset_reset')} = none, "
-                "and there are partitions without a stored position; set earliest or latest"
-            )
-        return EARLIEST if reset == "earliest" else LATEST
+    def _no_place(self, partition: TopicPartition) -> NoStartError:
+        return NoStartError(
+            f"the consumer of {self._settings.source} has {key_of(ConsumerSettings, 'auto_offset_reset')} = none, and "
+            "no position is stored for this partition",
+            way_out="set earliest or latest, or twinlog.start for its topic",
+        )
 
     def _ids(self, grant: Grant) -> tuple[str | None, str | None]:
         return self._id(self._source, grant.source.topic), self._id(self._target, grant.remote.topic)
@@ -274,7 +280,7 @@ class StartPositions:
             start = SourceOffset(starts.get(grant.source, 0))
             gap = find_gap(position.next_source, start, SourceOffset(0), recreated=True)
             assert gap is not None
-            position = self._gap_check.decide(gap, grant.source, position, topic_id)
+            position = self._gap_check.decide(gap, grant, position, topic_id)
             remote_topic, writer = grant.remote.topic, fencing(position.writer)
             return replace(
                 position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer
@@ -301,7 +307,7 @@ class StartPositions:
             grant,
             now,
             logs,
-            replace(self._rules, max_batch_bytes=grant.max_batch_bytes),
+            self._rules(grant),
             self._event,
             self._prepare_for(grant) or prepare,
         )
@@ -319,7 +325,7 @@ class StartPositions:
             # A leader that was asked by the topic's id has that topic.
             await require_current_id(self._target, grant.remote)
         changing = self._prepare_for(grant)
-        rules = replace(self._rules, max_batch_bytes=grant.max_batch_bytes)
+        rules = self._rules(grant)
         transformed = None if changing is None else Transformed(changing, rules)
         comparison = Comparison(
             *(self._source, self._target, grant, one.known, logs.start, end), transformed=transformed, last=logs.last
@@ -347,6 +353,13 @@ class StartPositions:
         self._event("target", text)
         # With the epoch of later batches the source would report a divergence here.
         return replace(position, next_source=begin, leader_epoch=-1)
+
+
+def _leaderless(client: ClusterClient, partition: TopicPartition) -> ClusterError:
+    known = client.topic(partition.topic)
+    if known is not None and error_codes.refused(known.error):
+        return client.lacks("DESCRIBE", f"topic {partition.topic}", "finding its leaders")
+    return ClusterError(f"cluster {client.alias}: {partition} has no leader")
 
 
 def _on_target(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, TargetOffset]:

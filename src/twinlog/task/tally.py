@@ -31,6 +31,9 @@ class Tally:
         "_routed",
         "_written_bytes",
         "batches",
+        "dead_letter_failures",
+        "dead_letters",
+        "left_out",
     )
 
     def __init__(self) -> None:
@@ -45,6 +48,9 @@ class Tally:
         self._age_sum_ms = self._read_bytes = self._written_bytes = 0
         self._polls = self._read_records = self._most_read = 0
         self._dropped = self._failed = self._routed = 0
+        self.left_out = self.dead_letters = self.dead_letter_failures = 0
+        """Records that a policy left out; records that were to be written to the dead-letter topic, and how often that
+        failed."""
         self._commits = self._failed_commits = self._commit_ms = self._most_commit_ms = 0
 
     def acknowledged(self, records: int, size: int, age_ms: int) -> None:
@@ -100,4 +106,7 @@ class Tally:
             dropped=self._dropped,
             failed=self._failed,
             routed=self._routed,
+            left_out=self.left_out,
+            dead_letters=self.dead_letters,
+            dead_letter_failures=self.dead_letter_failures,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
@@ -31,6 +32,7 @@ class TransactionalProducer:
         self.offer = transactions.offer
         self.moved = transactions.moved
         self.resolve = transactions.abort
+        self.abort = transactions.abort_without
         self.forget = transactions.forget
         self._transactions = transactions
         self._committer = committer
@@ -59,9 +61,9 @@ class TransactionalProducer:
     def meets_late_appends(self, grant: Grant) -> bool:
         return False
 
-    async def drain(self, leaving: Sequence[PartitionCopy]) -> set[TopicPartition]:
+    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
         """All of them, or none when the target does not answer; nothing is committed any more then."""
-        if await self._transactions.commit(leaving, DRAIN_S):
+        if await self._transactions.commit(leaving, inf if patient else DRAIN_S):
             with suppress(ClusterError):
                 await self._committer.close_committed(leaving)
             return {part.source for part in leaving if part.misplaced is None}

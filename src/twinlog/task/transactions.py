@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
@@ -92,7 +93,7 @@ class Transactions:
             ended=lambda: self.ended,
         )
         self._broken: TwinlogError | None = None
-        self._opened_at = 0.0
+        self._opened_at = LONG_AGO
         self._ended_at = self._now()
 
     async def start(self) -> None:
@@ -131,6 +132,11 @@ class Transactions:
     def abort(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer, or the open transaction: abort it."""
         self._recovery.suspect(part)
+        self._break(AbortedError(f"{part.remote}: {part.trouble}"))
+
+    def abort_without(self, part: PartitionCopy) -> None:
+        """A partition has failed, and what it appended is unknown: abort the open transaction. The target has lost
+        nothing that was committed, and is not asked."""
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     async def commit(self, parts: Iterable[PartitionCopy], timeout_s: float) -> bool:

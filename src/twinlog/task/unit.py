@@ -45,6 +45,9 @@ class Owner(Protocol):
     def hinder(self, trouble: str) -> None:
         """Report what keeps the unit from being appended."""
 
+    def left_out(self, kind: str, text: str) -> None:
+        """A policy left a record out."""
+
     def fail(self, error: TwinlogError) -> None:
         """The unit never can be appended."""
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlog.errors import TransformError
+from twinlog.model.route_names import check_name
 from twinlog.rows.arrow import schema
 from twinlog.transform.function import Transform
-from twinlog.transform.route_names import check_name
 
 _EXPECTED = schema(headers=True)
 

@@ -16,7 +16,7 @@ from twinlog.transform.contract import offsets_of
 from twinlog.transform.function import Transform
 from twinlog.transform.lacking_partitions import LackingPartitions
 from twinlog.transform.road import TransformedRoad
-from twinlog.transform.routing import check_topic, place
+from twinlog.transform.routing import check_topic, check_within_cluster, place
 from twinlog.write.appends import Append, CopyRules, Prepare, RoutedRows
 
 
@@ -36,6 +36,7 @@ class Transforming:
     ) -> None:
         self._now = now
         self._name = flow.name
+        self._flow = flow
         self._settings = settings
         self._partitions = partitions
         self._lacking = LackingPartitions(now)
@@ -98,7 +99,9 @@ class Transforming:
 
     def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
-        check_topic(topic, source.topic, same_cluster=same_cluster)
+        check_topic(topic, source.topic, self._flow.heartbeat_names, same_cluster=same_cluster)
+        if same_cluster:
+            check_within_cluster(topic, self._flow)
 
     def confirm(self, topic: TopicName, partitions: int) -> None:
         """The target was just asked, and a topic has so many: the transform fails on records for others."""

@@ -101,6 +101,8 @@ class TransformedRoad:
         # A transform sees the name that the record will have.
         named = TopicPartition(self.remote.topic, self.source.partition)
         rows = decode(records, named, position, END, read, hidden)
+        if (end := _end_of(rows.batches, rules.most_records)) is not None:
+            rows = decode(records, named, position, end, read, hidden)
         work = _Preparation(self, rules, max(NONE, rows.codec) if rules.codec is None else CODECS[rules.codec])
         prepared = work.prepared
         prepared.log_failed = self.settings.log_errors
@@ -281,7 +283,8 @@ class _Preparation:
         try:
             for append in batches_of(rows, offsets, rules, self.codec):
                 for part in [append] if append.bytes <= rules.max_batch_bytes else split_append(append, rules):
-                    if part.bytes <= rules.max_batch_bytes:
+                    # Under `dead-letter` the target refuses it, and the record is then written to that topic.
+                    if part.bytes <= rules.max_batch_bytes or rules.oversized == "dead-letter":
                         made.append(part)
                     elif rules.oversized == "skip":
                         prepared.oversized.append(OversizedRecord(part.first_source_offset, part.bytes))
@@ -347,6 +350,16 @@ def _spans(offsets: Longs, added: Flags) -> tuple[tuple[SourceOffset, int], ...]
 
 def _rows_before(rows: Any, offset: SourceOffset) -> int:
     return int(np.searchsorted(offsets_of(rows), offset))
+
+
+def _end_of(batches: Iterable[Any], most_records: int | None) -> SourceOffset | None:
+    """The offset of the first record after so many; None where there are no more."""
+    if most_records is not None:
+        for batch in batches:
+            if batch.num_rows > most_records:
+                return SourceOffset(int(offsets_of(batch)[most_records]))
+            most_records -= batch.num_rows
+    return None
 
 
 def _flags(column: Any) -> Flags:

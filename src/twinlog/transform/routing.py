@@ -7,19 +7,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlog.errors import NoPartitionError, TransformError
-from twinlog.model.types import TopicPartition
+from twinlog.model.default_names import source_alias
+from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.route_names import check_name
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
 from twinlog.transform.contract import offsets_of
 from twinlog.transform.partitions import partitions_by_key
 from twinlog.transform.road import batches_of
-from twinlog.transform.route_names import check_name
 from twinlog.write.appends import ADDED, Append, CopyRules, RoutedRows
 
 
-def check_topic(name: str, source: str, *, same_cluster: bool) -> None:
+def check_topic(name: str, source: str, heartbeats: HeartbeatNames, *, same_cluster: bool) -> None:
     """Raise TransformError where records of topic `source` cannot be routed to topic `name`."""
     check_name(name)
+    if heartbeats.hold(TopicName(name)):
+        raise TransformError(f"it routes records to {name}, where heartbeats are mirrored to")
     if same_cluster and name == source:
         raise TransformError(f"it routes records to {name}, where they were read: they would go round for ever")
+
+
+def check_within_cluster(name: str, flow: FlowSettings) -> None:
+    """Raise TransformError where a flow within one cluster might read again what its transform routes to `name`.
+
+    A flow never copies what its policy takes for its own copies. Where names of topics alone decide, the driver knows
+    all routes and has looked at them.
+    """
+    known = flow.transform is None or flow.transform.routes_are_known
+    if not known and source_alias(TopicName(name), flow.separator) != flow.source:
+        raise TransformError(
+            f"it routes records to {name}: within one cluster the flow may read them there again; names that begin "
+            f"{flow.source}{flow.separator} are its own copies and never read"
+        )
 
 
 def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules) -> dict[int, list[Append]]:

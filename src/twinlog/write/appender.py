@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
@@ -124,7 +125,7 @@ class _BrokerAppender:
         """Send appends that wait here for a retry to their new leader at once (KAFKA-15415)."""
         leader = self._appender._client.leader
         for queue in self._ready:
-            if queue.not_before:
+            if queue.not_before > LONG_AGO:
                 there = leader(queue.partition)
                 if there is not None and there.node != self._node:
                     queue.send_now()

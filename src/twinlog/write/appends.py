@@ -10,7 +10,7 @@ from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES
 from twinlog.model.types import SourceOffset, TopicName
 from twinlog.record.batch import HEADER, LOG_APPEND_TIME
 from twinlog.record.compression import NONE
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import FlowSettings, RecordPolicy
 
 LARGEST_MERGED_BYTES = 4 << 20
 _ANY_RECORDS = 1 << 30
@@ -35,8 +35,8 @@ class CopyRules:
     `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes
     (`merge_compressed_below` with a codec) and `merge_records` records are merged into batches of up to
     `merge_batch_bytes`; `merge_below` 0 merges nothing.
-    `oversized` is the rule for a record that does not fit into a batch of its own: stop the partition, or skip it with
-    a warning.
+    `oversized` is the policy for a record that does not fit into a batch of its own, `refused` for one that the target
+    refuses for another reason. Of a fetch a transform is given the first `most_records` records, None for all of them.
 
     A broker takes one batch per partition and request, and a request costs about 50 us of CPU here and as much there.
     Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4): up to
@@ -52,11 +52,13 @@ class CopyRules:
     merge_compressed_below: int = 4_096
     merge_records: int = 64
     check_crcs: bool = True
-    oversized: Literal["stop", "skip"] = "stop"
+    oversized: RecordPolicy = "hold"
+    refused: RecordPolicy = "hold"
+    most_records: int | None = None
 
     @classmethod
-    def of(cls, settings: FlowSettings) -> CopyRules:
-        """The rules of a flow, before the limit of a remote topic is known."""
+    def of(cls, settings: FlowSettings, topic: TopicName) -> CopyRules:
+        """The rules of a flow for a source topic, before the limit of the remote topic is known."""
         producer, consumer = settings.producer, settings.consumer
         return cls(
             max_batch_bytes=1 << 30,
@@ -65,7 +67,8 @@ class CopyRules:
             codec_level=producer.compression_level,
             merge_batch_bytes=producer.merge_batch_bytes,
             check_crcs=consumer.check_crcs,
-            oversized=settings.oversized_record_policy,
+            oversized=settings.oversized_record_policy.for_topic(topic),
+            refused=settings.refused_record_policy.for_topic(topic),
         )
 
     def merging_all(self) -> CopyRules:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from twinlog.clock import LONG_AGO
 from twinlog.kafka.protocol.error_codes import OUT_OF_STEP, Code
 from twinlog.model.types import TargetOffset, TopicPartition
 from twinlog.record.sequence_numbers import sequence_after
@@ -96,8 +97,8 @@ class AppendQueue:
         self.identity = identity
         self.pending: deque[Append] = deque()
         self.queued_bytes = 0
-        self.not_before = 0.0
-        self.waits_since = 0.0
+        self.not_before = LONG_AGO
+        self.waits_since = LONG_AGO
         self.stopped = False
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self.limit = min(max_in_flight, MAX_WINDOW)
@@ -109,7 +110,7 @@ class AppendQueue:
         self._next_sequence = sequence
         self._known = False
         self._ended = False
-        self._looked_at = 0.0
+        self._looked_at = LONG_AGO
         self._now = now
 
     @property
@@ -270,6 +271,15 @@ class AppendQueue:
         self._next_sequence = first.sequence
         self.stopped = self._ended
 
+    def abandon(self) -> None:
+        """Forget everything that waits: the target refused the first append of the window, and so all after it."""
+        if self._window:
+            self._next_sequence = self._window[0].sequence
+            self.late.count_again(self._window)
+            self._window.clear()
+        self.pending.clear()
+        self.queued_bytes = 0
+
     def open(self) -> None:
         """Everything may leave: the transaction has begun."""
         self.gate = Gate.OPEN
@@ -284,7 +294,7 @@ class AppendQueue:
 
     def send_now(self) -> None:
         """What waits to be sent again waits no longer."""
-        self.not_before = 0.0
+        self.not_before = LONG_AGO
 
     def end(self) -> None:
         """Send nothing more, neither new appends nor retries.
@@ -296,7 +306,11 @@ class AppendQueue:
 
     def drop_pending(self) -> None:
         """Forget what was not sent yet, but for what others routed here."""
-        self.pending = deque(append for append in self.pending if append.route is not None)
+        self.drop(lambda append: append.route is None)
+
+    def drop(self, unwanted: Callable[[Append], bool]) -> None:
+        """Forget the unwanted ones of the appends that were not sent yet."""
+        self.pending = deque(append for append in self.pending if not unwanted(append))
         self.queued_bytes = sum(append.bytes for append in self.waiting())
 
     def adopt(
@@ -312,6 +326,7 @@ class AppendQueue:
         self._window.clear()
         self.pending.clear()
         self.queued_bytes = 0
+        self.not_before = LONG_AGO
         self.identity = identity
         self._next_sequence = sequence
         self._known = False

@@ -1,9 +1,10 @@
-"""Cuts a batch into smaller ones, when it turned out too large for the remote topic."""
+"""Cuts a batch into smaller ones, where it is too large for the remote topic, or the target refuses some records."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from twinlog.errors import RecordTooLargeError
 from twinlog.model.types import SourceOffset
@@ -18,20 +19,24 @@ from twinlog.write.merge import take_records
 def build_appends(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append | OversizedRecord]:
     """Build the batch; halve it as often as it is above `rules.max_batch_bytes`.
 
-    A record too large alone comes as an `OversizedRecord`, or raises `RecordTooLargeError` under `oversized="stop"`.
+    A record too large alone comes as an `OversizedRecord` under `oversized="skip"`, as an append of its own under
+    `dead-letter`, and raises `RecordTooLargeError` under `hold` and `stop`.
     """
     limit = rules.max_batch_bytes
     for append in _halved(builder, rules):
         if append.bytes <= limit:
             yield append
-        elif rules.oversized == "stop":
+        elif rules.oversized == "dead-letter":
+            # The target refuses it, and the record is then written to the dead-letter topic.
+            yield append
+        elif rules.oversized != "skip":
             raise RecordTooLargeError(
                 f"the record at source offset {append.first_source_offset} needs a batch of {append.bytes} bytes, the "
-                f"remote topic takes {limit}; raise its max.message.bytes and the producer's max.request.size, or let "
-                "the flow skip such records",
+                f"remote topic takes {limit}",
                 source_offset=append.first_source_offset,
                 size=append.bytes,
                 limit=limit,
+                way_out="raise its max.message.bytes and the producer's max.request.size, or leave such records out",
             )
         else:
             yield OversizedRecord(append.first_source_offset, append.bytes)
@@ -42,15 +47,52 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
 
     A record that is above it alone gets an append of its own.
     """
-    view = memoryview(append.data)
-    batch = read_batch(view, 0)
-    assert batch is not None
-    block = records_block(view, batch)
+    batch, block = _opened(append)
     builder = _part(batch.codec, batch.base_timestamp, block, append.spans, 0, append.count)
     parts = list(_cut(builder, rules, append.first_source_offset, append.next_source_offset))
     for part in parts:
         part.route = append.route
     return parts
+
+
+def isolate(append: Append, numbers: Sequence[int], rules: CopyRules) -> list[Append]:
+    """Cut an append so that the records with these numbers, counted from 0, have an append each; without numbers into
+    two halves. An append of one record stays whole. The codec is kept."""
+    bounds = {0, append.count, *numbers, *(number + 1 for number in numbers)}
+    if not numbers:
+        bounds.add(append.count // 2)
+    batch, block = _opened(append)
+    parts: list[Append] = []
+    first_source, at = append.first_source_offset, 0
+    for first, end in pairwise(sorted(bounds)):
+        past = _skip(block, end - first, at)
+        builder = _part(batch.codec, batch.base_timestamp, block[at:past], append.spans, first, end)
+        data, spans = builder.build(rules.codec_level), builder.spans()
+        owner = _owner(spans, first_source)
+        follows = _offset_of(append.spans, end) if end < append.count else None
+        next_source = append.next_source_offset
+        if follows is not None:
+            next_source = owner if follows == ADDED else SourceOffset(owner + 1)
+        part = Append(data, end - first, first_source, next_source, builder.max_timestamp, spans, append.route)
+        parts.append(part)
+        first_source, at = owner if follows in (ADDED, None) else follows, past
+    return parts
+
+
+def _opened(append: Append) -> tuple[Batch, bytes]:
+    view = memoryview(append.data)
+    batch = read_batch(view, 0)
+    assert batch is not None
+    return batch, records_block(view, batch)
+
+
+def _offset_of(spans: tuple[tuple[SourceOffset, int], ...], number: int) -> SourceOffset:
+    """The source offset of the record with a number, `ADDED` where it has none."""
+    for offset, count in spans:
+        if number < count:
+            return offset if offset == ADDED else SourceOffset(offset + number)
+        number -= count
+    raise IndexError(number)
 
 
 def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
@@ -87,9 +129,8 @@ def _owner(spans: tuple[tuple[SourceOffset, int], ...], first_source: SourceOffs
     return own[-1] if own else first_source
 
 
-def _skip(block: bytes, records: int) -> int:
-    """Where the records after the first ones begin."""
-    at = 0
+def _skip(block: bytes, records: int, at: int = 0) -> int:
+    """Where so many records after the place `at` end."""
     for _ in range(records):
         size, at = read_varint(block, at)
         at += size

@@ -49,13 +49,24 @@ def test_a_good_file(app: typer.Typer, tmp_path: Path) -> None:
         "  tasks      at most 1",
         "  positions  in mm2-offsets.a.internal on b",
         "  writes     without transactions",
-        "  on a gap   stop; on a record too large: stop",
+        "  on a gap   hold",
+        "  oversized  hold",
+        "  refused    hold",
         "  renamed    stop when topics were copied to other names before",
         "not enabled, heartbeats only",
         "  b->a",
     ]
     assert result.stderr.startswith("warning: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_where_topics_begin(app: typer.Typer, tmp_path: Path) -> None:
+    text = "a.consumer.auto.offset.reset = by_duration:P7D\na->b.twinlog.start.x\\\\..* = 2026-11-01\n"
+    lines = CliRunner().invoke(app, [write(tmp_path, BASE + text)]).stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("  begins")]
+    assert line == (
+        "  begins     by_duration:P7D; x\\..*: 2026-11-01; topics that appear later at their earliest record"
+    )
 
 
 def test_what_is_off_or_of_ones_own(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (run, mirror_maker):
         monkeypatch.setattr(module, "end_process", end)
     monkeypatch.setattr(foreground, "log_to_stderr", lambda _: None)
-    monkeypatch.setattr(signals, "call", lambda _: None)
+    monkeypatch.setattr(signals, "call", lambda *_: None)
     path = tmp_path / "mm2.properties"
     path.write_text(FILE)
     return path
@@ -114,7 +114,7 @@ def test_a_signal_while_modules_load_starts_nothing(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls: list[Any] = []
-    monkeypatch.setattr(signals, "call", calls.append)
+    monkeypatch.setattr(signals, "call", lambda stop, _: calls.append(stop))
     monkeypatch.setattr(foreground, "end_process", run.end_process)
 
     class Loading:

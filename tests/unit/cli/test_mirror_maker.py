@@ -116,15 +116,14 @@ def test_a_daemon_without_a_log_file_reports_it(file: Path, tmp_path: Path) -> N
 
 
 def test_a_misspelt_key_is_reported_though_it_is_only_ignored(tmp_path: Path) -> None:
-    """Nothing is enabled then, and only the ignored key shows why."""
+    """Nothing is enabled then, no heartbeats are written, and only the ignored key shows why."""
     wrong = tmp_path / "mm2.properties"
     servers = "us-east.bootstrap.servers = a:1\nus-west.bootstrap.servers = b:1\n"
     wrong.write_text(
         f"clusters = us-east, us-west\n{servers}us-east->us-west.enable = true\nUs-east->us-west.topics = t\n"
+        "emit.heartbeats.interval.seconds = -1\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "twinlog.connect_mirror_maker", str(wrong)], capture_output=True, text=True, check=False
-    )
+    result = ended(str(wrong), folder=tmp_path)
     assert result.returncode == 2
     for line, meant in ((4, "us-east->us-west.enabled"), (5, "us-east->us-west.topics")):
         assert any(

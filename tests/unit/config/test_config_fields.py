@@ -9,9 +9,11 @@ import pytest
 from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
 from twinlog.config.values import parse_value
 from twinlog.settings.driver import DriverListener
+from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
+from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.tls import TlsSettings
 from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 from twinlog.settings.written import key_of, switch_of, written
@@ -31,15 +33,17 @@ WHERE: list[tuple[type, tuple[KeyTable, ...]]] = [
     (MetricsSettings, (PROCESS,)),
     (DriverListener, (WORKER_FILE,)),
     (DriverListener, (PROCESS,)),
+    (FailedRecordSettings, (CONNECTOR,)),
 ]
 NOT_WRITTEN = {
     # Aliases, clients, and what comes of several keys.
-    *("source", "target", "consumer", "producer", "source_admin", "target_admin", "client"),
+    *("source", "target", "aliases", "consumer", "producer", "source_admin", "target_admin", "client"),
     *("connector_name", "kind", "class_settings", "sasl_username", "tls", "tokens", "subject"),
     # Options of the JAAS line, and claims of several keys.
     *("assertion", "lifetime_s", "extensions", "grant_type", "audience", "username", "password", "refresh_token"),
     *("refresh_token_file", "assertion_type", "text", "may_be_opaque", "longest_s", "claims", "ready"),
     *("group", "rest", "metrics", "driver", "https", "admin_https", "client_auth"),
+    "failed_records",
 }
 
 
@@ -57,7 +61,8 @@ def test_what_nobody_writes_has_the_default_of_its_key(kind: type, tables: tuple
     for name, how in written(kind).items():
         if how.plain:
             key = next(table.exact[how.key] for table in tables if how.key in table.exact)
-            assert defaults[name] == ("" if key.default is None else parse_value(key, key.default)), name
+            value = "" if key.default is None else parse_value(key, key.default)
+            assert defaults[name] == (PerTopic(value) if key.per_topic else value), name
 
 
 def test_messages_name_what_a_file_says() -> None:

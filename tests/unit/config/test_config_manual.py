@@ -141,7 +141,10 @@ ACCEPTED = [
         "us-east.config.storage.replication.factor = -1\nus-east.status.storage.replication.factor = -1\n"
         "sync.group.offsets.enabled = true\nrefresh.groups.interval.seconds = 60\n",
         {"policy": "identity", "checkpoints_replication_factor": -1, "sync_group_offsets_interval_s": 1.0},
-        ["have no effect here: us-east.config.storage.replication.factor, us-east.status.storage.replication.factor"],
+        [
+            "replication.policy.class: .*io.strimzi.* is read as org.apache.kafka.*IdentityReplicationPolicy",
+            "have no effect here: us-east.config.storage.replication.factor, us-east.status.storage.replication.factor",
+        ],
     ),
     # A singular for a plural.
     (
@@ -219,3 +222,21 @@ def test_own_keys_must_be_right_even_so(tmp_path: Path) -> None:
         read(tmp_path, TWO + "twinlog.gap.polcy = continue\n")
     with pytest.raises(ConfigError, match=r"completely\.different: an unknown key"):
         read(tmp_path, TWO + "completely.different = 1\ntwinlog.unknown.keys = fail\n")
+
+
+NO_FLOW = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na -> b.enabled = true\n"
+
+
+def test_a_file_that_enables_nothing_writes_heartbeats_as_in_mirrormaker(tmp_path: Path) -> None:
+    """Where twinlog's own command refuses it: a flow was forgotten, here by blanks that end the key."""
+    config = read(tmp_path, NO_FLOW)
+    assert [flow.name for flow in config.flows if flow.enabled] == []
+    assert {flow.name for flow in config.flows} == {"a->b", "b->a"}
+    assert "no enabled flow leads to b, a; only heartbeats are written there; to copy, write a->b.enabled = true" in (
+        "\n".join(config.warnings)
+    )
+    assert any("a flow without blanks, a->b.enabled" in warning for warning in config.warnings)
+    with pytest.raises(ConfigError, match="a flow without blanks"):
+        load(tmp_path / "connect-mirror-maker.properties")
+    with pytest.raises(ConfigError, match="no flow is enabled"):
+        read(tmp_path, NO_FLOW + "emit.heartbeats.interval.seconds = -1\n")

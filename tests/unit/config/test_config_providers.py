@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from twinlog.config.properties import Entry
 from twinlog.config.providers import MissingError, ProviderError, Providers, build_providers
 
+STRIMZI = "io.strimzi.kafka.EnvVarConfigProvider"
 PACKAGE = "org.apache.kafka.common.config.provider."
 
 
@@ -19,7 +21,14 @@ def providers(**settings: str) -> Providers:
     for name, value in settings.items():
         provider, _, param = name.partition("__")
         written[f"config.providers.{provider}.param.{param.replace('__', '.')}"] = value
-    return build_providers(tuple(classes), {key: Entry(key, value, "f", 1, value) for key, value in written.items()})
+    warnings: list[str] = []
+    found = build_providers(tuple(classes), entries(written), warnings)
+    assert warnings == []
+    return found
+
+
+def entries(written: Mapping[str, str]) -> dict[str, Entry]:
+    return {key: Entry(key, value, "f", 1, value) for key, value in written.items()}
 
 
 @pytest.fixture
@@ -109,7 +118,54 @@ def test_a_wrong_setting_is_named(settings: dict[str, str], key: str) -> None:
     assert caught.value.key == key
 
 
-def test_a_provider_needs_a_class() -> None:
-    with pytest.raises(ProviderError) as caught:
-        build_providers(("file",), {})
-    assert caught.value.key == "config.providers.file.class"
+def test_a_provider_without_a_class_is_none() -> None:
+    known = build_providers(("file",), {}, [])
+    assert known.resolve("${file:/x:y}") == "${file:/x:y}"
+    assert known.why_kept("${file:/x:y}") == "config.providers.file.class is missing"
+    assert known.why_kept("${vault:x:y}") == "config.providers names no 'vault'"
+    assert known.why_kept("plain $ {file:x}") is None
+
+
+@pytest.mark.parametrize("kind", ["EnvVarConfigProvider", PACKAGE + "EnvVarConfigProvider", STRIMZI])
+def test_the_environment_by_each_of_its_classes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLOG_TEST_VARIABLE", "v")
+    warnings: list[str] = []
+    known = build_providers(("env",), entries({"config.providers.env.class": kind}), warnings)
+    assert known.resolve("${env:TWINLOG_TEST_VARIABLE}") == "v"
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "com.amazonaws.kafka.config.providers.SecretsManagerConfigProvider",
+        "io.lenses.connect.secrets.providers.VaultSecretProvider",
+        "io.strimzi.kafka.KubernetesSecretConfigProvider",
+        "org.apache.kafka.common.config.provider.NoSuchConfigProvider",
+    ],
+)
+def test_another_class_is_a_warning_until_a_value_needs_it(kind: str) -> None:
+    warnings: list[str] = []
+    key = "config.providers.vault.class"
+    known = build_providers(("vault",), entries({key: kind}), warnings)
+    unreadable = "a value that refers to it as ${vault:...} cannot be read"
+    assert warnings == [f"f:1: {key}: the Java class {kind} cannot be loaded here; {unreadable}"]
+    assert known.why_kept("${vault:a:b}") is None
+    with pytest.raises(MissingError) as caught:
+        known.resolve("a ${vault:secret/mm2:password}")
+    why = f"${{vault:...}} needs the Java class {kind} ({key} of line 1), which cannot be loaded here"
+    assert str(caught.value) == why
+    for part in ("DirectoryConfigProvider (${vault:/FOLDER:FILE})", "FileConfigProvider (${vault:/FILE:KEY})"):
+        assert PACKAGE + part in caught.value.way_out
+
+
+def test_secrets_are_utf8(tmp_path: Path) -> None:
+    (tmp_path / "s.properties").write_bytes("pw=pässwört €😀\nescaped=p\\u00e4ss\nold=".encode() + b"p\xe4ss\n")
+    (tmp_path / "pw").write_text("pässwört", "utf-8")
+    known = providers()
+    assert known.resolve(f"${{file:{tmp_path}/s.properties:pw}}") == "pässwört €😀"
+    assert known.resolve(f"${{file:{tmp_path}/s.properties:escaped}}") == "päss"
+    assert known.resolve(f"${{dir:{tmp_path}:pw}}") == "pässwört"
+    with pytest.raises(MissingError, match=r"the value of 'old' in .*s\.properties is not UTF-8") as caught:
+        known.resolve(f"${{file:{tmp_path}/s.properties:old}}")
+    assert caught.value.way_out == "a file in UTF-8, or \\uXXXX in it"

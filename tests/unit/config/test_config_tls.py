@@ -19,7 +19,7 @@ from twinlog.config.oauth import BEARER, HANDLERS, UNSECURED
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.oauth import TokenSettings
-from twinlog.settings.tls import TlsSettings
+from twinlog.settings.tls import TlsSettings, tls_context
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hush";'
@@ -142,6 +142,28 @@ def test_versions_that_are_left(loads: Loads, lines: list[str], expected: tuple[
     assert (found.lowest, found.highest) == expected
 
 
+@pytest.mark.parametrize(
+    ("suites", "ciphers", "level"),
+    [
+        ("DEFAULT@SECLEVEL=0", (), 0),
+        ("DEFAULT@SECLEVEL=1", (), 1),
+        (
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384, DEFAULT@SECLEVEL=0",
+            ("ECDHE-RSA-AES128-GCM-SHA256",),
+            0,
+        ),
+        ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", ("ECDHE-RSA-AES128-GCM-SHA256",), None),
+    ],
+)
+def test_openssls_security_level(loads: Loads, suites: str, ciphers: tuple[str, ...], level: int | None) -> None:
+    found = tls(loads("security.protocol = SSL", f"ssl.cipher.suites = {suites}"))
+    assert (found.ciphers, found.security_level) == (ciphers, level)
+    context = tls_context(found)
+    assert context.security_level == (2 if level is None else level)
+    offered = {str(cipher["name"]) for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"}
+    assert offered == set(ciphers) if ciphers else len(offered) > 10
+
+
 def test_old_versions_are_left_out_with_a_warning(loads: Loads) -> None:
     config = loads("security.protocol = SSL", "ssl.enabled.protocols = TLSv1,TLSv1.1,TLSv1.2")
     assert (tls(config).lowest, tls(config).highest) == ("TLSv1.2", "TLSv1.2")
@@ -178,6 +200,8 @@ def test_old_versions_are_left_out_with_a_warning(loads: Loads) -> None:
             ["ssl.cipher.suites = TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA265"],
             "did you mean TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256?",
         ),
+        (["ssl.cipher.suites = ALL:@SECLEVEL=0"], "'ALL:@SECLEVEL=0'; expected suites of TLS 1.2 or 1.3 by their"),
+        (["ssl.cipher.suites = DEFAULT@SECLEVEL=6"], "in Java, or DEFAULT@SECLEVEL=0 to 5"),
         (
             ["ssl.cipher.suites = TLS_AES_256_GCM_SHA384", "ssl.enabled.protocols = TLSv1.2"],
             "suites of TLS 1.3 alone",
@@ -338,7 +362,7 @@ def test_a_signed_assertion_in_place_of_a_secret(loads: Loads, root: Certified, 
             "'com.example.Own'; expected org.apache.kafka",
         ),
         ([f"sasl.jaas.config = {SCRAM}"], "a login module for SCRAM; expected one for OAUTHBEARER"),
-        ([f"sasl.jaas.config = {MODULE} unsecuredLoginStringClaim_exp=1;"], "it sets the claim exp"),
+        ([f"sasl.jaas.config = {MODULE} unsecuredLoginStringClaim_exp='1';"], "it sets the claim exp"),
         ([f"sasl.jaas.config = {MODULE} unsecuredLoginNumberClaim_x=hush;"], "_x is not a number"),
     ],
 )

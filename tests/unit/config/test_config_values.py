@@ -64,8 +64,7 @@ def test_accepted(tested: Key, text: str, value: Value) -> None:
         (key(KeyType.STRING, form=Form.TOPIC), "a b", "topic name"),
         (key(KeyType.STRING, form=Form.TOPIC), "..", "topic name"),
         (key(KeyType.STRING, form=Form.TOPIC), "x" * 250, "topic name"),
-        (key(KeyType.STRING, form=Form.TOPIC_PART), "", "legal in topic names"),
-        (key(KeyType.STRING, form=Form.SEPARATOR), "a b", "or nothing with an identity policy"),
+        (key(KeyType.STRING, form=Form.TOPIC_PART_OR_NOTHING), "a b", "legal in topic names (a-z A-Z 0-9 . _ -), or"),
         (key(KeyType.LIST, form=Form.PATTERNS), "a, (b", "regular expressions"),
     ],
 )

@@ -10,6 +10,7 @@ from twinlog.config import MirrorConfig, load
 from twinlog.errors import ConfigError
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+NOTHING = "source.cluster.alias =\ntarget.cluster.alias =\n"
 BASE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 
 
@@ -36,8 +37,19 @@ def read(folder: Path, text: str) -> MirrorConfig:
         ('topics = "orders", x\n', 'the quotes of "orders" count as part of the name'),
         ("a->b.groups = 'shop, x'\n", "the quotes of 'shop count"),
         ("topics = shop.*, orders*\n", "write orders.*"),
+        ("topics==orders\n", "'=orders' matches no name: a second = belongs to the value; write one"),
         ("topics = x\\d\n", "a backslash before a letter or digit is dropped"),
         ("a.bootstrap.servers = a:2\n", "was already written at line 2; this wins"),
+        ("replication.policy.separator =\n", "a->b mirrors no topic whose name has 'b' before its last letter"),
+        ("replication.policy.separator =\na->b.source.cluster.alias = east\n", "write a separator; to silence"),
+        ("replication.policy.separator =\nsource.cluster.alias =\n", "and leave the rest as it is; to silence"),
+        (f"{NOTHING}replication.policy.class = {IDENTITY}\n", "a->b calls source and target ''"),
+        ("source.cluster.alias = east\n", "stored positions are named after 'east' in a->b, and not after 'a'"),
+        ("a->b.target.cluster.alias = west\n", "heartbeats are named after 'west' in a->b, and not after 'b'"),
+        (
+            "b->a.enabled = true\nreplication.policy.separator =\nsource.cluster.alias =\n",
+            "where topic names are kept (no separator and no source.cluster.alias), a topic that both mirror",
+        ),
     ],
 )
 def test_each_warning_appears_once(tmp_path: Path, more: str, words: str) -> None:
@@ -48,6 +60,35 @@ def test_each_warning_appears_once(tmp_path: Path, more: str, words: str) -> Non
 
 def test_a_plain_file_has_no_warnings(tmp_path: Path) -> None:
     assert read(tmp_path, BASE).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        # As the alias of a cluster is one letter, remote topics are recognised.
+        "a->b.target.cluster.alias =\nreplication.policy.separator =\n",
+        "sync.topic.configs.enabled = false\nreplication.policy.separator =\n" + NOTHING,
+        "source.cluster.alias =\n",
+        f"source.cluster.alias =\nreplication.policy.class = {IDENTITY}\n",
+        "source.cluster.alias = a\ntarget.cluster.alias = b\n",
+    ],
+)
+def test_aliases_and_separators_that_lead_nobody_astray_have_no_warning(tmp_path: Path, more: str) -> None:
+    assert read(tmp_path, BASE + more).warnings == ()
+
+
+def test_two_targets_whose_offset_syncs_would_mix_are_warned_of(tmp_path: Path) -> None:
+    text = (
+        "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+        "a->b.enabled = true\na->c.enabled = true\nsync.topic.configs.enabled = false\n"
+        "replication.policy.separator =\nsource.cluster.alias =\n"
+    )
+    assert not [text for text in read(tmp_path, text).warnings if "offset syncs to one topic" in text]
+    (mixed,) = [one for one in read(tmp_path, text + "target.cluster.alias =\n").warnings if "offset syncs" in one]
+    assert "a->b and a->c write offset syncs to one topic, mm2-offset-syncsinternal on a" in mixed
+    assert "write a->b.target.cluster.alias and a->c.target.cluster.alias with an alias each" in mixed
+    there = text + "target.cluster.alias =\noffset-syncs.topic.location = target\n"
+    assert not [one for one in read(tmp_path, there).warnings if "offset syncs to one topic" in one]
 
 
 def test_an_alias_with_the_separator_inside_is_warned_of(tmp_path: Path) -> None:

@@ -165,8 +165,8 @@ def test_no_configuration_breaks_its_reading(config: Mapping[str, str]) -> None:
         ({"offsets.storage.topic": "own"}, "", "positions_topic", "own"),
         ({"offsets.storage.topic": "own"}, "", "earlier_positions_topic", "positions"),
         ({}, "exactly.once.source.support = enabled\n", "exactly_once", "enabled"),
-        ({}, "twinlog.gap.policy = continue\n", "gap_policy", "continue"),
-        ({"twinlog.gap.policy": "stop"}, "twinlog.gap.policy = continue\n", "gap_policy", "stop"),
+        ({}, "twinlog.gap.policy = continue\n", "gap_policy.default", "continue"),
+        ({"twinlog.gap.policy": "stop"}, "twinlog.gap.policy = continue\n", "gap_policy.default", "stop"),
         ({"replication.policy.class": "IdentityReplicationPolicy "}, "", "policy", None),
     ],
 )
@@ -277,6 +277,17 @@ def test_a_reference_that_leads_nowhere_is_a_problem_of_its_key(monkeypatch: pyt
         build_connector("mine", config, load_worker("worker.properties"))
 
 
+def test_a_reference_to_a_provider_of_another_class_is_a_problem_where_its_value_counts() -> None:
+    kind = "io.strimzi.kafka.KubernetesSecretConfigProvider"
+    text = f"config.providers = secrets\nconfig.providers.secrets.class = {kind}\n"
+    servers = {"source.cluster.alias": "a", "source.cluster.bootstrap.servers": "a:1"}
+    unused = build("source", {**servers, "plugin.path": "${secrets:kafka/mm2:path}"}, text)
+    assert unused.settings.consumer.client.bootstrap_servers == ("a:1",)
+    (problem,) = problems("source", {**servers, "topics": "${secrets:kafka/mm2:topics}"}, text)
+    assert problem.startswith("connector mine: topics: a reference that leads nowhere: ")
+    assert f"needs the Java class {kind} (config.providers.secrets.class of line 9)" in problem
+
+
 def test_no_problem_shows_what_a_reference_led_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER / "passwords")
     secret = "${file:kafka.properties:mirror.one.password}"
@@ -311,3 +322,25 @@ def test_old_names_leading_blanks_and_settings_without_effect(monkeypatch: pytes
     assert flow.settings.producer.client.sasl_username == "target"
     for text in ("topics.blacklist is an old name", "producer.override.enable.idempotence", "clusters has no effect"):
         assert any(text in warning for warning in flow.warnings), text
+
+
+def test_names_are_kept_by_a_connector_without_alias_and_separator() -> None:
+    empty = {**ENDS, "source.cluster.alias": "", "target.cluster.alias": "", "replication.policy.separator": ""}
+    empty["target.cluster.bootstrap.servers"] = "own:9092"
+    made = {kind: build(kind, empty).settings for kind in KINDS}
+    for kind, settings in made.items():
+        assert (settings.source_name, settings.target_name) == ("", ""), kind
+        assert (settings.source, settings.target) == ("source", "target"), kind
+        assert settings.keeps_names
+    assert made["source"].offset_syncs_topic == made["checkpoint"].offset_syncs_topic == "mm2-offset-syncsinternal"
+    assert made["source"].consumer.client.client_id == "->|mine|replication-consumer"
+    assert made["source"].sync_topic_configs_interval_s is None
+    (warning,) = build("source", empty).warnings
+    assert "connector mine: replication.policy.separator: without a separator mine creates" in warning
+    assert not build("heartbeat", empty).warnings
+
+
+def test_a_connector_needs_an_alias_of_its_source_that_may_be_empty() -> None:
+    lacking = {key: value for key, value in ENDS.items() if key != "source.cluster.alias"}
+    assert any("source.cluster.alias: missing" in problem for problem in problems("source", lacking))
+    assert build("source", {**ENDS, "source.cluster.alias": ""}).settings.source_name == ""

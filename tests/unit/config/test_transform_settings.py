@@ -27,7 +27,15 @@ def test_a_flow_has_a_transform_by_name_and_rules_for_what_it_fails_on(tmp_path:
         "errors.deadletterqueue.context.headers.enable = true\nb->a.enabled = true\n",
     )
     there, back = (pickle.loads(pickle.dumps(flow)) for flow in config.flows)
-    assert there.transform == TransformSettings(f"{name}:same", "all", "dead", 1, True, True, True)
+    assert there.transform == TransformSettings(
+        f"{name}:same",
+        tolerance="all",
+        dead_letter_topic="dead",
+        dead_letter_replication_factor=1,
+        dead_letter_headers=True,
+        log_errors=True,
+        log_messages=True,
+    )
     assert there.key("transform") == "a->b.transform"
     assert back.transform is None
     assert config.warnings == ()
@@ -83,8 +91,8 @@ def test_dead_letters_need_a_topic_of_the_users_and_tolerance(tmp_path: Path, mo
     name = module("def same(batch):\n    return batch\n")
     (warning,) = read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = dead\n").warnings
     assert warning == (
-        f"{tmp_path / 'mm2.properties'}:6: errors.deadletterqueue.topic.name: nothing is written there, because the "
-        "flow stops on a record that the transform fails on; write errors.tolerance = all"
+        f"{tmp_path / 'mm2.properties'}:6: errors.deadletterqueue.topic.name: no record is written to this topic, "
+        "because a record that fails holds its partition; write errors.tolerance = all"
     )
     with pytest.raises(ConfigError, match=r"mm2.properties:6: .*'__dead'; expected a topic that is no internal one"):
         read(tmp_path, f"transform = {name}:same\nerrors.deadletterqueue.topic.name = __dead\n")

@@ -100,7 +100,6 @@ def test_what_a_key_comes_to(text: str, setting: str, value: object) -> None:
         ("producer.linger.ms = x\n", "producer.linger.ms: 'x'"),
         ("security.protocol = SASL_SSL\n", "w.properties: sasl.mechanism: missing"),
         ("twinlog.gap.polcy = stop\n", "did you mean twinlog.gap.policy?"),
-        ("config.providers = f\n", "config.providers.f.class: missing"),
         (
             "header.converter = org.apache.kafka.connect.json.JsonConvertor\n",
             "header.converter: class org.apache.kafka.connect.json.JsonConvertor could not be found; expected one of ",
@@ -198,6 +197,20 @@ def test_references_are_resolved_and_secrets_not_shown(tmp_path: Path) -> None:
     settings = load_worker(file).settings
     assert (settings.client.sasl_username, settings.client.sasl_password) == ("connect", "hush-hush")
     assert "hush-hush" not in repr(settings)
+
+
+def test_a_provider_of_another_class_is_a_problem_only_where_a_value_needs_it() -> None:
+    kind = "com.github.jcustenborder.kafka.config.aws.SecretsManagerConfigProvider"
+    listed = f"config.providers = aws\nconfig.providers.aws.class = {kind}\n"
+    (warning,) = read(listed).warnings
+    assert warning.startswith(
+        f"w.properties:9: config.providers.aws.class: the Java class {kind} cannot be loaded here"
+    )
+    assert read(f"{listed}plugin.path = ${{aws:a:b}}\n").warnings[0] == warning
+    (problem,) = problems(f"{listed}client.id = ${{aws:a:b}}\n")
+    assert problem.startswith("w.properties:10: client.id: a reference that leads nowhere: ")
+    assert f"needs the Java class {kind} (config.providers.aws.class of line 9)" in problem
+    assert "DirectoryConfigProvider (${aws:/FOLDER:FILE})" in problem
 
 
 names = st.text(max_size=20) | st.sampled_from(sorted(WORKER_FILE.exact))

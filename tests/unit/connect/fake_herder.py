@@ -24,6 +24,7 @@ from twinlog.connect.model import (
     StoredOffset,
     TargetState,
     TaskId,
+    TopicsAsked,
     Validation,
 )
 from twinlog.errors import RequestError
@@ -53,6 +54,9 @@ class FakeHerder:
     tasks: dict[str, Sequence[Config]] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
     failed: str | None = None
+    started: bool = True
+    asked: list[TopicsAsked] = field(default_factory=list)
+    result: str = "applied"
     revised: int | None = None
     """None where nothing is remembered: each request asks anew."""
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -178,6 +182,15 @@ class FakeHerder:
 
     def reset_active_topics(self, name: ConnectorName) -> None:
         self._begin("reset_active_topics")
+
+    def topic_states(self, name: ConnectorName) -> Mapping[str, object]:
+        self._begin("topic_states", name)
+        return {"flow": name, "topics": []}
+
+    def ask_of_topics(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+        self._begin("ask_of_topics", name)
+        self.asked.append(asked)
+        return {"verb": asked.verb, "result": self.result}
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
         self._begin("plugins")

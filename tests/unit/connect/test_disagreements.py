@@ -119,6 +119,8 @@ def test_two_that_are_to_copy_one_topic_name_it_and_how_each_may_leave_it_out() 
 def test_heartbeats_are_copied_by_both() -> None:
     beats = [build("source", {"topics": "heartbeats"}, name) for name in ("one", "two")]
     assert disagreements(beats) == []
+    users = [build("source", {"topics": r"device\.heartbeats"}, name) for name in ("one", "two")]
+    assert "both to copy device.heartbeats" in str(disagreements(users)[0])
 
 
 def test_routes_may_lead_what_two_aliases_name_otherwise_to_one_topic() -> None:

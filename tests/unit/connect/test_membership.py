@@ -145,7 +145,8 @@ def test_a_worker_with_other_topics_is_told_so_and_given_nothing() -> None:
         odd = here.begin("odd", replace(SETTINGS, status_storage=StorageTopic("others", 1, 1)))
         here.until(lambda: odd.group.reason is not None)
         assert odd.group.reason is not None
-        assert "the worker at http://w1:8083/, which leads it, has its state in" in odd.group.reason
+        leader = Worker.decode(here.state.members[here.state.leader].metadata[here.state.protocol])
+        assert f"the worker at {leader.url}, which leads it, has its state in" in odd.group.reason
         here.pass_by(SOON_S)
         here.until(here.spread)
         assert not odd.owned

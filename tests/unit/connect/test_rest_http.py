@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -262,6 +263,26 @@ def test_who_waits_too_long_hears_what_goes_on() -> None:
         assert "reading the config topic" in health.json["message"]
         assert client.get("/connectors").json == []
         go_on.set()
+
+
+def test_what_comes_while_the_worker_starts_waits_and_keeps_no_thread() -> None:
+    herder = FakeHerder(started=False)
+    with serving(herder=herder) as client, ThreadPoolExecutor(40) as callers:
+        paths = ("/connectors", "/connectors?expand=status", "/connectors/c/offsets", "/connectors/c/status")
+        held = [callers.submit(client.get, path) for path in paths * 8]
+        created = callers.submit(client.ask, "PUT", "/connectors/c/config", {"a": "b"})
+        try:
+            for path in ("/", "/health", "/connector-plugins"):
+                assert client.get(path).status == 200
+            validate = "/connector-plugins/MirrorSourceConnector/config/validate"
+            config = {"name": "c", "connector.class": "MirrorSourceConnector"}
+            assert client.ask("PUT", validate, config).status == 200
+            assert set(herder.calls) == {"server_info", "health", "plugins", "validate"}
+            assert not any(one.done() for one in [*held, created])
+        finally:
+            herder.started = True
+        assert created.result(DEADLINE_S).status == 201
+        assert {one.result(DEADLINE_S).status for one in held[::4]} == {200}
 
 
 def test_changes_that_wait_hold_nothing_else_up() -> None:

@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -198,9 +199,22 @@ def test_a_created_connector_is_where_the_client_asked(leader: Client) -> None:
         assert answer.headers["location"] == f"{follower.url}/connectors/a%2Fb"
 
 
+class LaterEachTime(SystemClock):
+    """By ten seconds whenever the herder is asked."""
+
+    def __init__(self, herder: FakeHerder) -> None:
+        self._herder = herder
+
+    def monotonic(self) -> float:
+        return SYSTEM.monotonic() + 10.0 * len(self._herder.calls)
+
+
 def test_a_request_goes_over_two_workers_at_most() -> None:
     second = not_here("")
-    with serving(herder=second) as far, serving(herder=not_here(far.url)) as near:
+    with ExitStack() as stack:
+        far = stack.enter_context(serving(herder=second))
+        first = not_here(far.url)
+        near = stack.enter_context(serving(herder=first, clock=LaterEachTime(first)))
 
         def again(method: str) -> None:
             raise NotOwnerError("Not here either.", near.url)
@@ -214,6 +228,21 @@ def test_a_request_goes_over_two_workers_at_most() -> None:
         assert len(near.herder.calls) == 3
 
 
+def test_a_request_waits_until_the_workers_agree_who_leads() -> None:
+    second = not_here("")
+    with serving(herder=second) as far, serving(herder=not_here(far.url)) as near:
+        lost = [near.url]
+
+        def not_yet(method: str) -> None:
+            if lost:
+                raise NotOwnerError("Not here either.", lost.pop())
+
+        second.before = not_yet
+        second.kept["c"] = {}
+        assert near.ask("DELETE", "/connectors/c").status == 204
+        assert len(near.herder.calls) == 3
+
+
 def test_a_host_that_is_none_is_passed_on_too(leader: Client) -> None:
     with serving(herder=not_here(leader.url)) as follower:
         answer = follower.ask("DELETE", "/connectors/c?a=%FF&b", headers={**LOGIN, "Host": "["})
@@ -224,16 +253,6 @@ def test_nobody_may_be_known_to_pass_a_request_on_to() -> None:
     with serving(herder=not_here("")) as client:
         answer = client.ask("DELETE", "/connectors/c")
         assert (answer.status, "rebalance" in answer.message) == (409, True)
-
-
-class LaterEachTime(SystemClock):
-    """By ten seconds whenever the herder is asked."""
-
-    def __init__(self, herder: FakeHerder) -> None:
-        self._herder = herder
-
-    def monotonic(self) -> float:
-        return SYSTEM.monotonic() + 10.0 * len(self._herder.calls)
 
 
 def test_the_other_worker_may_be_gone(caplog: pytest.LogCaptureFixture) -> None:

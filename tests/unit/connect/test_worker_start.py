@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import threading
 import urllib.error
@@ -18,12 +19,17 @@ from harness.certificates import authority
 from tests.unit.config import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.worker import Worker
+from twinlog.connect import worker as worker_module
+from twinlog.connect.worker import Worker, rest_settings
 from twinlog.driver.spark_flows import SparkOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.tls import TlsSettings, tls_context
 
 ABOVE = authority()
+READING = re.compile(
+    r"Request timed out\. The worker is currently initializing and reading to the end of internal topics, "
+    r"which began at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z\."
+)
 
 
 @pytest.fixture
@@ -49,7 +55,10 @@ def ask(url: str, path: str, tls: ssl.SSLContext) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("text", [kafkas_files.DISTRIBUTED, kafkas_files.STANDALONE], ids=["distributed", "standalone"])
-def test_every_address_answers_before_any_cluster_does(text: str, asked: threading.Event, tmp_path: Path) -> None:
+def test_every_address_answers_before_any_cluster_does(
+    text: str, asked: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "rest_settings", lambda own: replace(rest_settings(own), request_timeout_s=0.5))
     text = text.replace("/tmp/connect.offsets", str(tmp_path / "offsets"))
     text += "listeners = http://127.0.0.1:0, HTTP://127.0.0.1:0\nadmin.listeners = http://127.0.0.1:0\n"
     config = worker_of(parse_properties(text, "w"), "w", distributed="group.id" in text)
@@ -70,7 +79,9 @@ def test_every_address_answers_before_any_cluster_does(text: str, asked: threadi
             assert (status, found["kafka_cluster_id"]) == (200, "")
             status, found = ask(url, "/health", tls)
             assert (status, found["status"]) == (503, "starting")
-            assert ask(url, "/connectors", tls)[0] == 503
+            status, found = ask(url, "/connectors", tls)
+            assert status == 500
+            assert READING.fullmatch(found["message"]), found
         assert ask(admin, "/admin/loggers/root", tls)[0] == 200
         assert asked.wait(60)
     finally:

@@ -313,3 +313,37 @@ def test_a_provider_of_the_same_name_stays_what_it_is(tmp_path: Path, provider: 
     assert settings["config.providers.secrets.class"] == provider
     assert settings[f"config.providers.{name}.class"].endswith("DirectoryConfigProvider")
     assert set(settings["config.providers"].replace(" ", "").split(",")) == {"secrets", name}
+
+
+def test_empty_aliases_stay_empty(tmp_path: Path) -> None:
+    """Positions are stored under them, and names of topics have none."""
+    path = tmp_path / "mm2.properties"
+    empty = "replication.policy.separator =\nsource.cluster.alias =\nwest->east.target.cluster.alias =\n"
+    plain = [line for line in PROPERTIES.splitlines(keepends=True) if not line.startswith(("west.s", "east.s"))]
+    path.write_text("".join([*plain, empty]))
+    result = run(path, "--to", "connectors", "-o", tmp_path / "out")
+    assert result.exit_code in {0, 3}, result.stderr
+    files = [tmp_path / "out" / f"Mirror{kind}Connector.json" for kind in ("Source", "Checkpoint", "Heartbeat")]
+    for file in files:
+        config = json.loads(file.read_text())["config"]
+        assert (config["source.cluster.alias"], config["target.cluster.alias"]) == ("", ""), file
+    again = run(tmp_path / "out" / "worker.properties", *files, "--to", "properties", "-o", tmp_path / "again")
+    assert again.exit_code in {0, 3}, again.stderr
+    before, after = (load(one).flows[0] for one in (path, tmp_path / "again" / "mm2.properties"))
+    assert (after.source, after.target) == ("source", "target")
+    assert after.keeps_names
+    for field in ("source_name", "target_name", "positions_topic", "offset_syncs_topic", "group_id", "connector_name"):
+        assert getattr(after, field) == getattr(before, field), field
+    strimzi = run(path, "--to", "strimzi")
+    assert strimzi.exit_code == 3
+    assert "source.cluster.alias: the operator has remote topics and positions named after 'west'" in strimzi.stderr
+
+
+def test_the_connectors_of_a_flow_have_one_alias(tmp_path: Path) -> None:
+    first, second = tmp_path / "1.json", tmp_path / "2.json"
+    first.write_text(json.dumps({"name": "s", "config": {**CONNECTOR, "source.cluster.alias": ""}}))
+    other = {**CONNECTOR, "connector.class": "MirrorCheckpointConnector", "source.cluster.alias": "source"}
+    second.write_text(json.dumps({"name": "c", "config": other}))
+    result = run(first, second, "--to", "properties")
+    assert "source->b.source.cluster.alias = " in result.stdout.replace("\\>", ">")
+    assert "source.cluster.alias: one flow has one source.cluster.alias, '' of s" in result.stderr

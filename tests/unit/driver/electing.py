@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from tests.unit.driver.test_election import SETTINGS
@@ -32,6 +33,9 @@ class Election:
         self._done.append(f"leave to {heir}")
         self.unfit = unfit_s > 0
         self.standing = Standing.STANDBY
+
+    def change(self, settings: FlowSettings) -> None:
+        self._done.append("tell the others")
 
     def stop(self, timeout_s: float, *, leave: bool = True) -> None:
         self._done.append("leave" if leave else "fall silent")
@@ -64,6 +68,7 @@ class Flow:
 
     leases = None
     reason = None
+    settings = SETTINGS
     ended = False
     source_away = False
     state = FlowState.RUNNING
@@ -72,9 +77,14 @@ class Flow:
         self._done = done
         self._releases = releases
         self.flow_status = FlowStatus()
+        self.changes = SimpleNamespace(ask=self._change, pending=False)
 
     def start(self) -> None:
         self._done.append("start")
+
+    def _change(self, settings: FlowSettings, flows: object) -> None:
+        self.settings = settings
+        self._done.append("change")
 
     def stop(self, timeout_s: float) -> bool:
         self._done.append("stop")

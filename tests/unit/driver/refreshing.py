@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
@@ -20,15 +21,18 @@ from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSetting
 class World:
     """Three clusters: `east` is copied to `west`, and with `rival` so is `north`, where names are kept."""
 
-    def __init__(self, loop: VirtualLoop, *, rival: bool = False, refuse: Refuse | None = None) -> None:
+    def __init__(
+        self, loop: VirtualLoop, *, rival: bool = False, refuse: Refuse | None = None, **settings: Any
+    ) -> None:
+        """`settings` are those of the flows."""
         self.loop = loop
         self.source = VirtualCluster(loop, "east")
         self.north = VirtualCluster(loop, "north")
-        self.target = VirtualCluster(loop, "west", brokers=2)
+        self.target = self.target_of(loop)
         self.target.topics.refuse = refuse or self.target.topics.refuse
         self.admins: list[ClusterAdmin] = []
-        policy = "identity" if rival else "default"
-        flows = [self._flow(one, policy) for one in (self.north, self.source)[not rival :]]
+        policy = settings.pop("policy", "identity" if rival else "default")
+        flows = [replace(self._flow(one, policy), **settings) for one in (self.north, self.source)[not rival :]]
         self.settings = flows[-1]
         admins = [self.connect(self.settings.source, self.settings.source_admin.client)]
         admins.append(self.connect(self.settings.target, self.settings.target_admin.client))
@@ -38,6 +42,10 @@ class World:
         self.topics = TopicRefresh(self.settings, flows, admins[0], admins[1], positions, self.connect)
         self.topics.create_internal_topics()
         self.target.asked.clear()
+
+    def target_of(self, loop: VirtualLoop) -> VirtualCluster:
+        """The cluster that `west` stands for."""
+        return VirtualCluster(loop, "west", brokers=2)
 
     def _flow(self, source: VirtualCluster, policy: Any) -> FlowSettings:
         reading, writing = ClientSettings(source.bootstrap), ClientSettings(self.target.bootstrap)
@@ -84,7 +92,13 @@ def world(**how: Any) -> Iterator[World]:
                 admin.close()
 
 
-def retried(step: Callable[[], None], here: World) -> None:
+class Passing(Protocol):
+    """Where time passes."""
+
+    def pass_by(self, seconds: float, /) -> None: ...
+
+
+def retried(step: Callable[[], None], here: Passing) -> None:
     """A step that may have to connect again."""
     for _ in range(50):
         try:

@@ -387,3 +387,31 @@ def test_heartbeats_begin_once_threads_can_start(
     elected.attend()
     wait_for(lambda: elected.text == "cluster z: nobody is there", 60, "a heartbeat was tried")
     elected.stop()
+
+
+@pytest.mark.parametrize("standing", [Standing.LEADING, Standing.STANDBY])
+def test_a_flow_that_is_not_wanted_any_more_ends_and_is_left(standing: Standing) -> None:
+    done: list[str] = []
+    elected, lease_server = elected_flow_of(done)
+    election: Any = elected.election
+    election.standing = standing
+    elected.attend(lease_server)
+    elected.end()
+    assert not elected.gone
+    wait_for(lambda: elected.attend(lease_server) is None and elected.gone, 60, "it is gone")  # type: ignore[func-returns-value]
+    ran = ["start", "stop", "leave", "end the query", "close"]
+    assert done == (ran if standing is Standing.LEADING else ["leave"])
+    elected.close()
+
+
+def test_a_flow_continues_with_other_settings_wherever_it_runs() -> None:
+    done: list[str] = []
+    elected, lease_server = elected_flow_of(done)
+    first, second = replace(SETTINGS, topics=("a",)), replace(SETTINGS, topics=("b",))
+    elected.change(first, [first])
+    assert (elected.settings, elected.wanted) == (first, first)
+    elected.attend(lease_server)
+    assert done == ["tell the others", "start"]
+    elected.change(second, [second])
+    assert done[2:] == ["tell the others", "change"]
+    assert elected.settings == second

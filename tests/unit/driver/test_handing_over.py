@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.unit.driver.leasing import PARTS, Copier, World, require
 from twinlog.driver import flow_tasks as module
 from twinlog.driver.flow_tasks import Tasks
+from twinlog.driver.granting import Granting
 from twinlog.driver.warm_up import SETTINGS
 from twinlog.lease.messages import Bye, End, Stop
 from twinlog.model.types import TopicPartition
@@ -135,7 +137,7 @@ def test_an_executor_that_is_about_to_go_is_drained_before_its_task_ends(scene: 
     assert leaving.holds == set(), "it had released everything before"
     assert not leaving.received(Stop)
     assert len(scene.world.leases.assignment()) == 2
-    # The task may end once its copier holds nothing, a moment before the others hear of what they are given.
+    # The driver has sent the grants; the copiers read them a moment later.
     require(lambda: one.holds | two.holds == set(PARTS), "and nothing is left without a copier")
     assert one.drained.items() >= dict.fromkeys(one.holds & leaving.drained.keys(), True).items()
     # Its executor has gone with its process.
@@ -143,6 +145,39 @@ def test_an_executor_that_is_about_to_go_is_drained_before_its_task_ends(scene: 
     scene.claim()
     scene.tasks.leave(frozenset())
     assert scene.world.leases.lease == lease + 1
+
+
+def test_tasks_end_only_once_the_other_copiers_are_granted_what_moved(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, leaving = scene.copiers
+    lease = scene.world.leases.lease
+    wait_for_release = Granting._wait_for_release
+    slow, asked = threading.Event(), threading.Event()
+
+    def wait_long(*args: Any) -> None:
+        wait_for_release(*args)
+        asked.set()
+        slow.wait(60)
+
+    monkeypatch.setattr(Granting, "_wait_for_release", wait_long)
+    scene.tasks.leave(frozenset({100 * lease + 2}))
+    require(lambda: not leaving.holds and asked.is_set(), "the partitions are released")
+    time.sleep(0.1)
+    assert scene.world.leases.lease == lease
+    slow.set()
+    require(lambda: one.holds | two.holds == set(PARTS), "the other copiers copy what moved, before their next task")
+
+
+def test_copiers_that_end_as_asked_are_not_lost(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """Their query is stopped, as for other settings, and begins again."""
+    scene.world.leases.disband()
+    attended = scene.tasks._look_at
+    require(lambda: scene.tasks._look_at > attended + 2, "the flow was attended meanwhile")
+    assert "is gone" not in caplog.text
+    scene.copiers = [scene.world.copier(f"d{number}") for number in range(3)]
+    scene.claim()
+    assert {len(copier.holds) for copier in scene.copiers} == {2}
 
 
 def test_where_all_executors_are_about_to_go_copiers_release_and_end() -> None:

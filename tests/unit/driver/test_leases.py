@@ -49,6 +49,24 @@ def test_a_claim_is_answered_with_a_share(world: World) -> None:
     assert len(world.leases._ledger.sessions) == 2
 
 
+def test_a_partition_is_held_from_its_plan_on_until_it_is_released(world: World) -> None:
+    lease = world.leases.renew(assignment([0, 1]))
+    assert world.leases.hold({PARTS[0], PARTS[5]})
+    assert not world.leases.hold({PARTS[5]})
+    one = world.copier("one", lets_go=False)
+    one.claim(lease)
+    require(lambda: one.holds == set(PARTS[:2]), "it has both")
+    world.leases.plan(assignment([1]))
+    require(lambda: bool(one.received(Release)), "it is asked for the first")
+    assert world.leases.hold({PARTS[0]})
+    one.release((PARTS[0],))
+    require(lambda: not world.leases.hold({PARTS[0]}), "it has released that")
+    assert world.leases.hold({PARTS[1]})
+    world.leases.plan(assignment([]))
+    one.die()
+    assert not world.leases.hold(set(PARTS))
+
+
 def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:
     one = world.copier("one")
     part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)

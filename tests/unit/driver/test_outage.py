@@ -24,8 +24,14 @@ OUT = Reach(heard_s=6.0, out_s=5.0, why="refused")
 
 
 @pytest.fixture
-def status() -> FlowStatus:
-    status = FlowStatus()
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def status(clock: VirtualClock) -> FlowStatus:
+    """Of a flow whose time is that of the watch, too."""
+    status = FlowStatus(clock.monotonic)
     status.plan({PART})
     return status
 
@@ -41,49 +47,53 @@ def what(outage: Outage | None) -> str | None:
     return None if outage is None else outage.what
 
 
-def test_nothing_is_wrong(status: FlowStatus) -> None:
+def test_nothing_is_wrong(status: FlowStatus, clock: VirtualClock) -> None:
     take(status, "one")
-    assert OutageWatch(status).look(FINE, FINE) is None
+    assert OutageWatch(status, clock).look(FINE, FINE) is None
 
 
-def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_reaches(status: FlowStatus) -> None:
+def test_copiers_that_do_not_reach_the_target_copy_nothing_whatever_the_driver_reaches(
+    status: FlowStatus, clock: VirtualClock
+) -> None:
     take(status, "one", target=OUT)
-    before = time.time()
-    outage = OutageWatch(status).look(FINE, FINE)
+    watch = OutageWatch(status, clock)
+    clock.sleep(1)
+    outage = watch.look(FINE, FINE)
     assert outage is not None
     assert outage.what == "target cluster unreachable"
     # The report lay there for a moment, too.
-    assert outage.since <= time.time() - 5
-    assert outage.since == pytest.approx(before - 5, abs=60)
+    assert outage.since == clock.wall() - 6
     assert str(outage) == f"target cluster unreachable since {clock_time(outage.since)}, nothing is copied (refused)"
 
 
-def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches(status: FlowStatus) -> None:
+def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches(
+    status: FlowStatus, clock: VirtualClock
+) -> None:
     take(status, "one")
-    assert OutageWatch(status).look(FINE, OUT) is None
+    assert OutageWatch(status, clock).look(FINE, OUT) is None
 
 
-def test_an_idle_copier_does_not_know_what_the_driver_knows(status: FlowStatus) -> None:
+def test_an_idle_copier_does_not_know_what_the_driver_knows(status: FlowStatus, clock: VirtualClock) -> None:
     take(status, "one", target=Reach(heard_s=60.0))
-    assert what(OutageWatch(status).look(FINE, OUT)) == "target cluster unreachable"
+    assert what(OutageWatch(status, clock).look(FINE, OUT)) == "target cluster unreachable"
 
 
-def test_one_of_two_copiers_is_enough_to_copy(status: FlowStatus) -> None:
+def test_one_of_two_copiers_is_enough_to_copy(status: FlowStatus, clock: VirtualClock) -> None:
     other = TopicPartition(TopicName("t"), 1)
     status.plan({PART, other})
     take(status, "one", source=OUT)
     status.take(Report("a->b", "two", 1, 0, 1.0, 0.1, (PartitionProgress("t", 1, 1, 1, 1),), source=FINE, target=FINE))
-    assert OutageWatch(status).look(FINE, FINE) is None
+    assert OutageWatch(status, clock).look(FINE, FINE) is None
     take(status, "two", source=OUT)
-    assert what(OutageWatch(status).look(FINE, FINE)) == "source cluster unreachable"
+    assert what(OutageWatch(status, clock).look(FINE, FINE)) == "source cluster unreachable"
 
 
-def test_before_any_copier_the_driver_decides(status: FlowStatus) -> None:
-    assert what(OutageWatch(status).look(OUT, FINE)) == "source cluster unreachable"
+def test_before_any_copier_the_driver_decides(status: FlowStatus, clock: VirtualClock) -> None:
+    assert what(OutageWatch(status, clock).look(OUT, FINE)) == "source cluster unreachable"
 
 
-def test_without_copiers_nothing_is_copied(status: FlowStatus) -> None:
-    watch = OutageWatch(status)
+def test_without_copiers_nothing_is_copied(status: FlowStatus, clock: VirtualClock) -> None:
+    watch = OutageWatch(status, clock)
     assert watch.look(FINE, FINE) is None
     take(status, "one")
     status.gone("one")
@@ -92,15 +102,14 @@ def test_without_copiers_nothing_is_copied(status: FlowStatus) -> None:
     assert watch.look(FINE, FINE) is None
 
 
-def test_all_partitions_held_up_is_reported_with_the_reason(status: FlowStatus) -> None:
+def test_all_partitions_held_up_is_reported_with_the_reason(status: FlowStatus, clock: VirtualClock) -> None:
     take(status, "one", trouble="target: NotEnoughReplicasError")
-    outage = OutageWatch(status).look(FINE, FINE)
+    outage = OutageWatch(status, clock).look(FINE, FINE)
     assert what(outage) == "every partition is held up"
     assert "t-0: target: NotEnoughReplicasError" in str(outage)
 
 
-def test_a_quota_that_lets_requests_through_in_turns_is_no_outage(status: FlowStatus) -> None:
-    clock = VirtualClock()
+def test_a_quota_that_lets_requests_through_in_turns_is_no_outage(status: FlowStatus, clock: VirtualClock) -> None:
     watch = OutageWatch(status, clock)
     for _ in range(5):
         take(status, "one", trouble=f"target: {throttles(1)}")
@@ -117,25 +126,26 @@ def test_a_quota_that_lets_requests_through_in_turns_is_no_outage(status: FlowSt
     assert outage == Outage("every partition is held up", began, f"t-0: target: {throttles(1)}")
 
 
-def test_a_quota_after_another_outage_counts_anew(status: FlowStatus) -> None:
-    clock = VirtualClock()
+def test_a_quota_after_another_outage_counts_anew(status: FlowStatus, clock: VirtualClock) -> None:
     watch = OutageWatch(status, clock)
     take(status, "one", trouble=f"target: {throttles(1)}")
     assert watch.look(FINE, FINE) is None
     take(status, "one", target=OUT)
-    clock.sleep(THROTTLED_S)
-    assert what(watch.look(FINE, OUT)) == "target cluster unreachable"
+    began = clock.now
+    while clock.now - began < THROTTLED_S:
+        clock.sleep(1)
+        assert what(watch.look(FINE, OUT)) == "target cluster unreachable"
     take(status, "one", trouble=f"target: {throttles(1)}")
     assert watch.look(FINE, FINE) is None
 
 
-def test_a_missing_leadership_lease_holds_everything_up(status: FlowStatus) -> None:
+def test_a_missing_leadership_lease_holds_everything_up(status: FlowStatus, clock: VirtualClock) -> None:
     take(status, "one")
-    assert "has not confirmed" in str(OutageWatch(status).look(FINE, FINE, leads=False))
+    assert "has not confirmed" in str(OutageWatch(status, clock).look(FINE, FINE, leads=False))
 
 
-def test_the_beginning_of_an_outage_does_not_move(status: FlowStatus) -> None:
-    watch = OutageWatch(status)
+def test_the_beginning_of_an_outage_does_not_move(status: FlowStatus, clock: VirtualClock) -> None:
+    watch = OutageWatch(status, clock)
     take(status, "one", target=OUT)
     first = watch.look(FINE, FINE)
     take(status, "one", target=Reach(heard_s=6.0, out_s=4.0))
@@ -152,12 +162,17 @@ def test_a_moment_of_another_day_has_its_date() -> None:
 
 
 def test_a_lasting_outage_and_its_end_are_logged_once(
-    status: FlowStatus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    status: FlowStatus, clock: VirtualClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
     settings: Any = SimpleNamespace(name="a->b", source="a", target="b")
     waiting = Waiting(
-        settings, status, source=lambda: FINE, target=lambda: FINE, leads=lambda: True, over=lambda: ended.append(True)
+        *(settings, status),
+        source=lambda: FINE,
+        target=lambda: FINE,
+        leads=lambda: True,
+        over=lambda: ended.append(True),
+        clock=clock,
     )
     with caplog.at_level(logging.INFO):
         take(status, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
@@ -179,8 +194,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
     ]
 
 
-def test_a_suspended_process_reports_no_outage_of_others(status: FlowStatus) -> None:
-    clock = VirtualClock()
+def test_a_suspended_process_reports_no_outage_of_others(status: FlowStatus, clock: VirtualClock) -> None:
     watch = OutageWatch(status, clock)
     asked = Reach(heard_s=21.0, out_s=20.0)
     clock.now += 20.0

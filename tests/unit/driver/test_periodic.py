@@ -15,7 +15,7 @@ from harness.virtual.clock import VirtualClock
 from harness.wait import wait_for
 from twinlog.driver import periodic as periodic_module
 from twinlog.driver.periodic import PeriodicJobs, Step
-from twinlog.errors import ClusterError, RefusedError
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
 
 
 class Steps:
@@ -332,3 +332,100 @@ def test_a_flow_that_is_cut_off_takes_no_last_turn_and_leaves_what_goes_on(caplo
     goes_on.set()
     assert done == ["turn"]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+class Waiting:
+    """Something to look at between two turns, after so many seconds each."""
+
+    def __init__(self, clock: VirtualClock, *after_s: float, error: TwinlogError | None = None) -> None:
+        self.looks: list[float] = []
+        self._clock = clock
+        self._after_s = list(after_s)
+        self._error = error
+
+    def again_s(self) -> float | None:
+        return self._after_s[0] if self._after_s else None
+
+    def try_again(self) -> None:
+        self.looks.append(self._clock.now)
+        del self._after_s[0]
+        if self._error is not None:
+            raise self._error
+
+
+def looked(waiting: Callable[[VirtualClock], Waiting]) -> tuple[list[float], list[float]]:
+    """When a job of an hour takes its first three turns, and when it looks at what does not wait, in seconds since."""
+    clock = VirtualClock(0.0)
+    begun: list[float] = []
+    enough = threading.Event()
+    again = waiting(clock)
+
+    def step() -> None:
+        begun.append(clock.now)
+        if len(begun) == 3:
+            enough.set()
+
+    jobs = PeriodicJobs("a->b", clock=clock)
+    jobs.begin("look", step, 3600, again=again)
+    assert enough.wait(60)
+    jobs.stop(5)
+    return begun[:3], again.looks
+
+
+def test_what_may_not_wait_is_looked_at_between_two_turns_and_moves_none_of_them() -> None:
+    assert looked(lambda clock: Waiting(clock, 1, 2, 4)) == ([0.0, 3600.0, 7200.0], [1.0, 3.0, 7.0])
+    assert looked(lambda clock: Waiting(clock, 3600)) == ([0.0, 3600.0, 7200.0], [])
+
+
+def test_a_look_that_fails_is_followed_by_a_whole_turn_soon() -> None:
+    failing = looked(lambda clock: Waiting(clock, 10, error=ClusterError("cluster b: nobody there")))
+    assert failing == ([0.0, 10.01, 3610.01], [10.0])
+
+
+def test_what_follows_another_job_rests_as_long_as_its_last_turn_took() -> None:
+    clock = VirtualClock(0.0)
+    begun: list[float] = []
+    enough = threading.Event()
+    jobs = PeriodicJobs("a->b", clock=clock)
+
+    def step() -> None:
+        begun.append(clock.now)
+        clock.sleep(10)
+        if len(begun) < 3:
+            job = jobs._jobs[0]
+            job.follow()
+        else:
+            enough.set()
+
+    jobs.begin("look", step, 3600)
+    assert enough.wait(60)
+    jobs.stop(5)
+    assert begun[:3] == [0.0, 20.0, 40.0]
+
+
+def test_some_jobs_end_with_their_last_turn_and_their_trouble_while_others_go_on(
+    step: Steps, notes: list[tuple[str, str | None]]
+) -> None:
+    jobs = PeriodicJobs("a->b", lambda what, trouble: notes.append((what, trouble)))
+    other, last = Steps(), Steps()
+    step.error = ClusterError("away")
+    jobs.begin("look", other, 0.01)
+    ending = [
+        job
+        for job in (jobs.begin("write", step, 0.01), jobs.begin("commit", last, 60.0, once_more=True))
+        if job is not None
+    ]
+    step.wait_for_turns(2)
+    last.wait_for_turns(1)
+    wait_for(lambda: ("write", "away") in notes, 60, "it is in trouble")
+    jobs.end(ending, 60.0)
+    taken, before = len(step.turns), len(other.turns)
+    assert (len(last.turns), notes[-1]) == (2, ("write", None))
+    assert [job.what for job in jobs.all] == ["look"]
+    other.wait_for_turns(before + 3)
+    assert len(step.turns) == taken
+    # What comes in their place begins.
+    step.error = None
+    assert jobs.begin("write", step, 0.01) is not None
+    step.wait_for_turns(taken + 2)
+    jobs.stop(60)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from twinlog.clock import LONG_AGO
 from twinlog.driver import queries as module_of_queries
 from twinlog.driver import query as module
 from twinlog.driver.queries import Queries
@@ -84,6 +85,7 @@ class Flow:
 
     def __init__(self, name: str = "a->b") -> None:
         self.settings = SimpleNamespace(name=name)
+        self.changes = SimpleNamespace(copiers=self.settings)
         self.flow_status = SimpleNamespace(records=0)
         self.leases = Leases(name)
         self.ended = False
@@ -228,7 +230,7 @@ def test_what_spark_refuses_is_tried_again_later(flow: Flow, query: Any, caplog:
     query.watch(engine, LEASE_SERVER)
     assert not engine.queries
     # The second is over.
-    query._not_before = 0.0
+    query._not_before = LONG_AGO
     query.watch(engine, LEASE_SERVER)
     assert (len(engine.queries), flow.leases.lease) == (1, 1)
 

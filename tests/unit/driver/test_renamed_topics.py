@@ -12,7 +12,7 @@ from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.driver.renamed_topics import RenamedTopics
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.model.topics import Topic
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.plan.changes import TopicPair
 from twinlog.settings.flow import FlowSettings, RenamedTopicPolicy
@@ -154,16 +154,66 @@ def test_heartbeats_of_the_past_are_not_missed() -> None:
     stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
     for policy in ("stop", "restart"):
         found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Positions(stored, beats), Target())  # type: ignore[arg-type]
-        found.look([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"))], {})
+        found.look([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"), heartbeats=True)], {})
         assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)
 
 
 def test_a_topic_whose_name_only_ends_like_that_of_heartbeats_is_the_users() -> None:
-    beats = TopicPartition(TopicName("device-heartbeats"), 0)
-    stored = replace(STORED, remote_topic=TopicName("a.device-heartbeats"))
-    pairs = [TopicPair(Topic(beats.topic, 1), TopicName("a_device-heartbeats"))]
-    with pytest.raises(RefusedError, match=r"device-heartbeats \(to a\.device-heartbeats until now"):
+    beats = TopicPartition(TopicName("device.heartbeats"), 0)
+    stored = replace(STORED, remote_topic=TopicName("a.device.heartbeats"))
+    pairs = [TopicPair(Topic(beats.topic, 1), TopicName("a_device.heartbeats"))]
+    with pytest.raises(RefusedError, match=r"device\.heartbeats \(to a\.device\.heartbeats until now"):
         RenamedTopics(STOP, Positions(stored, beats), Target()).look(pairs, {})  # type: ignore[arg-type]
     found = RenamedTopics(replace(STOP, renamed_topic_policy="restart"), Positions(stored, beats), Target())  # type: ignore[arg-type]
     found.look(pairs, {})
     assert found.position(beats, TopicName("a_device-heartbeats"), stored) is None
+
+
+class Strayed(Positions):
+    """A position that another alias left, and none of the flow's own."""
+
+    def __init__(self, stored: Position = STORED, alias: str = "", own: Position | None = None) -> None:
+        super().__init__(stored)
+        self.alias = alias
+        self.own = own
+
+    def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        return {} if self.own is None else {PART: self.own}
+
+    def under_other_alias(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Alias, Position]]:
+        return {part: (Alias(self.alias), self.stored) for part in partitions if part == PART and self.own is None}
+
+
+KEPT = flow("a", "b", "identity")
+PAIRS = [TopicPair(Topic(T, 1), T)]
+
+
+def test_positions_under_another_alias_stop_a_flow_that_keeps_names() -> None:
+    """As from the separator and alias left empty to the identity policy, which MirrorMaker 2 begins anew with."""
+    found = RenamedTopics(KEPT, Strayed(), Target())  # type: ignore[arg-type]
+    with pytest.raises(RefusedError) as refused:
+        found.look(PAIRS, {})
+    text = str(refused.value)
+    assert "the positions of t are stored under the alias '' of the source, and are looked for under 'a'" in text
+    assert "write a->b.source.cluster.alias = (nothing behind it), or" in text
+    assert "a->b.twinlog.renamed.topic.policy = continue" in text
+
+
+def test_they_are_taken_over_or_left_for_one_run(caplog: pytest.LogCaptureFixture) -> None:
+    onward = RenamedTopics(replace(KEPT, renamed_topic_policy="continue"), Strayed(), Target())  # type: ignore[arg-type]
+    onward.look(PAIRS, {})
+    assert onward.position(PART, T, None) == STORED
+    own = Position(20)
+    assert onward.position(PART, T, own) == own
+    assert "twinlog.renamed.topic.policy = continue copying goes on from there" in caplog.text
+    again = RenamedTopics(replace(KEPT, renamed_topic_policy="restart"), Strayed(), Target())  # type: ignore[arg-type]
+    again.look(PAIRS, {})
+    assert again.position(PART, T, None) is None
+    assert "restart everything is copied again" in caplog.text
+
+
+def test_a_position_of_its_own_counts_whatever_else_is_stored() -> None:
+    own = replace(STORED, remote_topic=T)
+    found = RenamedTopics(KEPT, Strayed(own=own), Target())  # type: ignore[arg-type]
+    found.look(PAIRS, {T: Topic(T, 1)})
+    assert found.position(PART, T, own) == own

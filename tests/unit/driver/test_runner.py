@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from harness.wait import wait_for
 from tests.unit.driver.test_slots import settings
+from twinlog.driver import wanted_flows
+from twinlog.driver.flow_state import FlowState
 from twinlog.driver.outcome import Outcome
 from twinlog.driver.runner import CLUSTER_HUNG_S, HUNG_S, Runner, RunOptions
 from twinlog.driver.spark_flows import SparkOptions, all_at_once
@@ -68,3 +71,61 @@ def test_a_run_begins_with_removing_what_killed_runs_left(monkeypatch: pytest.Mo
     dead.mkdir()
     assert Runner([], RunOptions(until_caught_up=True)).run() is Outcome.DONE
     assert not dead.exists()
+
+
+class Spark:
+    """Starts when it is told, and runs nothing."""
+
+    web_url = None
+
+    def __init__(self) -> None:
+        self.hosted_flows: list[Any] = []
+        self.done: list[str] = []
+
+    def start(self) -> None:
+        self.done.append(f"start for {len(self.hosted_flows)}")
+
+    def attend(self) -> bool:
+        return False
+
+    def shut_down(self) -> None:
+        self.done.append("shut down")
+
+
+class Elected:
+    """A flow that stands by; only its comings and goings count."""
+
+    def __init__(self, flow: Any) -> None:
+        self.settings, self.gone, self.ended, self.failure = flow, False, False, None
+        self.clearing = self.can_hand_over = self.changing = self.stands_by = False
+        self.state = FlowState.STOPPED
+
+    def start(self) -> None: ...
+
+    def end(self) -> None:
+        self.gone = True
+
+    def close(self) -> None: ...
+
+
+def test_a_run_without_a_flow_goes_on_until_one_comes_and_starts_spark_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(wanted_flows, "ElectedFlow", Elected)
+    runner: Any = Runner([], RunOptions())
+    runner.spark = spark = Spark()
+    runner._wanted._make_elected = Elected
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(runner.run()))
+    thread.start()
+    assert runner.take_over([settings("a")], [settings("a")]).wait(60)
+    wait_for(lambda: spark.hosted_flows, 60, "the flow is hosted")
+    assert ([one.settings.name for one in runner.flows], spark.done) == (["a->z"], ["start for 1"])
+    assert runner.take_over([], []).wait(60)
+    wait_for(lambda: not spark.hosted_flows, 60, "the flow is gone")
+    assert (runner.flows, thread.is_alive()) == ([], True)
+    assert runner.take_over([settings("b")], [settings("b")]).wait(60)
+    runner.stop()
+    thread.join(60)
+    assert (outcomes, spark.done) == ([Outcome.STOPPED], ["start for 1", "shut down"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from twinlog.clock import LONG_AGO
 from twinlog.driver import spark_flows as module
 from twinlog.driver.spark_flows import SparkFlows, SparkOptions
 from twinlog.model.types import Alias
@@ -76,7 +77,7 @@ def settings(source: str) -> FlowSettings:
 
 def follow(flows: SparkFlows, engine: Engine, slots: int, *of: Flow) -> None:
     engine.slots = slots
-    flows._slots_at = 0.0
+    flows._slots_at = LONG_AGO
     flows._follow_slots(engine)  # type: ignore[arg-type]
     used: list[Any] = list(of)
     flows._share_slots(used)

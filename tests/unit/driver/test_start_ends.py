@@ -67,6 +67,24 @@ def test_all_that_was_there_is_waited_for(world: World) -> None:
     assert ends.reached
 
 
+def test_a_partition_whose_remote_topic_came_late_is_waited_for(world: World) -> None:
+    ends = StartEnds(flow("a", "b", "default"), world.admin, world.status, {ONE}, {TWO.topic})
+    world.copied(ONE, 2, 2)
+    assert ends.reached
+    for _ in range(2):
+        ends.follow({ONE, TWO})
+        assert not ends.reached
+    world.copied(TWO, 2, 2)
+    assert ends.reached
+
+
+def test_what_is_paused_is_not_waited_for_beside_what_is_held(world: World) -> None:
+    ends = world.begin()
+    world.status.paused.keep({TWO})
+    assert not ends.reached_but(frozenset())
+    assert ends.reached_but(frozenset({ONE}))
+
+
 def test_a_partition_without_a_leader_is_waited_for_as_others_are(world: World) -> None:
     world.source.move("t", 1, None)
     ends = world.begin()

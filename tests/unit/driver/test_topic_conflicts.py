@@ -117,7 +117,9 @@ def conflicts(flow: FlowSettings, *flows: FlowSettings, copied: Sequence[str] = 
 
 
 def pairs(*names: str) -> list[TopicPair]:
-    return [TopicPair(Topic(TopicName(name), 1, None), TopicName(f"a.{name}")) for name in names]
+    """Topics of cluster a with their copies; those of heartbeats are of it and of cluster c."""
+    beats = {"heartbeats", "c.heartbeats"}
+    return [TopicPair(Topic(TopicName(name), 1, None), TopicName(f"a.{name}"), name in beats) for name in names]
 
 
 def test_two_separators_of_one_file() -> None:
@@ -182,8 +184,8 @@ def test_of_two_connectors_that_mirror_one_topic_one_copies_it() -> None:
 
 def test_topics_that_are_called_like_heartbeats_are_copied_by_one_of_two_connectors() -> None:
     one, two = connector("one"), connector("two")
-    found = conflicts(two, one, two).refusals(pairs("device-heartbeats", "c.heartbeats"), ())
-    assert found.keys() == {"device-heartbeats"}
+    found = conflicts(two, one, two).refusals(pairs("device-heartbeats", "device.heartbeats", "c.heartbeats"), ())
+    assert found.keys() == {"device-heartbeats", "device.heartbeats"}
 
 
 def test_a_class_of_another_flow_that_fails_on_a_topic_fails_that_flow_alone(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import VirtualClock
+from tests.unit.driver.refreshing import world
 from tests.unit.driver.test_topic_conflicts import flow
 from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import RefusedError
@@ -104,3 +105,27 @@ def test_where_no_topic_is_mirrored_a_passive_cluster_is_known_by_its_copies(
     found = TopicRefresh(settings, (settings,), Cluster(*names), Cluster("t"), positions)  # type: ignore[arg-type]
     found.refresh()
     assert (found.nothing is not None, found.only_copies) == (True, only_copies)
+
+
+def test_topics_come_and_go_with_other_settings(caplog: pytest.LogCaptureFixture) -> None:
+    with world() as here:
+        for name in ("kept", "more", "shared"):
+            here.source.create(name)
+        kept = replace(here.settings, topics=("kept",))
+        here.topics.change(kept, [kept])
+        here.refresh()
+        assert here.copied == {"kept": 1}
+        both = replace(here.settings, topics=("kept", "more"))
+        here.topics.change(both, [both])
+        here.refresh()
+        assert here.copied == {"kept": 1, "more": 1}
+        here.topics.change(kept, [kept])
+        here.refresh()
+        assert here.copied == {"kept": 1}
+        # Nothing is gone from the source.
+        assert "gone from" not in caplog.text
+        nothing = replace(here.settings, topics=("nothing",))
+        for _ in range(2):
+            here.topics.change(nothing, [nothing])
+            here.refresh()
+        assert caplog.text.count("no topic of east is mirrored") == 1

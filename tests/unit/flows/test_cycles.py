@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from twinlog.flows.cycles import cycle, returning
@@ -50,6 +51,34 @@ def test_both_active_with_names_kept_only_where_each_has_its_own_topics() -> Non
     assert spread(apart, a="t", b="u") == {"a": {"t", "u"}, "b": {"t", "u"}}
     mixed = [flow("a->b", identity=True), flow("b->a", identity=True)]
     assert spread(mixed, a="t", b="u") == {"a": {"t"}, "b": {"u"}}
+
+
+def unseparated(name: str, *topics: str, source: str | None = "") -> Topology:
+    """A flow without a separator; with `source` its source has another alias than the file's, as a rule none."""
+    one = flow(name, *topics, separator="")
+    return replace(one, source_cluster_alias=None if source is None else Alias(source))
+
+
+def test_both_active_with_names_kept_without_a_separator() -> None:
+    apart = [unseparated("a->b", "t"), unseparated("b->a", "u")]
+    assert spread(apart, a="t", b="u") == {"a": {"t", "u"}, "b": {"t", "u"}}
+    mixed = [unseparated("a->b"), unseparated("b->a")]
+    assert spread(mixed, a="t", b="u") == {"a": {"t"}, "b": {"u"}}
+    assert [one.name for one in cycle(mixed[0], TopicName("t"), mixed)] == ["a->b", "b->a"]
+
+
+def test_both_active_without_a_separator_know_what_the_other_one_brought() -> None:
+    """MirrorMaker 2 would go on with easttwestt and so on: it sees no alias of more than a letter there."""
+    flows = [unseparated("east->west", source=None), unseparated("west->east", source=None)]
+    assert spread(flows, east="t", west="u") == {"east": {"t", "westu"}, "west": {"u", "eastt"}}
+
+
+def test_one_alias_for_all_sources_ends() -> None:
+    """`source.cluster.alias` at top level counts for every flow."""
+    flows = [replace(flow(name), source_cluster_alias=Alias("src")) for name in ("a->b", "b->a")]
+    assert spread(flows, a="t", b="u") == {"a": {"t", "src.u"}, "b": {"u", "src.t"}}
+    onward = [replace(flow(name), source_cluster_alias=Alias("src")) for name in ("a->b", "b->c")]
+    assert spread(onward, a="t")["c"] == {"src.src.t"}
 
 
 def test_many_into_one_and_one_into_many() -> None:

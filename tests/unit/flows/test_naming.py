@@ -31,7 +31,7 @@ def test_answers_are_those_of_kafkas_classes(kind: str, separator: str) -> None:
             "remote_name": policy.remote_name(Alias("east"), topic),
             "source_alias": policy.source_alias(topic),
             "upstream_name": policy.upstream_name(topic),
-            "is_heartbeats": policy.is_heartbeats(topic),
+            "is_heartbeats": policy.passes_as_heartbeats(topic),
             "is_checkpoints": policy.is_checkpoints(topic),
             "is_mirror_internal": policy.is_mirror_internal(topic),
             "is_internal": policy.is_internal(topic),

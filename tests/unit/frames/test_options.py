@@ -58,7 +58,7 @@ def test_names_are_found_in_any_case_and_values_as_spark_finds_them() -> None:
         "stream",
     )
     assert found.pattern is not None
-    assert found.pattern.search("my-topic1")
+    assert found.pattern.find("my-topic1")
     assert (found.headers, found.fail_on_data_loss, found.read_committed) == (True, False, True)
     assert (found.max_trigger_delay_ms, found.min_offsets_per_trigger, found.max_offsets_per_trigger) == (120_000, 5, 7)
     assert read_options({**SERVERS, "subscribe": " a, b ,a,"}, "batch").topics == ("a", "b")

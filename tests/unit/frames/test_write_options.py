@@ -58,8 +58,25 @@ def test_wrong_options_are_refused(given: dict[str, str], words: str) -> None:
 
 
 def test_what_a_producer_would_not_take_names_its_option() -> None:
-    with pytest.raises(ConfigError, match=r"option: kafka.acks: '1'; expected .*all"):
-        read_write_options({**BROKERS, "kafka.acks": "1"}, "batch")
+    with pytest.raises(ConfigError, match=r"option: kafka.acks: '2'; expected .*all"):
+        read_write_options({**BROKERS, "kafka.acks": "2"}, "batch")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "taken"),
+    [
+        ("kafka.acks", "1", "all"),
+        ("kafka.acks", "0", "all"),
+        ("kafka.max.in.flight.requests.per.connection", "10", "5"),
+        ("kafka.enable.idempotence", "false", "true"),
+    ],
+)
+def test_a_looser_value_of_a_java_producer_is_read_as_the_stricter_one(
+    option: str, value: str, taken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = read_write_options({**BROKERS, option: value}, "batch")
+    assert options.producer == read_write_options(BROKERS, "batch").producer
+    assert [f"option: {option}: '{value}' is read as {taken}: " in text for text in caplog.messages] == [True]
 
 
 def test_a_flows_file_says_how_to_write_to_its_clusters(tmp_path: Path) -> None:

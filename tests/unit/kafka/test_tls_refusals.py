@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import ipaddress
 import socket
 import ssl
 import threading
@@ -15,6 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from harness.certificates import Certified, authority
 from harness.wait import wait_for
@@ -25,7 +30,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.net.transport import TlsTransport
 from twinlog.model.types import Alias
 from twinlog.settings.flow import ClientSettings
-from twinlog.settings.tls import TlsSettings, tls_context
+from twinlog.settings.tls import LEVEL_0, TlsSettings, tls_context
 
 HOST = "127.0.0.1"
 PAST = -datetime.timedelta(days=1)
@@ -115,6 +120,28 @@ def test_a_name_that_the_certificate_does_not_hold(tmp_path: Path, root: Certifi
 def test_a_certificate_that_has_expired(tmp_path: Path, root: Certified) -> None:
     with serving(server_context(tmp_path, root.issue("broker", [HOST], until=PAST))) as address:
         assert "its certificate has expired" in refused(address, TlsSettings(root.pem))
+
+
+def test_a_key_that_openssl_finds_too_short(tmp_path: Path, root: Certified) -> None:
+    key = rsa.generate_private_key(65537, 1024)
+    begins = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    made = (
+        x509.CertificateBuilder(root.certificate.subject, x509.Name([]), key.public_key(), 7)
+        .not_valid_before(begins)
+        .not_valid_after(begins + datetime.timedelta(days=9))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), critical=True)
+        .sign(root.key, SHA256())
+    )
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + made.public_bytes(Encoding.PEM)
+    (tmp_path / "weak.pem").write_bytes(text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers(LEVEL_0)
+    context.load_cert_chain(tmp_path / "weak.pem")
+    with serving(context) as address:
+        words = refused(address, TlsSettings(root.pem))
+        assert "too weak for OpenSSL here (EE certificate key too weak)" in words
+        assert f"set ssl.cipher.suites = {LEVEL_0}" in words
+        assert HANDS_SHAKEN in str(fault(address, TlsSettings(root.pem, security_level=0), 0.3))
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])

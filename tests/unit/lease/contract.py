@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from twinlog.lease.messages import VERSION, Message
 from twinlog.lease.ticket import LeaseTicket
@@ -43,6 +43,8 @@ def _add(found: dict[str, list[str]], cls: Any, *, module: bool) -> None:
     if name in found:
         return
     found[name] = []
+    if "__reduce__" in vars(cls):
+        return  # What travels is the text it is made from.
     hints = get_type_hints(cls)
     names = [field.name for field in fields(cls)] if is_dataclass(cls) else cls._fields
     for field in names:
@@ -59,6 +61,8 @@ def _text(hint: Any, *, module: bool) -> str:
     """A type by its parts; a NewType as what it is when it travels."""
     while isinstance(hint, NewType):
         hint = hint.__supertype__
+    if isinstance(hint, TypeVar):
+        return hint.__name__
     origin = get_origin(hint)
     if origin is Literal:
         return " | ".join(sorted(map(repr, get_args(hint))))
@@ -66,7 +70,8 @@ def _text(hint: Any, *, module: bool) -> str:
     if origin in (Union, UnionType):
         return " | ".join(inner)
     if origin is not None:
-        return f"{origin.__name__}[{', '.join(inner)}]"
+        name = _name(origin, module=module) if is_dataclass(origin) else origin.__name__
+        return f"{name}[{', '.join(inner)}]"
     return "None" if hint is type(None) else _name(hint, module=module and not _is_plain(hint))
 
 
@@ -76,7 +81,9 @@ def _classes(hint: Any) -> Iterator[Any]:
         if not _is_plain(hint):
             yield hint
         return
-    if get_origin(hint) is not Literal:
+    if is_dataclass(origin := get_origin(hint)):
+        yield origin
+    if origin is not Literal:
         for arg in get_args(hint):
             yield from _classes(arg)
 

@@ -25,6 +25,7 @@ from twinlog.lease.messages import (
     Event,
     Failed,
     Grants,
+    Hold,
     IdRequest,
     Left,
     LentId,
@@ -44,12 +45,18 @@ from twinlog.lease.messages import (
     require,
 )
 from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.held import Held
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, Writer
 from twinlog.offsets.segments import Tip
+from twinlog.offsets.starts import Begin
 
 ONE, TWO = (TopicPartition(TopicName("t"), number) for number in (0, 1))
-GRANT = Grant(ONE, TWO, "id", 1000, Position(7, 5, 1, "id", None, 2, "r", Writer(4001, 3, 17)), True, Tip(2, 6, 4))
+GRANT = Grant(
+    *(ONE, TWO, "id", 1000, Position(7, 5, 1, "id", None, 2, "r", Writer(4001, 3, 17)), True, Tip(2, 6, 4)),
+    heartbeats=True,
+    begin=Begin(SourceOffset(8), 9),
+)
 REPORT = Report(
     "a->b",
     "c",
@@ -59,8 +66,10 @@ REPORT = Report(
     0.5,
     (PartitionProgress("t", 0, 5, 6, 7, 8, 9, 10, "slow", 11, 12, 13, 14, 15, 16, 17, 18, 19),),
     (("gap", "x"),),
-    figures=Figures((1, 2), 3, (("as it is", 4),), 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18),
+    figures=Figures((1, 2), 3, (("as it is", 4),), 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21),
 )
+
+HELD = Held("t", 0, "gap", "TW-GAP-01", "x", "y", 7, 8, 9, 10)
 
 BYTES: dict[Message, str] = {
     CopierHello(VERSION, "0.1.0", "a->b", "c"): f'"version":{VERSION},"release":"0.1.0","flow":"a->b","copier":"c"',
@@ -72,14 +81,15 @@ BYTES: dict[Message, str] = {
     Beat(1.5): '"at":1.5',
     ReportMessage(REPORT): '"report":["a->b","c",1,2,1.0,0.5,[["t",0,5,6,7,8,9,10,"slow",11,12,13,14,'
     '15,16,17,18,19]],[["gap","x"]],0.0,[-1.0,-1.0,null],[-1.0,-1.0,null],'
-    '[[1,2],3,[["as it is",4]],5,6,7,8,9,10,11,12,13,14,15,16,17,18]]',
+    '[[1,2],3,[["as it is",4]],5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21]]',
     Event("gap", "x"): '"kind":"gap","text":"x"',
+    Hold(HELD): '"held":["t",0,"gap","TW-GAP-01","x","y",7,8,9,10]',
     Failed(ONE, "GapError", "x"): '"partition":["t",0],"kind":"GapError","text":"x"',
     IdRequest(): "",
     Bye(): "",
     BeatResponse(1.5, 5.0): '"at":1.5,"valid_s":5.0',
     Grants(3, (GRANT,)): '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17]],true,'
-    "[2,6,4]]]",
+    "[2,6,4],true,[8,9,false],false]]",
     Release((ONE,)): '"partitions":[["t",0]]',
     End(3): '"lease":3',
     LentId("x-0", ProducerEpoch(4001, 3)): '"transactional_id":"x-0","producer":[4001,3]',

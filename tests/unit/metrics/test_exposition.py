@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from tests.unit.metrics.measured import JVM, NAME, ORDERS, REMOTE, Scene, report
-from twinlog.metrics.beans import bean, quoted
+from twinlog.metrics.beans import BeanTable, bean, quoted
 from twinlog.metrics.exposition import Measured, Pages, bean_text
 from twinlog.metrics.process import jvm_families
 from twinlog.model.types import TopicName, TopicPartition
@@ -207,3 +207,9 @@ def test_promtool_takes_the_page(scene: Scene) -> None:
     # Its remarks on names are on those that Kafka and Strimzi chose.
     remarks = promtool("check", "metrics", page=scene.text())
     assert not [line for line in remarks.splitlines() if line.startswith("twinlog_")]
+
+
+def test_a_tag_without_a_value_is_left_out_of_a_beans_name() -> None:
+    """As JmxReporter does with that of a cluster whose alias is empty."""
+    ((name, _),) = BeanTable("d", "t", ("source", "topic"), ("a",), [(("", "orders"), (1.0,))]).named()
+    assert name == "d:type=t,topic=orders"

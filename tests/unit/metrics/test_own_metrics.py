@@ -161,6 +161,7 @@ FAULTS: dict[str, Any] = {
     "TwinlogFlowNotCopying": reports(state="waiting", lag=-1, unknown=1),
     "TwinlogFlowStopped": lambda scene: reports(lag=5, records=scene.report.records)(scene),
     "TwinlogPartitionsStuck": stays(stuck=3),
+    "TwinlogPartitionsHeld": reports(held=2, held_by_reason=(("gap", 2),)),
     "TwinlogLagGrows": falling_behind,
     "TwinlogLagUnknown": reports(unknown=2),
     "TwinlogNoReport": silent,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.driver.test_topic_conflicts import flow
+from twinlog.flows.naming import ReplicationPolicy
 from twinlog.flows.topology import topology_of
 from twinlog.mirror.checks import misread_topics
 from twinlog.model.types import Alias, TopicName
@@ -34,9 +37,16 @@ def test_topics_that_only_look_like_copies_are_named() -> None:
     )
     # west.orders is a copy of west's orders; nobody has an audit or a plan that could have been copied.
     assert left_out == ["east.plan", "west.audit"]
-    assert mirrored == ["orders.v1"]
+    assert mirrored == ["orders.v1", "shop.heartbeats"]
 
 
 def test_kept_names_are_never_misread() -> None:
     topology = topology_of(flow("east", "west"))
     assert misread_topics(topology, [EAST, WEST], names("orders.v1", "west.orders"), []) == ([], [])
+
+
+def test_topics_are_named_that_have_the_letter_of_the_target() -> None:
+    """Without a separator; what is a copy from the target is not named, it is left out as it should be."""
+    lettered = replace(topology_of(flow("A", "B", "default")), policy=ReplicationPolicy("", ""))
+    topics = names("orders", "Books", "myBook", "clB", "Bcopied", "__consumer_Bs", "heartbeats")
+    assert misread_topics(lettered, [Alias("A"), Alias("B")], topics, names("copied")) == (["Books", "myBook"], [])

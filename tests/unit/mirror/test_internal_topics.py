@@ -10,6 +10,7 @@ from twinlog.mirror.internal_topics import (
     OFFSET_SYNCS,
     POSITIONS,
     PROGRESS,
+    absent,
     internal_topics,
     positions,
     progress,
@@ -26,6 +27,7 @@ def test_every_topic_that_is_written_to_again_and_again_is_bounded() -> None:
         (WEST, "mm2-offsets.east.internal"): POSITIONS,
         (WEST, "mm2-twinlog-offsets.east.internal"): JOURNALS,
         (WEST, "mm2-twinlog-progress.east.internal"): PROGRESS,
+        (WEST, "mm2-twinlog-control.east.internal"): JOURNALS,
         (EAST, "mm2-offset-syncs.west.internal"): OFFSET_SYNCS,
         (WEST, "east.checkpoints.internal"): JOURNALS,
         (WEST, "heartbeats"): JOURNALS,
@@ -38,6 +40,7 @@ def test_internal_topics_that_must_be_compacted() -> None:
     assert found == {
         "mm2-offsets.east.internal": (WEST, True),
         "mm2-twinlog-offsets.east.internal": (WEST, False),
+        "mm2-twinlog-control.east.internal": (WEST, False),
         "mm2-offset-syncs.west.internal": (EAST, False),
         "east.checkpoints.internal": (WEST, False),
         "heartbeats": (WEST, False),
@@ -49,6 +52,7 @@ def test_internal_topics_that_must_be_compacted() -> None:
         "mm2-offsets.east.internal",
         "mm2-twinlog-offsets.east.internal",
         "mm2-twinlog-progress.east.internal",
+        "mm2-twinlog-control.east.internal",
     ]
     assert [topic.name for topic in internal_topics(replace(one, enabled=False))] == ["heartbeats"]
 
@@ -62,3 +66,10 @@ def test_a_topic_is_created_with_its_bounds_which_a_cluster_may_refuse() -> None
     assert progress(one).new() == NewTopic(
         TopicName("mm2-twinlog-progress.east.internal"), 1, 2, {**deleted, **PROGRESS}, frozenset(PROGRESS)
     )
+
+
+def test_a_flow_creates_no_topic_that_only_a_command_needs() -> None:
+    one = flow("east", "west", "default")
+    names = {topic.name for topic in absent(internal_topics(one), {EAST: (), WEST: ()})}
+    assert "mm2-twinlog-progress.east.internal" in names
+    assert "mm2-twinlog-control.east.internal" not in names

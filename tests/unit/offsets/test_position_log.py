@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
+from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
@@ -47,7 +48,7 @@ class Log:
 
     def answer(self, code: int) -> None:
         queue = self.offered.pop()
-        queue.not_before = 0.0
+        queue.not_before = LONG_AGO
         assert queue.next_bytes(BEGIN)
         queue.answered(queue.take(), code, 7)
 

@@ -40,3 +40,18 @@ def test_a_header_without_a_producer_is_read(producer: str) -> None:
     header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"generation":0%b}' % producer.encode()
     record = PositionRecord(encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, header),))
     assert decode_position(NORTH, record) == (PART, Position(8, 9, 2))
+
+
+def test_a_source_without_an_alias_is_stored_as_mirrormaker_stores_it() -> None:
+    """MirrorMaker 2 4.3 was seen to write this key with an empty `source.cluster.alias`."""
+    record = encode_position(Alias(""), PART, FULL)
+    assert record.key == b'["MirrorSourceConnector",{"cluster":"","partition":3,"topic":"t"}]'
+    assert decode_position(Alias(""), record) == (PART, FULL)
+    assert decode_position(NORTH, record) is None
+    assert decode_position(Alias(""), encode_position(NORTH, PART, FULL)) is None
+
+
+@pytest.mark.parametrize("number", ["1e400", "[" * 100_000])
+def test_a_record_that_is_no_position_is_passed_over(number: str) -> None:
+    key = f'["MirrorSourceConnector",{{"cluster":"north","partition":{number},"topic":"t"}}]'
+    assert decode_position(NORTH, PositionRecord(key.encode(), b'{"offset":1}')) is None

@@ -159,3 +159,24 @@ def test_users_are_compared_by_their_mechanisms() -> None:
         ("user", "bob", None, "SCRAM-SHA-512", None),
     ]
     assert differences(replace(left, users=None), right) == []
+
+
+def test_a_topic_of_a_user_is_compared_whatever_its_name_ends_in() -> None:
+    left = cluster("east", heartbeats=1, device_heartbeats=2, north_heartbeats=1, west_heartbeats=1)
+    right = cluster("west", heartbeats=1, east_heartbeats=1, east_device_heartbeats=1)
+    names = flow_names()
+    assert differences(left, right, names) == [
+        ("partitions", "device.heartbeats / east.device.heartbeats", None, "2", "1"),
+        ("topic", "north.heartbeats / east.north.heartbeats", None, "1 partitions", None),
+    ]
+    # By its records it comes from a mirror of another file.
+    names.know([Alias("north")])
+    assert [what for _, what, *_ in differences(left, right, names)] == ["device.heartbeats / east.device.heartbeats"]
+
+
+def test_within_one_cluster_topics_are_compared_with_the_copies_beside_them() -> None:
+    one = cluster("east", orders=2, east_orders=2, audit=3, east_audit=1, own=1, east_own=1, east_gone=1, heartbeats=1)
+    assert differences(one, replace(one, alias="west")) == [
+        ("partitions", "audit / east.audit", None, "3", "1"),
+        ("topic", "gone / east.gone", None, None, "1 partitions"),
+    ]

@@ -20,6 +20,7 @@ from twinlog.preview.fits import (
     too_small_limits,
     written_by_others,
 )
+from twinlog.settings.per_topic import PerTopic
 
 TOPIC, REMOTE, WEST = TopicName("t"), TopicName("a.t"), Alias("b")
 PAIR = TopicPair(Topic(TOPIC, 2), REMOTE)
@@ -78,13 +79,16 @@ def test_more_partitions_than_the_source_are_a_clash_until_something_was_copied(
     assert written_by_others([PAIR], {REMOTE: Topic(REMOTE, 1)}, {}, [], WEST) == ([], [])
 
 
-def test_a_smaller_record_limit_ends_the_flow_or_skips_records() -> None:
+def test_a_smaller_record_limit_holds_the_partition_ends_the_flow_or_skips_records() -> None:
     settings = flow("a", "b", "default")
     here, there = {TOPIC: entries(max_message_bytes="2000")}, {REMOTE: entries(max_message_bytes="1000")}
     (problem,), notes = too_small_limits(settings, [PAIR], here, there)
     assert (problem.kind, notes) == ("record-limit", [])
     assert "records of up to 2000 bytes (max.message.bytes) may come to a.t, which takes 1000" in problem.text
-    skipping = replace(settings, oversized_record_policy="skip")
+    assert "would hold its partition" in problem.text
+    stopping = replace(settings, oversized_record_policy=PerTopic("stop"))
+    assert "would end the flow" in too_small_limits(stopping, [PAIR], here, there)[0][0].text
+    skipping = replace(settings, oversized_record_policy=PerTopic("skip"))
     problems, (note,) = too_small_limits(skipping, [PAIR], here, there)
     assert (problems, note.endswith("is skipped (a->b.twinlog.oversized.record.policy)")) == ([], True)
     assert too_small_limits(settings, [PAIR], there | here, {REMOTE: entries(max_message_bytes="2000")}) == ([], [])

@@ -18,22 +18,24 @@ FIRST, SECOND = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
 
 @pytest.mark.parametrize(
-    ("log", "position", "reset", "left"),
+    ("log", "position", "begin", "left"),
     [
-        (Log(10, 30), None, "earliest", 20),
-        (Log(10, 30), None, "latest", 0),
-        (Log(10, 30), 25, "latest", 5),
-        (Log(10, 30), 30, "earliest", 0),
+        (Log(10, 30), None, None, 20),
+        (Log(10, 30), None, 30, 0),
+        (Log(10, 30), None, 25, 5),
+        (Log(10, 30), 25, 30, 5),
+        (Log(10, 30), 30, None, 0),
         # What retention took cannot be copied.
-        (Log(10, 30), 3, "earliest", 20),
+        (Log(10, 30), 3, None, 20),
+        (Log(10, 30), None, 3, 20),
         # The source log was cut back.
-        (Log(10, 30), 40, "earliest", 0),
-        (Log(0, 0), None, "earliest", 0),
+        (Log(10, 30), 40, None, 0),
+        (Log(0, 0), None, None, 0),
     ],
 )
-def test_what_is_left_of_a_partition(log: Log, position: int | None, reset: str, left: int) -> None:
+def test_what_is_left_of_a_partition(log: Log, position: int | None, begin: int | None, left: int) -> None:
     stored = None if position is None else Position(SourceOffset(position))
-    assert remaining(log, stored, reset) == left
+    assert remaining(log, stored, None if begin is None else SourceOffset(begin)) == left
 
 
 def test_bytes_are_the_share_of_the_log_that_is_left() -> None:
@@ -42,10 +44,10 @@ def test_bytes_are_the_share_of_the_log_that_is_left() -> None:
     sizes = {FIRST: 1000, SECOND: 600}
     positions = {FIRST: Position(SourceOffset(75))}
     configs = {TOPIC: [ConfigEntry("cleanup.policy", "compact,delete", ConfigSource.TOPIC)]}
-    (found,) = to_copy(pairs, logs, sizes, positions, configs, "earliest")
+    (found,) = to_copy(pairs, logs, sizes, positions, configs, {})
     assert (found.topic, found.remote, found.partitions) == (TOPIC, REMOTE, 2)
     assert (found.records, found.bytes, found.compacted) == (25 + 50, 250 + 600, True)
-    (found,) = to_copy(pairs, logs, None, positions, {}, "earliest")
+    (found,) = to_copy(pairs, logs, None, positions, {}, {})
     assert (found.bytes, found.compacted) == (None, False)
 
 

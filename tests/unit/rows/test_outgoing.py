@@ -95,6 +95,20 @@ def test_timestamps_and_headers_stay_and_now_is_the_time_of_those_without_one() 
     assert rows[0]["timestamp"].timestamp() * 1_000 == NOW
 
 
+def test_records_without_a_timestamp_are_written_as_they_were_read() -> None:
+    times = pa.array([-1_000, 5_000, -1_000, None], pa.timestamp("us", tz="UTC"))
+    ((rows),) = (
+        rows
+        for _, rows in partitioner(partitions=1).split(
+            pa.record_batch({"value": list("abcd"), "timestamp": times}), NOW
+        )
+    )
+    (data,) = encode(rows, most_bytes=10_000)
+    found = read_batch(memoryview(data), 0)
+    assert found is not None
+    assert [record.timestamp for record in decode_records(data, found)] == [-1, 5, -1, NOW]
+
+
 def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_some() -> None:
     """Spark hands over some thousand rows at once, and headers may be rare."""
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -121,8 +135,12 @@ def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_s
         ),
         ({"value": pa.array(["a"]), "partition": pa.array([-1], pa.int32())}, "partition -1"),
         (
-            {"value": pa.array(["a"]), "timestamp": pa.array([-5_000], pa.timestamp("us", tz="UTC"))},
-            "Invalid timestamp: -5",
+            {"value": pa.array(["a", "b"]), "timestamp": pa.array([-1_000, -5_000], pa.timestamp("us", tz="UTC"))},
+            r"Invalid timestamp: -5\. Timestamp should always be non-negative or null; or -1 \(1969-12-31",
+        ),
+        (
+            {"value": pa.array(["a"]), "timestamp": pa.array([-999], pa.timestamp("us", tz="UTC"))},
+            "Invalid timestamp",
         ),
         (
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
+from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -37,40 +38,49 @@ DENY = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY)
 PREFIX = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY, Pattern.PREFIXED)
 READ = TopicAcl(ORDERS, "User:ann", "*", Operation.READ, Permission.ALLOW)
 OTHERS = [ORDERS, TopicName("orders-old"), TopicName("mm2-offset-syncs.west.internal")]
+NAMES = HeartbeatNames(".", frozenset((Alias("east"), Alias("west"))))
 
 
 def test_a_topic_is_denied_to_everyone_for_writing_alone() -> None:
-    assert denials([ORDERS], OTHERS, [READ], carried=False, open_without_acls=False) == ([DENY], [DENY])
+    assert denials([ORDERS], OTHERS, [READ], NAMES, carried=False, open_without_acls=False) == ([DENY], [DENY])
 
 
 def test_a_denial_that_was_there_stays_afterwards() -> None:
-    assert denials([ORDERS], OTHERS, [READ, DENY], carried=False, open_without_acls=False) == ([DENY], [])
+    assert denials([ORDERS], OTHERS, [READ, DENY], NAMES, carried=False, open_without_acls=False) == ([DENY], [])
 
 
 def test_where_literal_rights_are_carried_over_it_is_a_prefix() -> None:
-    assert denials([ORDERS], OTHERS, [READ], carried=True, open_without_acls=False) == ([PREFIX], [PREFIX])
-    assert fenced_too([ORDERS], OTHERS) == ["orders-old"]
+    assert denials([ORDERS], OTHERS, [READ], NAMES, carried=True, open_without_acls=False) == ([PREFIX], [PREFIX])
+    assert fenced_too([ORDERS], OTHERS, NAMES) == ["orders-old"]
 
 
 def test_topics_of_flows_are_never_denied() -> None:
     short = TopicName("m")
-    add, _ = denials([short], [short, *OTHERS], [READ], carried=True, open_without_acls=False)
+    add, _ = denials([short], [short, *OTHERS], [READ], NAMES, carried=True, open_without_acls=False)
     assert [acl.pattern for acl in add] == [Pattern.LITERAL]
-    assert fenced_too([short], OTHERS) == []
+    assert fenced_too([short], OTHERS, NAMES) == []
+
+
+def test_heartbeats_are_never_denied_and_a_topic_of_a_user_is_whatever_its_name_ends_in() -> None:
+    west, device = TopicName("west"), TopicName("device")
+    here = [west, device, TopicName("west.heartbeats"), TopicName("device.heartbeats")]
+    add, _ = denials([west, device], here, [READ], NAMES, carried=True, open_without_acls=False)
+    assert [(acl.topic, acl.pattern) for acl in add] == [(device, Pattern.PREFIXED), (west, Pattern.LITERAL)]
+    assert fenced_too([west, device], here, NAMES) == ["device.heartbeats"]
 
 
 def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None:
     allow = TopicAcl(ORDERS, "User:*", "*", Operation.ALL, Permission.ALLOW)
-    assert denials([ORDERS], OTHERS, [], carried=False, open_without_acls=True)[0] == [allow, DENY]
+    assert denials([ORDERS], OTHERS, [], NAMES, carried=False, open_without_acls=True)[0] == [allow, DENY]
     # Another right is there already: whoever reads has one.
     for acl in (READ, TopicAcl(TopicName("ord"), "User:ann", "*", Operation.READ, Permission.ALLOW, Pattern.PREFIXED)):
-        assert denials([ORDERS], OTHERS, [acl], carried=False, open_without_acls=True)[0] == [DENY]
+        assert denials([ORDERS], OTHERS, [acl], NAMES, carried=False, open_without_acls=True)[0] == [DENY]
 
 
 def test_a_wave_keeps_a_topic_open_to_readers_when_another_one_with_its_prefix_is_released() -> None:
     old = TopicName("orders-old")
-    theirs, _ = denials([ORDERS], OTHERS, [], carried=True, open_without_acls=True)
-    add, remove = denials([old], OTHERS, theirs, carried=True, open_without_acls=True, passing=theirs)
+    theirs, _ = denials([ORDERS], OTHERS, [], NAMES, carried=True, open_without_acls=True)
+    add, remove = denials([old], OTHERS, theirs, NAMES, carried=True, open_without_acls=True, passing=theirs)
     assert [(acl.topic, acl.permission) for acl in add] == [(old, Permission.ALLOW), (old, Permission.DENY)]
     assert remove == add
     assert opened_too(remove, OTHERS, lasting_acls(theirs, theirs)) == []
@@ -78,10 +88,10 @@ def test_a_wave_keeps_a_topic_open_to_readers_when_another_one_with_its_prefix_i
 
 def test_a_right_for_everyone_on_a_prefix_opens_no_topic_that_has_its_own() -> None:
     own = TopicAcl(TopicName("orders-old"), "User:ann", "*", Operation.READ, Permission.ALLOW)
-    add, _ = denials([ORDERS], OTHERS, [own], carried=True, open_without_acls=True)
+    add, _ = denials([ORDERS], OTHERS, [own], NAMES, carried=True, open_without_acls=True)
     assert opened_too(add, OTHERS, [own]) == ["orders-old"]
     assert opened_too(add, OTHERS, []) == []
-    add, _ = denials([ORDERS], OTHERS, [own], carried=False, open_without_acls=True)
+    add, _ = denials([ORDERS], OTHERS, [own], NAMES, carried=False, open_without_acls=True)
     assert opened_too(add, OTHERS, [own]) == []
 
 
@@ -116,7 +126,7 @@ def test_the_acls_of_a_fence_whose_journal_is_lost_are_taken_away_with_the_next_
     left = {"add": acls_data([DENY, other]), "remove": acls_data([DENY, other])}
     before = acls_before([READ, DENY, other], left)
     assert before == [READ]
-    add, remove = denials([ORDERS], OTHERS, before, carried=False, open_without_acls=False)
+    add, remove = denials([ORDERS], OTHERS, before, NAMES, carried=False, open_without_acls=False)
     plan = with_left({"add": acls_data(add), "remove": acls_data(remove)}, left)
     assert acls_of(plan["add"]) == [DENY]
     assert acls_of(plan["remove"]) == [DENY, other]

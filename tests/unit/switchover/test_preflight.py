@@ -112,5 +112,9 @@ def test_which_topics_move_and_what_their_producers_write_to() -> None:
         ("shop.orders", "east.shop.orders", "shop.orders"),
         ("south.orders", "east.south.orders", ""),
     ]
+    beating = {
+        TopicName(name): Topic(TopicName(name), 1) for name in ("device.heartbeats", "heartbeats", "east.heartbeats")
+    }
+    assert [one.name for one in moved_topics(flow, [EAST, WEST, SOUTH], beating)] == ["device.heartbeats"]
     flow = Topology(EAST, WEST, IdentityPolicy(source=EAST), TopicFilter((".*orders",)))
     assert all(one.keeps_name for one in moved_topics(flow, [EAST, WEST], there))

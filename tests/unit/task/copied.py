@@ -9,8 +9,10 @@ from typing import Any
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
+from tests.policies import with_policies
 from twinlog.errors import TwinlogError
 from twinlog.lease.grant import Grant
+from twinlog.model.held import Held
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, PositionRecord, decode_position
@@ -43,7 +45,7 @@ class World:
             source_admin=AdminSettings(reading),
             target_admin=AdminSettings(writing),
         )
-        self.settings = replace(self.settings, **settings)
+        self.settings = replace(self.settings, **with_policies(settings))
         self.source.create(TOPIC, partitions)
         self.target.create(REMOTE, partitions)
         self.target.create(self.settings.positions_topic)
@@ -52,6 +54,7 @@ class World:
         self.source.create(self.settings.offset_syncs_topic)
         self.failures: list[tuple[TopicPartition | None, TwinlogError]] = []
         self.events: list[tuple[str, str]] = []
+        self.held: list[Held] = []
         self.copiers: list[Copier] = []
         self.allowed = True
 
@@ -67,6 +70,7 @@ class World:
         listener = Listener(
             lambda partition, error: self.failures.append((partition, error)),
             lambda kind, text: self.events.append((kind, text)),
+            self.held.append,
         )
         copier = Copier(self.loop, self.settings, listener, lambda: self.allowed)
         self.copiers.append(copier)

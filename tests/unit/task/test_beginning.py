@@ -10,7 +10,7 @@ from twinlog.task.beginning import PATIENCE_S
 
 def held_back(here: World) -> dict[int, str]:
     (copier,) = here.copiers
-    return {source.partition: why for source, (_, why) in copier.held_back.items()}
+    return {source.partition: why for source, (_, why, _end) in copier.held_back.items()}
 
 
 @pytest.mark.parametrize(("side", "missing"), [("north", "shop-1"), ("south", "north.shop-1")])

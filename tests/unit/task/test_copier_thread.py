@@ -33,6 +33,7 @@ from twinlog.lease.messages import (
     Event,
     Failed,
     Grants,
+    Hold,
     Release,
     Released,
     Stop,
@@ -254,14 +255,16 @@ def test_a_transform_that_takes_longer_than_silence_may_last_is_told_of(monkeypa
         scene = Scene(here)
 
         lasted: list[float] = []
+        # Of the first call; sums of them are not exact, so none is just what a report waits for.
+        steps_s = iter((5.5, 5.5, 6.0, 6.0))
 
         def told() -> list[Event]:
             return [message for _, message in scene.driver.heard if isinstance(message, Event)]
 
         def slow(batch: Any) -> Any:
             begun = here.clock.now
-            while len(told()) < 2:
-                here.clock.now += 5.0
+            for seconds in steps_s:
+                here.clock.now += seconds
                 wait_for(lambda: scene.driver.times(Beat)[-1] == here.clock.now, 60, "a beat comes in the middle")
             lasted.append(here.clock.now - begun)
             return batch
@@ -276,9 +279,9 @@ def test_a_transform_that_takes_longer_than_silence_may_last_is_told_of(monkeypa
         scene.play(script)
         where = "on the record at offset 0; this task copies nothing meanwhile"
         assert told() == [
-            Event("transform", f"shop-0: the transform has worked for {seconds} s {where}") for seconds in (10, 20)
+            Event("transform", f"shop-0: the transform has worked for {seconds} s {where}") for seconds in (11, 23)
         ]
-        assert lasted[0] == 20.0
+        assert lasted[0] == pytest.approx(23.0)
         assert scene.copier.error is None
 
 
@@ -293,8 +296,8 @@ def test_a_transform_that_is_imported_for_longer_than_silence_may_last_is_told_o
             return [message for _, message in scene.driver.heard if isinstance(message, Event)]
 
         def load(_path: str) -> Any:
-            while len(told()) < 2:
-                here.clock.now += 5.0
+            for seconds in (5.5, 5.5, 6.0, 6.0):
+                here.clock.now += seconds
                 wait_for(lambda: scene.driver.times(Beat)[-1] == here.clock.now, 60, "a beat comes in the middle")
             return transforms.identity
 
@@ -308,7 +311,7 @@ def test_a_transform_that_is_imported_for_longer_than_silence_may_last_is_told_o
         scene.play(script)
         what = "the transform tests.transforms:identity has been imported"
         assert told() == [
-            Event("transform", f"{what} for {seconds} s; this task copies nothing meanwhile") for seconds in (10, 20)
+            Event("transform", f"{what} for {seconds} s; this task copies nothing meanwhile") for seconds in (11, 23)
         ]
         assert scene.copier.error is None
 
@@ -371,17 +374,18 @@ def test_what_is_asked_back_is_released_and_nothing_else(scene: Scene) -> None:
     assert scene.here.copied() == VALUES + LATER
 
 
-def test_what_stops_the_flow_is_told_to_the_driver(scene: Scene) -> None:
+def test_a_partition_that_is_held_is_told_to_the_driver(scene: Scene) -> None:
     async def script() -> None:
         scene.join()
         await scene.copied(*VALUES)
         scene.here.target.fault(PRODUCE, Fault(code=29), topic=REMOTE)
         scene.here.write(*LATER)
-        await scene.until(lambda: bool(scene.driver.times(Failed)))
+        await scene.until(lambda: bool(scene.driver.times(Hold)))
         scene.driver.send(Drop())
 
     scene.play(script)
-    failed = scene.driver.first(Failed)
-    assert (failed.partition, failed.kind) == (part(), "RefusedError")
-    assert "lacks WRITE on topic north.shop" in failed.text
+    held = scene.driver.first(Hold).held
+    assert (held.source, held.reason) == (part(), "missing right")
+    assert "lacks WRITE on topic north.shop" in held.text
+    assert not scene.driver.times(Failed)
     assert scene.here.source.log(TOPIC).end == 24

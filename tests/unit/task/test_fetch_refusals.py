@@ -15,7 +15,7 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.settings.flow import ClientSettings, OversizedRecordPolicy, ProducerSettings
+from twinlog.settings.flow import ClientSettings, ProducerSettings, RecordPolicy
 from twinlog.task.hooks import Hooks
 from twinlog.task.partition import PartitionCopy
 from twinlog.write.appends import CopyRules
@@ -28,7 +28,7 @@ NOTHING = memoryview(b"")
 class Reading:
     """A partition of which nothing is read yet, and what it asked of its copier: hook and arguments."""
 
-    def __init__(self, *, most_bytes: int = 1 << 20, oversized: OversizedRecordPolicy = "stop") -> None:
+    def __init__(self, *, most_bytes: int = 1 << 20, oversized: RecordPolicy = "stop") -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.failures: list[TwinlogError] = []
         hooks: dict[str, Any] = {own.name: self._noting(own.name) for own in fields(Hooks) if own.name != "tally"}
@@ -131,7 +131,7 @@ def test_a_record_that_does_not_fit_waits_for_the_topics_limit() -> None:
 
 
 @pytest.mark.parametrize("oversized", ["stop", "skip"])
-def test_a_record_that_does_not_fit_in_the_end_is_an_error_or_left_out(oversized: OversizedRecordPolicy) -> None:
+def test_a_record_that_does_not_fit_in_the_end_is_an_error_or_left_out(oversized: RecordPolicy) -> None:
     reading = Reading(most_bytes=1_000, oversized=oversized)
     reading.answer(records=large())
     reading.part.take_limit(1_000)

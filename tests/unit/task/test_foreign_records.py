@@ -11,12 +11,10 @@ ONE, OTHER = (TopicPartition(TopicName("north.t"), number) for number in range(2
 class Reported:
     """Counts foreign offsets on a clock of its own."""
 
-    def __init__(self, separator: str = ".") -> None:
+    def __init__(self) -> None:
         self.now = 1000.0
         self.texts: list[str] = []
-        self.offsets = ForeignOffsets(
-            lambda kind, text: self.texts.append(f"{kind}: {text}"), lambda: self.now, separator
-        )
+        self.offsets = ForeignOffsets(lambda kind, text: self.texts.append(f"{kind}: {text}"), lambda: self.now)
 
 
 def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -> None:
@@ -35,15 +33,6 @@ def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -
             "to this remote topic"
         )
     ]
-
-
-def test_heartbeats_that_another_connector_copies_are_not_reported() -> None:
-    reported = Reported()
-    reported.offsets.seen(TopicPartition(TopicName("north.heartbeats"), 0), 5, 9)
-    reported.offsets.report()
-    assert reported.texts == []
-    reported.offsets.seen(TopicPartition(TopicName("north.device-heartbeats"), 0), 5, 9)
-    assert len(reported.texts) == 1
 
 
 def test_a_sum_of_several_partitions_is_one_line() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
+from twinlog.clock import LONG_AGO
 from twinlog.errors import CopyError, TwinlogError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.lease.grant import Grant
@@ -52,7 +53,7 @@ class Target:
     def answer(self, code: int, *, reached: bool = True) -> float:
         """Send the batch and answer it; returns how many seconds it then waits."""
         queue = self.part.queue
-        queue.not_before = 0.0
+        queue.not_before = LONG_AGO
         assert queue.next_bytes(BEGIN)
         sent = queue.take()
         sent.reached = reached

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kafka.errors import for_code
 
-from twinlog.errors import CopyError, RecordTooLargeError, RefusedError
-from twinlog.kafka.protocol.error_codes import Code
+from twinlog.errors import CopyError, NotAcknowledgedError, RecordTooLargeError, RefusedError, RefusedRecordError
+from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.produce_request import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
@@ -18,11 +18,13 @@ from twinlog.task.produce_errors import (
     Appending,
     Decision,
     Fail,
+    Isolate,
     ProduceRules,
     Resolve,
     Retry,
     Skip,
     Split,
+    WriteDeadLetter,
     decide,
     overdue,
 )
@@ -46,7 +48,7 @@ def lacks(*missing: str) -> RefusedError:
     return RefusedError(" ".join(missing))
 
 
-RULES = ProduceRules(ProducerSettings(CLIENT), "stop", lacks)
+RULES = ProduceRules(ProducerSettings(CLIENT), "stop", "stop", lacks)
 
 # What each decision is called here, and what is not below is a Fail.
 BOTH = {
@@ -82,6 +84,9 @@ BOTH = {
     # A batch of several records can be cut.
     10: ("MessageSizeTooLargeError", Split),
     18: ("RecordListTooLargeError", Split),
+    # Some record of several is refused for what it holds (KIP-467).
+    32: ("InvalidTimestampError", Isolate),
+    87: ("InvalidRecordError", Isolate),
     # The broker has had the batch for so long that it does not remember where.
     46: ("DuplicateSequenceNumberError", Accept),
 }
@@ -165,7 +170,7 @@ def test_as_many_retries_as_are_set(failures: int, unreached: int, again: bool) 
         assert isinstance(decision, Retry)
     else:
         assert isinstance(decision, Fail)
-        assert isinstance(decision.error, CopyError)
+        assert isinstance(decision.error, NotAcknowledgedError)
         assert str(decision.error) == (
             "north.shop-0: the target did not take source offsets 7 to 9 of shop-0 within retries = 2 "
             "(target: no answer)"
@@ -211,7 +216,10 @@ def test_what_is_too_large_is_cut_then_skipped_or_an_error(code: int) -> None:
     assert decided(refused(code, 2)) == Split(into_bytes=150, limit_bytes=299)
     skip = replace(RULES, oversized="skip")
     assert decided(refused(code, 2), rules=skip) == Split(into_bytes=150, limit_bytes=299)
-    assert decided(refused(code, 1), rules=skip) == Skip(299, "shop-0: record at source offset 7 left out: 300 bytes")
+    text = "shop-0: record at source offset 7 left out: 300 bytes"
+    assert decided(refused(code, 1), rules=skip) == Skip("oversized", text, 299)
+    dead = replace(RULES, oversized="dead-letter")
+    assert decided(refused(code, 1), rules=dead) == WriteDeadLetter("oversized", text)
     decision = decided(refused(code, 1))
     assert isinstance(decision, Fail)
     assert isinstance(decision.error, RecordTooLargeError)
@@ -219,16 +227,46 @@ def test_what_is_too_large_is_cut_then_skipped_or_an_error(code: int) -> None:
     assert "raise max.message.bytes of north.shop" in str(decision.error)
 
 
+REFUSED_RECORD = [Code.INVALID_TIMESTAMP, Code.INVALID_RECORD]
+
+
+@pytest.mark.parametrize("code", REFUSED_RECORD)
+def test_records_that_the_broker_names_are_sent_alone(code: int) -> None:
+    named = (RecordError(2, "no"), RecordError(0, None), RecordError(9, "not of this batch"))
+    assert decided(refused(code, 4, refusal=Appended(code, -1, -1, None, named))) == Isolate((0, 2))
+    # Without names, halves are sent until the record is found.
+    assert decided(refused(code, 4, refusal=Appended(code, -1, -1))) == Isolate(())
+    assert decided(refused(code, 2)) == Isolate(())
+
+
+@pytest.mark.parametrize("code", REFUSED_RECORD)
+def test_one_record_that_is_refused_is_left_out_by_policy_or_fails(code: int) -> None:
+    refusal = Appended(code, -1, -1, None, (RecordError(0, "its clock is ahead"),))
+    sent = refused(code, 1, refusal=refusal)
+    text = f"shop-0: record at source offset 7 left out: {Code(code).name}: its clock is ahead"
+    assert decided(sent, rules=replace(RULES, refused="skip")) == Skip("refused", text)
+    assert decided(sent, rules=replace(RULES, refused="dead-letter")) == WriteDeadLetter("refused", text)
+    unexplained = decided(refused(code, 1), rules=replace(RULES, refused="skip"))
+    assert isinstance(unexplained, Skip)
+    assert unexplained.reason.endswith(f"left out: {Code(code).name}: {explain(code)}")
+    # The policy for sizes is another.
+    decision = decided(sent, rules=replace(RULES, oversized="skip", refused="hold"))
+    assert isinstance(decision, Fail)
+    assert isinstance(decision.error, RefusedRecordError)
+    assert decision.error.source_offset == 7
+    assert "twinlog.refused.record.policy.shop = skip or dead-letter" in str(decision.error)
+
+
 def explained(refusal: Appended | None, spans: tuple[tuple[int, int], ...] = ((7, 3),)) -> str:
     """The message about a batch that holds a record which the target does not take, after the code's own sentence."""
-    sent = refused(87, refusal=refusal)
+    sent = refused(Code.INVALID_REQUEST, refusal=refusal)
     sent.append.spans = spans
     decision = decided(sent)
     assert isinstance(decision, Fail)
     begin = "north.shop-0: the target refuses source offsets 7 to 9 of shop-0: "
     text = str(decision.error)
     assert text.startswith(begin)
-    return text[text.index("(error code 87)") + len("(error code 87)") :]
+    return text[text.index("(error code 42)") + len("(error code 42)") :]
 
 
 def test_the_broker_is_quoted_and_its_record_named_by_source_offset() -> None:

@@ -116,7 +116,7 @@ class Copier:
         self.target = Target()
         self.events: list[tuple[str, str]] = []
         self.stopped = False
-        self.held_back: dict[TopicPartition, tuple[Grant, str]] = {}
+        self.held_back: dict[TopicPartition, tuple[Grant, str, int]] = {}
         self.tally = Tally()
         self.memory = SimpleNamespace(room_bytes=1000)
         self.target.loop = loop
@@ -286,13 +286,13 @@ def test_pieces_are_the_whole_and_no_larger_than_asked() -> None:
 def test_a_partition_that_cannot_begin_is_reported_with_its_trouble(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     waits = TopicPartition(TopicName("orders"), 7)
-    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, Position(40, next_target=30)), "no leader")}
+    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, Position(40, next_target=30)), "no leader", -1)}
     here.pass_seconds(3)
     found = [part for report in here.delivered for part in report.partitions if part.partition == 7]
     assert found == [PartitionProgress("orders", 7, 40, 30, -1, trouble="no leader")], "once, until something changes"
     assert found[0] in [part for report in here.target.taken for part in report.partitions]
-    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, None), "away")}
+    here.copier.held_back = {waits: (Grant(waits, waits, None, 1, None), "away", 50)}
     here.pass_seconds(1)
-    assert here.delivered[-1].partitions[-1] == PartitionProgress("orders", 7, 0, 0, -1, trouble="away")
+    assert here.delivered[-1].partitions[-1] == PartitionProgress("orders", 7, 0, 0, 50, trouble="away")
     here.pass_seconds(int(FULL_EVERY_S) + 1)
     assert sum(part.partition == 7 for report in here.target.taken for part in report.partitions) == 3

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.virtual.faults import Fault
 from harness.virtual.requests import CREATE_TOPICS, END_TXN, METADATA, PRODUCE
-from tests.unit.task.changing import EVEN, ODD, VALUES, at, by, seen
+from tests.unit.task.changing import EVEN, ODD, VALUES, at, at_end, by, seen
 from tests.unit.task.copied import REMOTE, part, world
-from twinlog.errors import RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.task import copier as copier_module
 from twinlog.task import routes, transactions
 
@@ -313,15 +315,16 @@ def test_a_record_that_is_skipped_for_its_partition_waits_for_a_target_that_does
         assert here.failures == []
 
 
-def test_routed_records_that_do_not_arrive_in_time_stop_the_flow() -> None:
+def test_routed_records_that_do_not_arrive_in_time_hold_their_partition() -> None:
     with world(transform=by("away"), producer={"delivery_timeout_ms": 30_000}) as here:
         here.target.create("everything", 1)
         here.begin()
         here.pass_by(1)
         here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=100_000, topic="everything")
         here.feed(VALUES)
-        assert 29 < here.until(lambda: bool(here.failures)) < 35
-        assert "within delivery.timeout.ms = 30000 (" in str(here.failures[0][1])
+        assert 29 < here.until(lambda: bool(here.held)) < 40
+        assert "within delivery.timeout.ms = 30000 (" in here.held[0].text
+        assert here.held[0].reason == "not acknowledged"
 
 
 @pytest.mark.parametrize("lacking", [REMOTE, "even"])
@@ -335,25 +338,25 @@ def test_what_is_given_up_is_not_committed_in_part(lacking: str) -> None:
         here.target.move(lacking, 0, None)
         here.run(copier.target.refresh, [lacking])
         here.write(b"4", b"3")
-        here.until(lambda: bool(here.failures))
+        here.until(lambda: bool(here.held))
         here.pass_by(30)
         assert (seen(here, REMOTE), seen(here, "even"), at(here)) == ([b"1"], [b"2"], 2)
 
 
-def test_a_topic_that_cannot_be_made_stops_the_flow_and_says_why() -> None:
+def test_a_topic_that_cannot_be_made_holds_the_partition_and_says_why() -> None:
     with world(transform=by("sorting")) as here:
         here.target.topics.refusals["even"] = (Code.POLICY_VIOLATION, "no such names here")
         here.begin()
         here.feed(VALUES)
-        here.until(lambda: bool(here.failures))
-        assert "cluster south does not create topic even: no such names here" in str(here.failures[0][1])
+        here.until(lambda: bool(here.held))
+        assert "cluster south does not create topic even: no such names here" in here.held[0].text
     with world(transform=by("sorting")) as here:
         here.target.topics.refusals["even"] = (29, "")
         here.begin()
         here.feed(VALUES)
-        here.until(lambda: bool(here.failures))
-        assert isinstance(here.failures[0][1], RefusedError)
-        assert "CREATE" in str(here.failures[0][1])
+        here.until(lambda: bool(here.held))
+        assert here.held[0].reason == "missing right"
+        assert "CREATE" in here.held[0].text
 
 
 @pytest.mark.parametrize(("mode", "days"), [("disabled", 100), ("enabled", 20)])
@@ -409,5 +412,89 @@ def test_all_that_wait_for_a_partition_fail_where_it_takes_nothing() -> None:
         here.feed(VALUES, number=1)
         here.pass_by(1)
         copier.partitions[part(0)]._appends._open.unit = None
-        here.until(lambda: bool(here.failures))
-        assert [where for where, _ in here.failures] == [part(1)]
+        here.until(lambda: bool(here.held))
+        assert [held.source for held in here.held] == [part(1)]
+
+
+def test_a_routed_record_that_no_dead_letter_topic_takes_holds_its_partition_and_asks_once() -> None:
+    dead = FailedRecordSettings(tolerance="all", dead_letter_topic="dead")
+    with world(transform=by("sorting"), refused_record_policy="dead-letter", failed_records=dead, partitions=2) as here:
+        here.target.create("even")
+        here.target.create("dead")
+        here.target.fault(PRODUCE, Fault(code=Code.INVALID_RECORD), times=1000, topic="even")
+        here.target.fault(PRODUCE, Fault(code=Code.TOPIC_AUTHORIZATION_FAILED), times=1000, topic="dead")
+        here.begin(here.grant(0), here.grant(1))
+        here.write(b"2")
+        here.write(b"1", b"3", number=1)
+        here.until(lambda: [held.source for held in here.held] == [part()])
+        here.pass_by(10)
+        assert here.failures == []
+        assert here.target.faults_left >= 1998
+        assert seen(here, REMOTE, 1) == [b"1", b"3"]
+
+
+@pytest.mark.parametrize("mode", ["disabled", "enabled"])
+def test_a_refused_routed_record_holds_its_own_partition_alone(mode: str) -> None:
+    with world(transform=by("gathering"), partitions=2, exactly_once=mode) as here:
+        here.target.create("everything")
+        here.begin(here.grant(0), here.grant(1))
+        here.pass_by(1)
+        here.target.fault(PRODUCE, Fault(code=Code.NOT_LEADER_OR_FOLLOWER), times=3, topic="everything")
+        here.target.codes(PRODUCE, "everything", Code.INVALID_RECORD)
+        here.write(b"refused")
+        here.write(b"good", b"as well", number=1)
+        here.until(lambda: bool(here.held))
+        here.until(lambda: at(here, 1) == 2)
+        assert {held.source for held in here.held} == {part(0)}
+        assert at(here) <= 0
+        assert [value for value in seen(here, "everything") if value in (b"good", b"as well")] == [b"good", b"as well"]
+
+
+def test_a_held_partition_routes_what_is_behind_its_refused_record_twice_at_most() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        here.target.fault(PRODUCE, Fault(code=Code.INVALID_RECORD), times=1000, topic=REMOTE)
+        here.feed(VALUES)
+        copier = here.begin(here.grant())
+        for tries in range(1, 6):
+            here.until(lambda: len(here.held) == tries)  # noqa: B023
+            (position,) = here.run(copier.release, [part()]).values()
+            here.run(copier.grant, [replace(here.grant(position=position), on_trial=True)])
+        here.target.faults.clear()
+        here.until(lambda: at_end(here))
+        assert seen(here, REMOTE) == ODD
+        assert sorted(seen(here, "even"), key=lambda value: int(value or 0)) in (EVEN, sorted([*EVEN, *EVEN], key=int))
+
+
+def test_what_was_routed_before_a_refused_record_is_not_routed_again() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        here.target.fault(PRODUCE, Fault(code=Code.INVALID_RECORD), times=1000, topic=REMOTE)
+        here.write(b"2", b"4", b"1", b"6", b"3")
+        copier = here.begin()
+        here.until(lambda: bool(here.held))
+        assert here.held[0].source_offset == 2
+        (position,) = here.run(copier.release, [part()]).values()
+        assert position.next_source == 2
+        here.target.faults.clear()
+        here.run(copier.grant, [replace(here.grant(position=position), on_trial=True)])
+        here.until(lambda: at(here) == 5)
+        assert seen(here, REMOTE) == [b"1", b"3"]
+        assert seen(here, "even") == [b"2", b"4", b"6", b"6"]
+
+
+def test_a_try_that_fails_later_repeats_only_what_it_took_at_once() -> None:
+    with world(transform=by("sorting")) as here:
+        here.target.create("even")
+        here.target.codes(PRODUCE, REMOTE, 0, 0, *[Code.INVALID_RECORD] * 5)
+        here.feed(VALUES)
+        copier = here.begin(replace(here.grant(), on_trial=True))
+        here.until(lambda: bool(here.held))
+        (position,) = here.run(copier.release, [part()]).values()
+        # A record, two, and four of which the last was refused.
+        assert position.next_source == 4
+        here.target.faults.clear()
+        here.run(copier.grant, [replace(here.grant(position=position), on_trial=True)])
+        here.until(lambda: at_end(here))
+        assert seen(here, REMOTE) == ODD
+        assert seen(here, "even") == [b"2", b"4", b"6", *EVEN[2:]]

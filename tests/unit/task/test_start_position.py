@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.unit.driver.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.lease.grant import Grant
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.positions import Position
 from twinlog.task import start_position
 from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.resume_after_crash import Logs
 from twinlog.task.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
-from twinlog.write.appends import CopyRules
 
 PARTITIONS = 10
 BROKEN = 3
@@ -84,13 +83,8 @@ def grants() -> list[Grant]:
 
 def start_positions(loop: Loop, cluster: Any = None) -> StartPositions:
     cluster = cluster or Cluster(loop)
-    settings: Any = SimpleNamespace(
-        source="north",
-        positions_topic="mm2-offsets.north.internal",
-        consumer=SimpleNamespace(auto_offset_reset="earliest"),
-        exactly_once="disabled",
-    )
-    return StartPositions(cluster, cluster, settings, CopyRules(), lambda *_: None, LogsAtRest(cluster))
+    settings = replace(SETTINGS, source=Alias("north"))
+    return StartPositions(cluster, cluster, settings, lambda *_: None, LogsAtRest(cluster))
 
 
 def test_no_cluster_waits_for_the_other(loop: Loop) -> None:

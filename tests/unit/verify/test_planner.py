@@ -131,7 +131,7 @@ def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
     assert parts[TopicPartition(TopicName("none"), 0)].left[0].reason == "nothing of them was copied yet"
     with pytest.raises(OptionError, match="flow s->w mirrors no topic nowhere of s"):
         plan(clusters, topics=("nowhere", "t"))
-    with pytest.raises(OptionError, match=r"topics: .* in '\['"):
+    with pytest.raises(OptionError, match=r"topics: .* of '\['"):
         plan(clusters, topics=("[",))
     with pytest.raises(OptionError, match="nothing lies from timestamp 7 to 7"):
         plan(clusters, since_ms=7, until_ms=7)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.config.properties import Entry
 from twinlog.config.reading import Problems
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.kinds import SmtKind
-from twinlog.errors import TransformError
-from twinlog.flows.patterns import PatternError, translate
+from twinlog.errors import PatternError, TransformError
+from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.settings.smt import SmtValue
 from twinlog.transform.smt.cast import parsed_spec
 from twinlog.transform.smt.java_dates import DateFormat, DateFormatError
@@ -44,7 +43,7 @@ class _SettingError(ValueRefusedError):
 def checked(
     kind: SmtKind, values: Values, entries: Mapping[str, Entry], problems: Problems
 ) -> Iterable[tuple[str, SmtValue]]:
-    """The settings of a transform or predicate, expressions in Python's form; what is wrong is added to `problems`."""
+    """The settings of a transform or predicate; what is wrong is added to `problems`."""
     try:
         for name in _FILLED.get(kind.name, ()):
             if not values[name] or values[name] == ("",):
@@ -70,11 +69,11 @@ def _check_unique(name: str, value: SmtValue) -> None:
         raise _SettingError(name, repr(", ".join(value)), "names separated by single commas")
 
 
-def _pattern(name: str, text: SmtValue) -> re.Pattern[str]:
+def _pattern(name: str, text: SmtValue) -> JavaPattern:
     try:
-        return re.compile(translate(str(text)), re.ASCII)
-    except (PatternError, re.error, OverflowError) as error:
-        raise _SettingError(name, repr(text), f"a regular expression: {error}") from None
+        return java_pattern(str(text))
+    except PatternError as error:
+        raise _SettingError(name, str(error), "a regular expression of Java") from None
 
 
 def _regex_router(values: Values) -> Values:
@@ -83,11 +82,12 @@ def _regex_router(values: Values) -> Values:
         Replacement(str(values["replacement"]), pattern)
     except TransformError as error:
         raise _SettingError("replacement", repr(values["replacement"]), f"a replacement: {error}") from None
-    return values | {"regex": pattern.pattern}
+    return values
 
 
 def _topic_name_matches(values: Values) -> Values:
-    return values | {"pattern": _pattern("pattern", values["pattern"]).pattern}
+    _pattern("pattern", values["pattern"])
+    return values
 
 
 def _date_format(name: str, text: SmtValue) -> None:

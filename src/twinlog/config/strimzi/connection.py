@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from twinlog.config.oauth_strimzi import HANDLER
 from twinlog.config.properties import Entry
+from twinlog.config.stream_tokenizer import escaped
 from twinlog.config.strimzi.check import Checked
 from twinlog.config.strimzi.document import Item
 from twinlog.config.strimzi.fields import forbidden
@@ -139,13 +140,14 @@ class Connection:
         extensions = login.get("saslExtensions")
         for name, value in (extensions.children if extensions is not None else {}).items():
             options[f"oauth.sasl.extension.{name}"] = value.text
-        trusted = {entry.key: entry for entry in self._trusted(login.get("tlsTrustedCertificates"), "oauth.")}
+        certificates = login.get("tlsTrustedCertificates")
+        trusted = {entry.key: entry for entry in self._trusted(certificates, "oauth.", quoted=True)}
         options |= {name: entry.written for name, entry in trusted.items()}
         yield self.found.entry("sasl.mechanism", "OAUTHBEARER", login)
         yield self.found.entry("sasl.jaas.config", _jaas("oauthbearer.OAuthBearerLoginModule", options), login)
         yield self.found.entry("sasl.login.callback.handler.class", HANDLER, login)
 
-    def _trusted(self, certificates: Item | None, prefix: str) -> Iterator[Entry]:
+    def _trusted(self, certificates: Item | None, prefix: str, *, quoted: bool = False) -> Iterator[Entry]:
         """Without certificates those of the operating system are trusted, as with Java's."""
         if certificates is None or not certificates.items:
             return
@@ -156,7 +158,7 @@ class Connection:
                 found = " and ".join(fields) or "neither certificate nor pattern"
                 self.found.wrong(one, found, "certificate: ca.crt, or pattern: '*.crt'")
             else:
-                texts.append(self._secret(one, fields[0]))
+                texts.append(self._secret(one, fields[0], quoted=quoted))
         yield self.found.entry(f"{prefix}ssl.truststore.certificates", "\n".join(texts), certificates)
         yield self.found.entry(f"{prefix}ssl.truststore.type", "PEM", certificates)
 
@@ -167,5 +169,5 @@ class Connection:
 
 
 def _jaas(module: str, options: dict[str, str]) -> str:
-    words = " ".join(f'{name}="{value}"' for name, value in options.items())
+    words = " ".join(f'{name}="{escaped(value)}"' for name, value in options.items())
     return f"{_MODULES}{module} required {words};"

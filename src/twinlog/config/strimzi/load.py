@@ -57,9 +57,9 @@ def config_of(resource: Resource, listen: str = DEFAULT_LISTENER) -> ResourceCon
     listener = Entry("listeners", listen, "--listen", None, listen)
     entries = [*resource.worker.values(), listener]
     problems = Problems([])
-    lookups, works = resource.secrets.lookups(), True
+    lookups, classes, works = resource.secrets.lookups(), resource.secrets.classes(), True
     try:
-        worker = worker_of(entries, resource.file, lookups=lookups)
+        worker = worker_of(entries, resource.file, lookups=lookups, classes=classes)
         warnings += worker.warnings
     except ConfigError as error:
         problems.add_new(error.problems)

@@ -38,6 +38,9 @@ A value that the resource names by Secret and key is looked for in this order:
 2. in the file `DIR/<name>/<key>`, as Kubernetes mounts them: `--secrets DIR`, or the variable `TWINLOG_SECRETS_DIR`;
 3. in the variable `TWINLOG_SECRET_<NAME>_<KEY>`, in capitals, with `_` for every other character.
 
+So is what `${secrets:NAMESPACE/NAME:KEY}` refers to, where `config.providers` of the target names
+`io.strimzi.kafka.KubernetesSecretConfigProvider` or `io.strimzi.kafka.KubernetesConfigMapConfigProvider`.
+
 The worker's topics and its REST API have references, never values. When a file of a Secret changes, the connectors that
 use it begin anew within ten seconds; for a new login of the worker itself the process has to be restarted.
 
@@ -88,6 +91,9 @@ done for annotations that were there when the process started, or once they are 
 With the identity policy another alias would copy everything into the same topics a second time. The new source
 connector is therefore not created, and the old one stays, unless the new one is to begin as `stopped`: list the
 offsets of the old one before, write the new alias as `cluster`, alter those of the new one, and have it run.
+
+An operator names a cluster by its alias alone: `source.cluster.alias` and `target.cluster.alias` of a file, also
+[empty ones](configuration.md#names-that-are-kept), have no place in a resource, and `twinlog convert` lists them.
 
 A connector of the group that is called as no resource would call it stays as it is, and is named once.
 

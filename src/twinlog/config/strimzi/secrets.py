@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from twinlog.config.providers import Lookup, MissingError
+from twinlog.config.providers import SECRETS_OF_KUBERNETES, Lookup, MissingError
+from twinlog.config.stream_tokenizer import escaped
 from twinlog.config.strimzi.document import Item
 from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
 
@@ -91,19 +92,24 @@ class Secrets:
     def lookups(self) -> dict[str, Lookup]:
         """The config providers that a resource refers to, by the names that Strimzi gives them."""
 
-        def secret(path: str, key: str) -> str:
-            name = path.rpartition("/")[2]
-            return self.read_all(name, key) if "*" in key or "?" in key else self.read(name, key)
-
         def quoted(path: str, key: str) -> str:
-            return secret(path, key).replace("\\", "\\\\").replace('"', '\\"')
+            return escaped(self._named(path, key))
 
         def variable(path: str, key: str) -> str:
             if key not in os.environ:
                 raise MissingError(f"the variable {key} is not set")
             return os.environ[key]
 
-        return {"strimzisecrets": secret, "strimziquoted": quoted, "strimzienv": variable}
+        return {"strimzisecrets": self._named, "strimziquoted": quoted, "strimzienv": variable}
+
+    def classes(self) -> dict[str, Lookup]:
+        """Strimzi's classes of config providers that a resource may name, and that ask Kubernetes there."""
+        return dict.fromkeys(SECRETS_OF_KUBERNETES, self._named)
+
+    def _named(self, path: str, key: str) -> str:
+        """The value of a reference of Strimzi's, NAMESPACE/NAME and a key or a pattern of keys. Raises MissingError."""
+        name = path.rpartition("/")[2]
+        return self.read_all(name, key) if "*" in key or "?" in key else self.read(name, key)
 
 
 def _check_name(name: str) -> None:

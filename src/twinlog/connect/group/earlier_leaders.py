@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.errors import ClusterError, RefusedError
@@ -30,7 +30,7 @@ class EarlierLeaders:
         self._changing = changing
         self._clock = clock
         self._done_in: int | None = None
-        self._again_at = 0.0
+        self._again_at = LONG_AGO
         self._logged = LogOnce(clock)
 
     def look(self, assignment: Assignment | None) -> None:

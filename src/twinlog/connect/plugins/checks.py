@@ -127,7 +127,7 @@ class Checks:
         if entry.unresolved is not None:
             self._errors[name].append(
                 f"Invalid value {entry.written} for configuration {name}: a reference that leads nowhere: "
-                f"{entry.unresolved}"
+                f"{entry.unresolved}; expected {entry.way_out}"
             )
             return None
         try:

@@ -22,13 +22,13 @@ from twinlog.settings.flow import FlowSettings
 
 _SAMPLE = TopicName("orders")
 _NAMING = {
-    "source.cluster.alias": "source",
+    "source.cluster.alias": "source_name",
     "replication.policy.class": "policy",
     "replication.policy.separator": "separator",
 }
 _SYNCS = {
-    "source.cluster.alias": "source",
-    "target.cluster.alias": "target",
+    "source.cluster.alias": "source_name",
+    "target.cluster.alias": "target_name",
     "replication.policy.separator": "separator",
     "replication.policy.internal.topic.separator.enabled": "internal_separator_follows",
     "offset-syncs.topic.location": "offset_syncs_location",
@@ -108,7 +108,7 @@ def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | Non
         f"heartbeats of {one.name} are of {_ends(one.settings)}, so a monitor of {_ends(source.settings)}, which "
         f"{source.name} mirrors, finds none"
     )
-    aliases = {"source.cluster.alias": "source", "target.cluster.alias": "target"}
+    aliases = {"source.cluster.alias": "source_name", "target.cluster.alias": "target_name"}
     return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, aliases))
 
 
@@ -139,7 +139,7 @@ def _doubled(one: FlowSettings, other: FlowSettings) -> list[TopicName]:
     named = (TopicName(name) for name in sorted(spelled_out(one.topics)))
     both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
     # Heartbeats are copied by both, see TopicConflicts.
-    records = (name for name in both if not here.topology.policy.is_heartbeats(name))
+    records = (name for name in both if not here.topology.is_heartbeats(name))
     return [name for name in records if here.destination(name) == there.destination(name)]
 
 
@@ -157,11 +157,11 @@ def _text(flow: FlowSettings, field: str) -> str:
 
 def _remote(flow: FlowSettings) -> TopicName:
     """What a topic called `orders` is called on the target."""
-    return policy_of(flow).remote_name(flow.source, _SAMPLE)
+    return policy_of(flow).remote_name(flow.source_name, _SAMPLE)
 
 
 def _ends(flow: FlowSettings) -> str:
-    return f"{flow.source}->{flow.target}"
+    return f"{flow.source_name}->{flow.target_name}"
 
 
 def _syncs_place(flow: FlowSettings) -> tuple[str, str]:

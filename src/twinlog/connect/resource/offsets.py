@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
-from twinlog.clock import Clock
+from twinlog.clock import LONG_AGO, Clock
 from twinlog.config.providers import MissingError
 from twinlog.config.strimzi.resource import PlannedConnector
 from twinlog.config.strimzi.secrets import Secrets
@@ -88,7 +88,7 @@ class AskedOffsets:
         self._worker = worker
         self._clock = clock
         self._asked: OffsetsAsked | None = None
-        self._at = 0.0
+        self._at = LONG_AGO
         self._logged = LogOnce(clock)
 
     def ask(self, asked: OffsetsAsked | None) -> None:

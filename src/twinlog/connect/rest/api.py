@@ -27,6 +27,8 @@ T = TypeVar("T")
 GONE_S = 15.0
 """Longer than a session and a rebalance."""
 AGAIN_S = 0.25
+LOOK_S = (0.05, 0.5)
+"""First and longest pause between two looks whether the worker has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,19 @@ class Api:
     levels: Levels = field(default_factory=Levels)
     metrics: MetricPages | None = None
 
+    async def started(self) -> None:
+        """Wait, on no thread, until this worker has read the state of the connectors: a request that comes before is
+        held up as in Connect, as long as any request may take."""
+        pause_s = LOOK_S[0]
+        while not self.herder.started:
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.2 * pause_s, LOOK_S[1])
+
+    async def look(self, call: Callable[[], T], shape: Callable[[T], Any]) -> Response:
+        """The same as `read` for what the state of the connectors answers."""
+        await self.started()
+        return await self.read(call, shape)
+
     async def read(self, call: Callable[[], T], shape: Callable[[T], Any], status: int = 200) -> Response:
         """Ask what this worker has in memory, and make the answer of it in the same thread."""
         return await self.pools.read.run(lambda: responses.json_response(shape(call()), status))
@@ -53,11 +68,17 @@ class Api:
         respond: Callable[[T], Response],
         body: bytes = b"",
         pool: ThreadPool | None = None,
+        *,
+        starting: bool = False,
     ) -> Response:
         """Ask for what may wait; where another worker must be asked, ask that one with the same request.
 
-        One that has gone is asked for again, until the group has noticed and another one is in its place.
+        A worker that has gone is looked for again, until the group has noticed and another worker is in its place, and
+        so is one of which the workers do not agree during a rebalance. With `starting` a worker that has not started
+        can answer.
         """
+        if not starting:
+            await self.started()
         until = self.clock.monotonic() + GONE_S
         while True:
             try:

@@ -20,6 +20,7 @@ from twinlog.connect.rest.plugins import Plugins
 from twinlog.connect.rest.root import Root
 from twinlog.connect.rest.states import States
 from twinlog.connect.rest.tasks import ConnectorTasks
+from twinlog.connect.rest.topic_verbs import TopicVerbs
 from twinlog.connect.rest.topics import Topics
 
 paths.register()
@@ -36,6 +37,7 @@ def public_app(api: Api) -> ASGIApp:
         *States(api).routes(),
         *Offsets(api).routes(),
         *Topics(api).routes(),
+        *TopicVerbs(api).routes(),
         *Plugins(api).routes(),
         *internal.routes(),
     ]

@@ -15,7 +15,15 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from twinlog.connect.model import BLANKS, INITIAL_STATES, ConnectorName, OffsetPart, StoredOffset, TargetState
+from twinlog.connect.model import (
+    BLANKS,
+    INITIAL_STATES,
+    ConnectorName,
+    OffsetPart,
+    StoredOffset,
+    TargetState,
+    TopicsAsked,
+)
 from twinlog.errors import RequestError
 
 _BLANKS = " \t\r\n"
@@ -151,6 +159,44 @@ def offsets_request(value: Any) -> list[StoredOffset]:
             raise RequestError(400, "Source partitions may not be null")
         found[json.dumps(partition, sort_keys=True)] = StoredOffset(partition, offset)
     return list(found.values())
+
+
+def topics_request(verb: str, value: Any) -> TopicsAsked:
+    """What is asked of topics of a connector; a verb that needs no place is given none."""
+    known = ("topics", "partitions", "to", "id", "confirm", "dry_run")
+    fields = _fields(value, "The request's body", known)
+    topics = fields.get("topics")
+    if not isinstance(topics, list) or not topics or not all(type(one) is str for one in topics):
+        raise RequestError(400, '\'topics\' must be a JSON list of patterns, such as ["orders", "logs[.].*"].')
+    numbers = fields.get("partitions") or []
+    if not isinstance(numbers, list) or not all(isinstance(one, _Number) and one.isdecimal() for one in numbers):
+        raise RequestError(400, "'partitions' must be a JSON list of numbers of partitions.")
+    flags = {name: _flag(name, fields.get(name)) for name in ("confirm", "dry_run")}
+    return TopicsAsked(
+        verb,
+        tuple(_text(one) for one in topics),
+        tuple(int(one) for one in numbers),
+        _to(fields.get("to")),
+        _scalar("id", fields.get("id")),
+        **flags,
+    )
+
+
+def _to(value: Any) -> tuple[str, str] | None:
+    """A place in a log: `earliest`, `latest`, or an object of an offset or a time."""
+    if value is None or (type(value) is str and value in ("earliest", "latest")):
+        return None if value is None else (value, "")
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, place),) = value.items()
+        if kind in ("offset", "time") and isinstance(place, str):
+            return kind, _text(place)
+    raise RequestError(400, '\'to\' must be "earliest", "latest", {"offset": N} or {"time": MOMENT}.')
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise RequestError(400, f"'{name}' must be true or false.")
 
 
 def _part(name: str, value: Any) -> OffsetPart | None:

@@ -39,13 +39,13 @@ class Connectors:
     async def names(self, request: Request) -> Response:
         """The names; with `expand` an object of them with status, info or both."""
         if "expand" not in request.query_params:
-            return await self._api.read(self._herder.connectors, list)
+            return await self._api.look(self._herder.connectors, list)
         wanted = tuple(name for name in _EXPANSIONS if name in request.query_params.getlist("expand"))
         revision = self._herder.revision()
         kept = self._lists.get(wanted)
         if revision is not None and kept is not None and kept[0] == revision:
             return responses.written(kept[1])
-        response = await self._api.read(lambda: self._expanded(wanted), dict)
+        response = await self._api.look(lambda: self._expanded(wanted), dict)
         if revision is not None:
             self._lists[wanted] = revision, bytes(response.body)
         return response
@@ -68,11 +68,11 @@ class Connectors:
 
     async def info(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.read(lambda: self._herder.info(name), responses.connector)
+        return await self._api.look(lambda: self._herder.info(name), responses.connector)
 
     async def config(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.read(lambda: self._herder.info(name).config, dict)
+        return await self._api.look(lambda: self._herder.info(name).config, dict)
 
     async def create(self, request: Request) -> Response:
         body, value = await self._api.json(request)

@@ -41,9 +41,10 @@ class Forwarder:
     timeout_s: float = 90.0
 
     def sending(self, request: Request, owner: NotOwnerError, body: bytes) -> Callable[[], Response]:
-        """A call that passes the request on to the owner and returns what that one answers. Waits for it.
+        """A call that passes the request on to the owner and returns the answer of the owner. Waits for it.
 
         Raises RequestError 409 when no worker is known to pass it on to, or another worker has passed it on already.
+        The call raises UndeliveredError where the request found no owner, as the workers do not agree who that is yet.
         """
         again = request.query_params.get("forward")
         if again is not None and again.lower() != "true":
@@ -62,7 +63,14 @@ class Forwarder:
         headers |= {name: request.headers[name] for name in _HEADERS if name in request.headers}
         if body:
             headers["Content-Type"] = "application/json"
-        return lambda: self._send(urlsplit(owner.url), request.method, target, headers, body)
+
+        def send() -> Response:
+            answer = self._send(urlsplit(owner.url), request.method, target, headers, body)
+            if again is None and answer.status_code == 409 and _TWO_HOPS.encode() in bytes(answer.body):
+                raise UndeliveredError(_TWO_HOPS, 409)
+            return answer
+
+        return send
 
     def put_task_configs(
         self, leader_url: str, name: ConnectorName, configs: Sequence[Config], key: bytes | None, algorithm: str

@@ -53,6 +53,7 @@ class Plugins:
             request,
             lambda: self._herder.validate(plugin, config),
             lambda result: responses.json_response(responses.validation(result)),
+            starting=True,
         )
 
 

@@ -23,6 +23,7 @@ from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.cors import PREFLIGHT
 from twinlog.connect.rest.media import accepts_json, is_json
 from twinlog.connect.rest.users import credentials
+from twinlog.connect.stage import timed_out
 from twinlog.errors import RequestError, UnavailableError
 
 _LOG = logging.getLogger(__name__)
@@ -95,8 +96,7 @@ class Resource:
             async with asyncio.timeout(self._api.settings.request_timeout_s):
                 return await method.handle(request)
         except TimeoutError:
-            stage = self._api.herder.stage()
-            raise RequestError(500, f"Request timed out. {stage}".rstrip()) from None
+            raise RequestError(500, timed_out(self._api.herder.stage())) from None
 
     async def _stranger(self, request: Request, method: Method) -> Response | None:
         """The response to a request without a valid login; None when it may go on."""

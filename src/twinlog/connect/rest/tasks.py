@@ -39,11 +39,11 @@ class ConnectorTasks:
 
     async def status(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.read(lambda: self._herder.status(name), responses.connector_status)
+        return await self._api.look(lambda: self._herder.status(name), responses.connector_status)
 
     async def task_status(self, request: Request) -> Response:
         task = _task_of(request)
-        return await self._api.read(
+        return await self._api.look(
             lambda: self._herder.task_status(task), lambda status: responses.task_status(task.task, status)
         )
 

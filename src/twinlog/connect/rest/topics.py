@@ -29,7 +29,7 @@ class Topics:
     async def active(self, request: Request) -> Response:
         self._need_tracking()
         name = connector_of(request)
-        return await self._api.read(
+        return await self._api.look(
             lambda: self._herder.active_topics(name), lambda topics: {name: {"topics": list(topics)}}
         )
 

@@ -55,7 +55,7 @@ class Announcements:
     def trouble(self, error: ClusterError, *, connected: bool) -> None:
         """The group does not answer; a target that cannot be connected to was logged already."""
         now = self._clock.monotonic()
-        self._troubled_since = self._troubled_since or now
+        self._troubled_since = now if self._troubled_since is None else self._troubled_since
         if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 

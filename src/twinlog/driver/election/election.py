@@ -154,6 +154,16 @@ class Election:
             return "stopped"
         return self._role.text(ready=self._ready, unfit=self.unfit)
 
+    def change(self, settings: FlowSettings) -> None:
+        """This process runs the flow with other settings from now on, or would: the other processes learn it."""
+
+        def change() -> None:
+            known, self._member = self._member, replace(self._member, settings=fingerprint(settings))
+            if self._member != known:
+                self._session.rejoin()
+
+        self._loop.call_threadsafe(change)
+
     def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
         """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
 

@@ -1,7 +1,7 @@
 """A short form of a flow's settings, sent with the group metadata, to find out whether two processes have the same.
 
-Each setting is there by the name of its key with a hash of its value. Credentials and racks are left out: hosts may
-have their own, and a hash of a short password can be guessed.
+Each setting is there by the name of its key with a hash of its value. Credentials, racks and the other clusters of the
+file are left out: hosts may have their own, and a hash of a short password can be guessed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from typing import Any
 
+from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import (
     AdminSettings,
     ClientSettings,
@@ -25,7 +26,10 @@ Fingerprint = Mapping[str, str]
 """Hash of a value by the name of its key."""
 
 _LEFT_OUT = frozenset(
-    {"source", "target", "connector_name", "kind", "worker_group_id", "client_id", "sasl_username", "client_rack"}
+    {
+        *("source", "target", "aliases", "connector_name", "kind", "worker_group_id", "client_id", "sasl_username"),
+        "client_rack",
+    }
 )
 
 _NO_KEYS = frozenset({("consumer", "retries"), ("producer", "default_api_timeout_ms")})
@@ -62,6 +66,9 @@ def _flow(settings: FlowSettings) -> Iterator[tuple[str, Any]]:
         value = getattr(settings, own.name)
         if isinstance(value, ConsumerSettings | ProducerSettings | AdminSettings):
             yield from _client(value, *roles[own.name])
+        elif type(value) is FailedRecordSettings:
+            for one in fields(FailedRecordSettings):
+                yield key_of(FailedRecordSettings, one.name), getattr(value, one.name)
         else:
             # Where the class is written may well differ.
             yield key_of(FlowSettings, own.name), value.path if isinstance(value, CustomClass) else value

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.plan.spread import Crew, FlowName, ProcessName, loads
 
 
@@ -30,7 +30,7 @@ class Roster:
         self._members: dict[FlowName, str] = {}
         self._on_ready: list[Callable[[], None]] = []
         self._since = self._clock.monotonic()
-        self._rest_until = 0.0
+        self._rest_until = LONG_AGO
         self._waits_since: float | None = None
 
     @property
@@ -56,7 +56,7 @@ class Roster:
         with self._lock:
             if self._crews.get(flow) == crew:
                 return
-            self._since, self._rest_until, self._waits_since = self._clock.monotonic(), 0.0, None
+            self._since, self._rest_until, self._waits_since = self._clock.monotonic(), LONG_AGO, None
             self._crews.pop(flow, None)
             if crew is not None:
                 self._crews[flow] = crew

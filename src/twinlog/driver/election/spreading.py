@@ -25,7 +25,8 @@ LOOK_S = 1.0
 class HostedFlow(Protocol):
     """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
 
-    settings: FlowSettings
+    @property
+    def settings(self) -> FlowSettings: ...
 
     @property
     def clearing(self) -> bool: ...

@@ -5,6 +5,7 @@ Each call raises ClusterError when the cluster does not answer and RefusedError 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from twinlog.model.reach import Reach
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, FlowSettings
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -261,8 +264,42 @@ class ClusterAdmin:
             raise ClusterError(f"cluster {self.alias}: {listed(map(str, missing))} has no leader")
         return found
 
+    def answered(
+        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Offsets at EARLIEST, at LATEST or since a timestamp (-1 for none) of those partitions whose leader answers.
+
+        A broker that does not answer, or refuses, keeps no other broker's partitions from the result.
+        """
+        return self._offsets(partitions, at, read_committed=read_committed, each=True)
+
+    async def _ask_each(
+        self, partitions: Iterable[TopicPartition], at: int, errors: dict[TopicPartition, int], read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        by_node: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            leader = self.client.leader(partition)
+            if leader is not None:
+                by_node.setdefault(leader.node, []).append(partition)
+
+        async def ask(asked: list[TopicPartition]) -> dict[TopicPartition, int]:
+            try:
+                return await self.client.list_offsets(asked, at, read_committed=read_committed, errors=errors)
+            except TwinlogError as error:
+                log.debug("cluster %s: offsets of %s: %s", self.alias, listed(map(str, asked)), error)
+                return {}
+
+        answers = await self._loop.gather([self._loop.spawn(ask, asked) for asked in by_node.values()])
+        return {partition: offset for answer in answers for partition, offset in answer.items()}
+
     def _offsets(
-        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False, log_end: bool = False
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        *,
+        read_committed: bool = False,
+        log_end: bool = False,
+        each: bool = False,
     ) -> dict[TopicPartition, int]:
         wanted = list(partitions)
 
@@ -273,8 +310,12 @@ class ClusterAdmin:
                 left = [part for part in wanted if part not in found]
                 await self.client.refresh({part.topic for part in left})
                 errors: dict[TopicPartition, int] = {}
-                found |= await self.client.list_offsets(
-                    left, at, read_committed=read_committed, log_end=log_end, errors=errors
+                found |= (
+                    await self._ask_each(left, at, errors, read_committed)
+                    if each
+                    else await self.client.list_offsets(
+                        left, at, read_committed=read_committed, log_end=log_end, errors=errors
+                    )
                 )
                 if not error_codes.LEADER_MOVES.intersection(errors.values()) or self.clock.monotonic() >= deadline:
                     return found

@@ -95,6 +95,14 @@ class GroupAdmin:
         """
         return await self._read(groups, stable=False)
 
+    async def some_offsets(self, groups: Iterable[GroupId]) -> _Offsets:
+        """The same for a few groups in between: the next call of `offsets` still knows the values of all groups."""
+        answers = self._answers
+        try:
+            return await self._read(groups, stable=False)
+        finally:
+            self._answers = answers
+
     async def stable_offsets(self, groups: Iterable[GroupId]) -> _Offsets:
         """The same, but a group with offsets in a transaction that has not ended has the code UNSTABLE_OFFSET_COMMIT
         (KIP-447)."""

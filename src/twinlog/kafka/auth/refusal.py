@@ -7,7 +7,7 @@ import ssl
 from kafka.errors import KafkaConnectionError, KafkaError
 
 from twinlog.settings.flow import ClientSettings
-from twinlog.settings.tls import TlsSettings
+from twinlog.settings.tls import LEVEL_0, TlsSettings
 from twinlog.settings.written import key_of
 
 PROTOCOL = key_of(ClientSettings, "security_protocol")
@@ -56,6 +56,7 @@ _NOTHING_IN_COMMON = (
     "UNKNOWN_PROTOCOL",
 )
 _WEAK = ("_TOO_SMALL", "_TOO_WEAK", "BAD_SIGNATURE", "DH_KEY")
+_WEAK_CERTIFICATE = frozenset({66, 67, 68})
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 
 
@@ -85,8 +86,15 @@ def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
     if any(word in reason for word in _NOT_TLS):
         return f"the port does not use TLS; set PLAINTEXT or SASL_PLAINTEXT as {PROTOCOL}, or use another port"
     if any(word in reason for word in _WEAK):
-        return f"its keys or signatures are too weak for OpenSSL here ({words})"
+        return _too_weak(words)
     return None
+
+
+def _too_weak(words: str) -> str:
+    return (
+        f"its keys or signatures are too weak for OpenSSL here ({words}), though Java accepts them; give the brokers a "
+        f"certificate with an RSA key of 2048 bits and SHA-256, or, until they have it, set {CIPHERS} = {LEVEL_0}"
+    )
 
 
 def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
@@ -95,6 +103,8 @@ def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
             f"its certificate is not for {host}; use a name that the certificate holds, or set an empty "
             f"{_CHECK_HOST} to accept any"
         )
+    if error.verify_code in _WEAK_CERTIFICATE:
+        return _too_weak(error.verify_message)
     if error.verify_code == _EXPIRED:
         return "its certificate has expired, or the clock of this host is wrong"
     if error.verify_code == _NOT_YET_VALID:

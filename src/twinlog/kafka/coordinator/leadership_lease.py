@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlog.clock import LONG_AGO
 from twinlog.kafka.coordinator.membership import REBALANCE_S
 
 MARGIN_S = 1.0
@@ -20,7 +21,7 @@ class LeadershipLease:
     def __init__(self, rebalance_s: float = REBALANCE_S) -> None:
         """`rebalance_s` is the time for a rebalance with which this process joins."""
         self._rebalance_s = rebalance_s
-        self._member_until = self._stable_until = float("-inf")
+        self._member_until = self._stable_until = LONG_AGO
 
     def confirmed(self, sent_at: float, session_s: float, *, stable: bool) -> None:
         """The coordinator accepted a request sent at `sent_at`; `stable` when no rebalance was under way."""
@@ -30,7 +31,7 @@ class LeadershipLease:
 
     def lose(self) -> None:
         """Another process may lead now."""
-        self._member_until = self._stable_until = float("-inf")
+        self._member_until = self._stable_until = LONG_AGO
 
     @property
     def until(self) -> float:

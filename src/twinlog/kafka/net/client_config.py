@@ -6,6 +6,7 @@ from typing import Any
 
 from twinlog.clock import Clock
 from twinlog.kafka.auth.oauth import token_source
+from twinlog.kafka.auth.scram import SCRAM, sasl_name
 from twinlog.kafka.net.frames import socket_options
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.tls import TlsSettings, tls_context
@@ -33,7 +34,9 @@ def connection_options(settings: ClientSettings, clock: Clock) -> dict[str, Any]
     if settings.tokens is not None:
         options["sasl_oauth_token_provider"] = token_source(settings.tokens, clock)
     elif settings.sasl_mechanism is not None:
-        options["sasl_plain_username"] = settings.sasl_username
+        user = settings.sasl_username
+        # kafka-python sends it as it is.
+        options["sasl_plain_username"] = sasl_name(user) if user and settings.sasl_mechanism in SCRAM else user
         options["sasl_plain_password"] = settings.sasl_password
     return options
 

@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Callable
 from sys import getrefcount
 
+from twinlog.clock import LONG_AGO
+
 LARGE_BYTES = 256 << 10
 """Smaller frames are left to Python's allocator."""
 
@@ -42,7 +44,7 @@ class FrameMemory:
         self._now = now
         self._most_bytes = most_bytes
         self._kept: list[bytearray] = []
-        self._needed_at = 0.0
+        self._needed_at = LONG_AGO
         self._lent: dict[int, _Lent] = {}
         self._lent_bytes = 0
 

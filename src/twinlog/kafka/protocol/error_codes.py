@@ -51,6 +51,7 @@ class Code(IntEnum):
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_REPLICATION_FACTOR = 38
@@ -76,6 +77,7 @@ class Code(IntEnum):
     OFFSET_NOT_AVAILABLE = 78
     MEMBER_ID_REQUIRED = 79
     FENCED_INSTANCE_ID = 82
+    INVALID_RECORD = 87
     UNSTABLE_OFFSET_COMMIT = 88
     PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
@@ -146,6 +148,10 @@ TRANSACTION_LOST = frozenset(
 
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 """The topic takes no batch of that size."""
+
+RECORD_REFUSED = frozenset({Code.INVALID_TIMESTAMP, Code.INVALID_RECORD})
+"""The topic does not take a record of the batch for what the record holds, as its timestamp or its missing key; the
+answer names such records (KIP-467)."""
 
 OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
 """The sequence number does not follow what the target knows of the producer."""

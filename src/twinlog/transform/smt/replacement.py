@@ -5,25 +5,26 @@ from __future__ import annotations
 import re
 
 from twinlog.errors import TransformError
+from twinlog.model.java_regex.pattern import JavaPattern
 
 
 class Replacement:
     """A replacement of what `pattern` matches. Raises TransformError for one that Java would refuse."""
 
-    def __init__(self, text: str, pattern: re.Pattern[str]) -> None:
+    def __init__(self, text: str, pattern: JavaPattern) -> None:
         self._pattern = pattern
         self._parts = tuple(_parts(text, pattern))
 
     def first(self, name: str) -> str:
         """`name` with the first match replaced, wherever that is; a group that took no part stands for nothing."""
-        match = self._pattern.search(name)
-        if match is None:
+        found = self._pattern.find(name)
+        if found is None:
             return name
-        put = "".join(part if isinstance(part, str) else match[part] or "" for part in self._parts)
-        return name[: match.start()] + put + name[match.end() :]
+        put = "".join(part if isinstance(part, str) else found.groups[part] or "" for part in self._parts)
+        return name[: found.begin] + put + name[found.end :]
 
 
-def _parts(text: str, pattern: re.Pattern[str]) -> list[str | int]:
+def _parts(text: str, pattern: JavaPattern) -> list[str | int]:
     parts: list[str | int] = []
     at = 0
     while at < len(text):
@@ -42,12 +43,12 @@ def _parts(text: str, pattern: re.Pattern[str]) -> list[str | int]:
     return parts
 
 
-def _group(text: str, at: int, pattern: re.Pattern[str]) -> tuple[int, int]:
+def _group(text: str, at: int, pattern: JavaPattern) -> tuple[int, int]:
     named = re.compile(r"\{([a-zA-Z][a-zA-Z0-9]*)\}").match(text, at)
     if named is not None:
-        if named[1] not in pattern.groupindex:
+        if named[1] not in pattern.names:
             raise TransformError(f"the expression has no group named {named[1]!r}")
-        return pattern.groupindex[named[1]], named.end()
+        return pattern.names[named[1]], named.end()
     if at == len(text) or text[at] not in "0123456789":
         raise TransformError(r"a $ begins a group such as $1 or ${name}; write \$ for the character")
     group, at = int(text[at]), at + 1

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.errors import TransformError
+from twinlog.errors import PatternError, TransformError
+from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.transform.smt.fields import Settings, text
 from twinlog.transform.smt.java_dates import DateFormat, DateFormatError
 from twinlog.transform.smt.replacement import Replacement
 from twinlog.transform.smt.rows import Rows, SmtRows, replaced
 
+_Answer = TypeVar("_Answer")
 RowsTransform = Callable[[SmtRows, Rows], None]
 """Changes those of the rows that it is given the numbers of."""
 
 
 def regex_router(settings: Settings) -> RowsTransform:
-    """RegexRouter: a topic that `regex` matches as a whole gets another name; the expression is in Python's form."""
-    pattern = re.compile(text(settings, "regex") or "", re.ASCII)
+    """RegexRouter: a topic that `regex` matches as a whole gets another name."""
+    pattern = java_pattern(text(settings, "regex") or "")
     replacement = Replacement(text(settings, "replacement") or "", pattern)
 
     def renamed(name: str) -> str:
-        return replacement.first(name) if pattern.fullmatch(name) else name
+        return replacement.first(name) if pattern.matches(name) else name
 
     def apply(rows: SmtRows, chosen: Rows) -> None:
         topics = rows.column("topic").dictionary_encode()
         names = topics.dictionary.to_pylist()
-        new = [renamed(name) for name in names]
+        new = _each(renamed, names)
         if new != names:
             _put(rows, chosen, pa.array(new, pa.string()).take(topics.indices))
 
@@ -73,15 +74,23 @@ def timestamp_router(settings: Settings) -> RowsTransform:
 
 
 def topic_name_matches(settings: Settings) -> Callable[[SmtRows], Any]:
-    """TopicNameMatches: the expression, in Python's form, matches the whole name."""
-    pattern = re.compile(text(settings, "pattern") or "", re.ASCII)
+    """TopicNameMatches: the expression matches the whole name."""
+    pattern = java_pattern(text(settings, "pattern") or "")
 
     def test(rows: SmtRows) -> Any:
         topics = rows.column("topic").dictionary_encode()
-        matches = [pattern.fullmatch(name) is not None for name in topics.dictionary.to_pylist()]
+        matches = _each(pattern.matches, topics.dictionary.to_pylist())
         return np.array(matches, dtype=bool)[topics.indices.to_numpy()]
 
     return test
+
+
+def _each(function: Callable[[str], _Answer], names: list[str]) -> list[_Answer]:
+    """What an expression says of each name."""
+    try:
+        return [function(name) for name in names]
+    except PatternError as error:
+        raise TransformError(str(error)) from None
 
 
 def _put(rows: SmtRows, chosen: Rows, column: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 
-from twinlog.clock import SYSTEM, Clock
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.transform.sql.jvm import SqlJvm
 
@@ -28,7 +28,7 @@ class SharedJvm:
         self.clock = clock
         self._jvm: SqlJvm | None = None
         self._lock = threading.Lock()
-        self._began_at = 0.0
+        self._began_at = LONG_AGO
         self._failures = 0
 
     def running(self) -> SqlJvm:

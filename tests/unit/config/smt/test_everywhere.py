@@ -82,7 +82,7 @@ def test_the_same_chain_comes_out_of_connectors_that_were_converted(file: Path, 
     words = ["check", *(str(home / name) for name in ("worker.properties", "MirrorSourceConnector.json"))]
     shown = CliRunner().invoke(app, words)
     steps = "dead (Filter) if gone (RecordIsTombstone), then mask (MaskField$Value)"
-    assert f"  transforms {steps}; a record that fails stops the flow" in shown.output
+    assert f"  transforms {steps}" in shown.output
 
 
 def test_a_connector_of_checkpoints_transforms_nothing_and_says_so(file: Path, tmp_path: Path) -> None:

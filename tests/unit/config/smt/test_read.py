@@ -42,7 +42,7 @@ def test_a_chain_with_its_predicate_is_read() -> None:
     )
     assert (problems, warnings) == ([], [])
     predicate = SmtPredicate("p", "HasHeaderKey", (("name", "x"),))
-    settings = (("regex", r"a\.([a-zA-Z]+)"), ("replacement", "$1"))
+    settings = (("regex", r"a\.(\p{Alpha}+)"), ("replacement", "$1"))
     assert chain == SmtChain((SmtStage("r", "RegexRouter", "", settings, predicate, negate=True),))
 
 
@@ -84,7 +84,10 @@ def test_the_converter_of_the_flow_reads_fields(text: str, converter: SmtConvert
         (ROUTE, ":2: a->b.transforms.r.regex: missing"),
         (ROUTE + "transforms.r.regx = a\n", "RegexRouter has no setting 'regx'; expected"),
         (ROUTE + "transforms.r.regx = a\n", "its settings: regex, replacement"),
-        (ROUTE + "transforms.r.regex = (\ntransforms.r.replacement = x\n", ":3: a->b.transforms.r.regex: '('"),
+        (
+            ROUTE + "transforms.r.regex = (\ntransforms.r.replacement = x\n",
+            ":3: a->b.transforms.r.regex: a parenthesis that is never closed",
+        ),
         (ROUTE + "transforms.r.regex = a\ntransforms.r.replacement = $1\n", ":4: a->b.transforms.r.replacement: '$1'"),
         (ROUTE + "transforms.s.regex = a\n", "transforms does not name 's'; expected one of r; or name it there"),
         ("transforms.s.regex = a\n", "transforms does not name 's'; expected nothing"),

@@ -149,6 +149,36 @@ def test_loggers_stand_in_the_resource_or_in_a_config_map(tmp_path: Path) -> Non
     assert read(tmp_path, external, maps).resource.loggers == {"rootLogger.level": "WARN"}
 
 
+def test_strimzis_own_config_providers_lead_to_the_secrets_of_the_resource(tmp_path: Path) -> None:
+    text = V1.replace(
+        "    offsetStorageTopic: mirrors-positions\n",
+        """\
+    offsetStorageTopic: mirrors-positions
+    config:
+      config.providers: secrets, maps, env, vault
+      config.providers.secrets.class: io.strimzi.kafka.KubernetesSecretConfigProvider
+      config.providers.maps.class: io.strimzi.kafka.KubernetesConfigMapConfigProvider
+      config.providers.env.class: io.strimzi.kafka.EnvVarConfigProvider
+      config.providers.vault.class: io.lenses.connect.secrets.providers.VaultSecretProvider
+""",
+    ).replace(
+        "          replication.factor: 1\n",
+        """\
+          replication.factor: ${maps:kafka/mm2:replicas}
+          producer.override.client.id: ${secrets:kafka/mm2:name}
+""",
+    )
+    config = read(tmp_path, text, secret_files(tmp_path / "secrets", mm2__replicas="3", mm2__name="söurce\n"))
+    (source,) = (flow.settings for flow in config.flows if flow.kind == "source")
+    assert (source.replication_factor, source.producer.client.client_id) == (3, "söurce")
+    (warning,) = (text for text in config.warnings if "VaultSecretProvider" in text)
+    assert warning.startswith(f"{tmp_path}/mirror.yaml:19: config.providers.vault.class: the Java class ")
+    needed = text.replace("${secrets:kafka/mm2:name}", "${vault:mm2:name}")
+    (problem,) = problems(tmp_path, needed.replace("${maps:kafka/mm2:replicas}", "3"))
+    assert problem.startswith(":28: spec.mirrors[0].sourceConnector.config.producer.override.client.id: a reference")
+    assert "(config.providers.vault.class of line 19)" in problem
+
+
 def test_a_rack_is_that_of_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZONE", "a")
     config = read(tmp_path, V1 + "  rack: {type: environment-variable, envVarName: ZONE}\n")

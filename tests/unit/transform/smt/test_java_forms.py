@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from twinlog.errors import TransformError
+from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.transform.smt.java_dates import DateFormat, DateFormatError
 from twinlog.transform.smt.java_numbers import narrowed, number_text, widened
 from twinlog.transform.smt.literal import literal_bytes
@@ -95,17 +94,17 @@ def test_a_time_that_does_not_follow_its_pattern_is_refused(pattern: str, text: 
         ("a|.*", "<$0>", "abc", "<a>bc"),
         ("(a)(b)?", "$2$1", "a", "a"),
         ("(.)", "$12", "x", "x2"),
-        ("(?P<n>.)x", r"\$${n}\\", "ax", "$a\\"),
+        ("(?<n>.)x", r"\$${n}\\", "ax", "$a\\"),
     ],
 )
 def test_the_first_match_is_replaced(expression: str, replacement: str, name: str, new: str) -> None:
-    assert Replacement(replacement, re.compile(expression)).first(name) == new
+    assert Replacement(replacement, java_pattern(expression)).first(name) == new
 
 
 @pytest.mark.parametrize("replacement", ["$", "$2", "$x", "${no}", "${", "\\"])
 def test_a_replacement_that_java_refuses_is_refused(replacement: str) -> None:
     with pytest.raises(TransformError):
-        Replacement(replacement, re.compile("(.)"))
+        Replacement(replacement, java_pattern("(.)"))
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,46 @@
-"""What a transform did to the records of a partition, as operators see it."""
+"""Records of a partition that are not copied: by a policy, or because a transform fails on them or drops them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from twinlog.model.types import TopicPartition
+from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.written import key_of
 from twinlog.task.tally import Tally
 from twinlog.write.appends import FailedRecord, Prepared
+
+LOG_KEY = key_of(FailedRecordSettings, "log_errors")
 
 NAMED = 3
 """Records that one event about failures of a transform names."""
 
+NAMED_ALONE = 10
+"""Records that a policy leaves out, of which each has an event; later ones are counted only."""
 
-class Transformed:
-    """Counts what was dropped, failed and routed of partition `source`, and reports failures to `event(kind, text)`:
-    the first ones, or all of them where `errors.log.enable` is true."""
 
-    def __init__(self, source: TopicPartition, event: Callable[[str, str], None], tally: Tally) -> None:
+class LeftOutRecords:
+    """Counts the records of partition `source` that are dropped, failed, routed or left out, and reports them to
+    `event(kind, text)`: the first ones, or all of them where `errors.log.enable` is true (`log_all`)."""
+
+    def __init__(
+        self, source: TopicPartition, event: Callable[[str, str], None], tally: Tally, *, log_all: bool = False
+    ) -> None:
         self._source = source
         self._event = event
         self._tally = tally
+        self._log_all = log_all
         self._reported = False
+        self._by_policy = 0
+
+    def leave_out(self, kind: str, text: str) -> None:
+        """A policy leaves one record out; `kind` is that of the event, `text` names the record and the reason."""
+        self._tally.left_out += 1
+        self._by_policy += 1
+        if self._log_all or self._by_policy <= NAMED_ALONE:
+            self._event(kind, text)
+        elif self._by_policy == NAMED_ALONE + 1:
+            self._event(kind, f"{text}; further records of this partition are counted, and logged if {LOG_KEY} is true")
 
     def take(self, prepared: Prepared) -> None:
         """Count and report what became of one fetch."""

@@ -1,4 +1,4 @@
-"""Names of topics that no transform may route records to."""
+"""Names of topics that no record may be routed to, by a transform or as a dead letter, whatever topic it comes from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from twinlog.errors import TransformError
 from twinlog.model.topics import is_legal_topic
 
-_INTERNAL = re.compile(r"__.*|.*[.-]internal|(.*\.)?heartbeats")
+_INTERNAL = re.compile(r"__.*|.*[.-]internal|heartbeats")
 
 
 def check_name(name: str) -> None:

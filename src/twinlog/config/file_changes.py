@@ -1,0 +1,333 @@
+"""Compares a file with what a process runs of it: what the process can take over, and what needs a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from twinlog.config.explain import HIDDEN
+from twinlog.config.key import Key, Level
+from twinlog.config.key_scope import KeyScope, KeyScopes
+from twinlog.config.live_keys import Takes, fields_of, takes
+from twinlog.config.load import LoadedFile
+from twinlog.config.merged_flow import differs, heartbeats_only, merged, reaches_others
+from twinlog.config.model import MirrorConfig
+from twinlog.config.parse import ParsedFile
+from twinlog.config.properties import Entry
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.values import parse_value
+from twinlog.model.types import Alias
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
+
+Flows = Mapping[str, FlowSettings]
+
+OTHER = "what it stands for has changed"
+CLIENTS = ("consumer", "producer", "source_admin", "target_admin")
+_OF_CLIENTS = frozenset({Level.SECURITY, Level.CONSUMER, Level.PRODUCER, Level.ADMIN})
+_BEATING = ("emit_heartbeats_interval_s", "heartbeats_replication_factor", "target_admin")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """A key that has another value than before, `before` and `after` as they may be shown; None where it is missing.
+
+    `place` is FILE:LINE, and the file alone for a key that is not in it any more. `flows` are the flows that the change
+    is for; there is none where the change is for the process, or for no flow of the process.
+    """
+
+    key: str
+    place: str
+    before: str | None
+    after: str | None
+    takes: Takes
+    flows: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        now = "is not written any more" if self.after is None else f"= {self.after}"
+        return f"{self.place}: {self.key} {now} ({'not written' if self.before is None else self.before} before)"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningFile:
+    """What a process runs of a file: its flows, and the entries by which they run, by their keys.
+
+    Keys that need a restart have the entries that the process began with.
+    """
+
+    config: MirrorConfig
+    entries: Mapping[str, Entry]
+
+    @classmethod
+    def of(cls, loaded: LoadedFile) -> RunningFile:
+        """A file that a process has just begun with."""
+        return cls(loaded.config, _entries(loaded.parsed))
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What has changed of a file.
+
+    Flows that copy are named: those that continue with other settings, those that begin, those that end, and those that
+    would begin but wait for a restart, each with the reason. `running` is what the process runs once it has taken the
+    change over.
+    """
+
+    keys: tuple[KeyChange, ...]
+    changed: tuple[str, ...]
+    begun: tuple[str, ...]
+    ended: tuple[str, ...]
+    waiting: Mapping[str, str]
+    running: RunningFile
+
+    def of(self, *how: Takes) -> tuple[KeyChange, ...]:
+        """The keys that are taken over so."""
+        return tuple(change for change in self.keys if change.takes in how)
+
+    @property
+    def same(self) -> bool:
+        """Whether no flow changes, begins or ends."""
+        return not (self.changed or self.begun or self.ended)
+
+
+def compare(running: RunningFile, loaded: LoadedFile) -> FileChange:
+    """What a process has to do that runs one version of a file, and has read another one."""
+    return _Comparison(running, loaded).change()
+
+
+class _Comparison:
+    def __init__(self, running: RunningFile, loaded: LoadedFile) -> None:
+        self._running = running
+        self._new = loaded.config
+        self._entries = _entries(loaded.parsed)
+        self._file = loaded.parsed.file
+        self._old_aliases = running.config.clusters
+        self._gone = [alias for alias in self._old_aliases if alias not in self._new.clusters]
+        self._aliases: tuple[Alias, ...] = (*self._new.clusters, *self._gone)
+        self._scopes = KeyScopes(self._aliases)
+        self._flows = _by_name(running.config.flows)
+        self._written = _by_name(self._new.flows)
+
+    def change(self) -> FileChange:
+        pairs = list(self._pairs())
+        keys = [self._key_change(before, after, scope) for before, after, scope in pairs]
+        keys += self._referred(keys)
+        waiting = self._waiting(keys, [scope for _, _, scope in pairs])
+        flows = self._wanted(waiting)
+        running = RunningFile(
+            replace(
+                self._running.config,
+                flows=tuple(sorted(flows.values(), key=lambda flow: not flow.enabled)),
+                clusters=self._aliases,
+                warnings=self._new.warnings,
+                all_enabled=tuple(self._all_enabled(flows, waiting)),
+            ),
+            self._in_effect(keys),
+        )
+        copying, copied = ({name for name, flow in some.items() if flow.enabled} for some in (flows, self._flows))
+        both = copying & copied
+        return FileChange(
+            tuple(keys),
+            tuple(name for name in flows if name in both and flows[name] != self._flows[name]),
+            tuple(name for name in flows if name in copying - copied),
+            tuple(name for name in self._flows if name in copied - copying),
+            waiting,
+            running,
+        )
+
+    # -- keys
+
+    def _pairs(self) -> Iterator[tuple[Entry | None, Entry | None, KeyScope]]:
+        """The entries that have changed, in the order of the file; entries that are gone come last."""
+        before = self._running.entries
+        for key in [*self._entries, *(key for key in before if key not in self._entries)]:
+            old, new = before.get(key), self._entries.get(key)
+            entry = new or old
+            assert entry is not None
+            scope = self._scopes.scope_of(entry)
+            if not _same(old, new, scope.key) and not self._is_of_gone(scope):
+                yield old, new, scope
+
+    def _is_of_gone(self, scope: KeyScope) -> bool:
+        """Whether a key is of a cluster that is not in the file any more: `clusters` has that."""
+        return scope.alias in self._gone or any(alias in self._gone for alias in scope.flow or ())
+
+    def _key_change(self, old: Entry | None, new: Entry | None, scope: KeyScope) -> KeyChange:
+        entry = new or old
+        assert entry is not None
+        how, flows = self._judge(scope)
+        place = self._file if new is None else new.place
+        before, after = _shown(old, scope.key), _shown(new, scope.key)
+        if before == after and before is not None:
+            after = f"{after}, {OTHER}"
+        return KeyChange(entry.key, place, before, after, how, flows)
+
+    def _judge(self, scope: KeyScope) -> tuple[Takes, tuple[str, ...]]:
+        """How a key is taken over whose value has changed, and by which flows."""
+        key = scope.key
+        if scope.no_effect is not None:
+            return Takes.NOTHING, ()
+        if self._is_new(scope):
+            # It counts with the flow, or with the cluster.
+            return Takes.AT_ONCE, tuple(self._of_scope(scope))
+        if key is None:
+            # A class of the user's reads it, and was given all it needs when it was made.
+            return Takes.RESTART, tuple(self._of_scope(scope))
+        if key.name == "clusters":
+            return (Takes.RESTART if self._gone else Takes.AT_ONCE), ()
+        how, fields = takes(key), _fields(key)
+        if how is Takes.RESTART and key.level is Level.PROCESS:
+            return how, ()
+        if key.name == "enabled":
+            return how, tuple(name for name in self._of_scope(scope) if self._copies(name) != self._copied(name))
+        flows = tuple(name for name in self._of_scope(scope) if self._differs(name, fields))
+        # Another line may win, or the default is the same. What counts while the file is read fills no field.
+        return (how, flows) if flows or (how is not Takes.NOTHING and not fields) else (Takes.NOTHING, ())
+
+    def _differs(self, name: str, fields: Sequence[str]) -> bool:
+        """Whether a flow of both versions has other values; of one that does not copy, heartbeats alone count."""
+        if self._copies(name) and self._copied(name):
+            return differs(*self._both(name), fields)
+        there = name in self._flows and name in self._written and not (self._copies(name) or self._copied(name))
+        return there and differs(*self._both(name), [one for one in fields if one in _BEATING])
+
+    def _is_new(self, scope: KeyScope) -> bool:
+        """Whether nothing runs yet that a key is for."""
+        if scope.flow is not None:
+            name = "->".join(scope.flow)
+            return self._copies(name) and not self._copied(name)
+        return scope.alias is not None and scope.alias not in self._old_aliases
+
+    def _of_scope(self, scope: KeyScope) -> list[str]:
+        """The flows that a key is for, by where it stands."""
+        flows = {**self._flows, **self._written}
+        if scope.flow is not None:
+            return [name for name in flows if name == "->".join(scope.flow)]
+        return [name for name, flow in flows.items() if scope.alias in (None, flow.source, flow.target)]
+
+    def _copies(self, name: str) -> bool:
+        return name in self._written and self._written[name].enabled
+
+    def _copied(self, name: str) -> bool:
+        return name in self._flows and self._flows[name].enabled
+
+    def _both(self, name: str) -> tuple[FlowSettings, FlowSettings]:
+        return self._flows[name], self._written[name]
+
+    def _referred(self, keys: Sequence[KeyChange]) -> Iterator[KeyChange]:
+        """What has another value though no line has: key stores, token files, what a converter is for."""
+        told = {name for change in keys if change.takes is Takes.RESTART for name in change.flows}
+        found: dict[str, list[str]] = {}
+        for name in self._flows:
+            if self._copies(name) and self._copied(name) and name not in told:
+                old, new = self._both(name)
+                for what in _unlike(merged(old, new), new):
+                    found.setdefault(what, []).append(name)
+        for what, flows in found.items():
+            yield KeyChange(what, self._file, "as the process began with it", OTHER, Takes.RESTART, tuple(flows))
+
+    def _in_effect(self, keys: Sequence[KeyChange]) -> Mapping[str, Entry]:
+        """The entries by which the process runs from now on."""
+        before = self._running.entries
+        waiting = {change.key for change in keys if change.takes is Takes.RESTART}
+        waiting |= {key for key, entry in before.items() if self._is_of_gone(self._scopes.scope_of(entry))}
+        found = {key: entry for key, entry in self._entries.items() if key not in waiting}
+        return found | {key: entry for key, entry in before.items() if key in waiting}
+
+    # -- flows
+
+    def _waiting(self, keys: Sequence[KeyChange], scopes: Sequence[KeyScope]) -> dict[str, str]:
+        """Flows that would begin beside flows that keep older values until a restart, of clusters or names."""
+        found: dict[str, str] = {}
+        # What a file refers to has no line, and comes last.
+        restart = [(one, scope) for one, scope in zip(keys, scopes, strict=False) if one.takes is Takes.RESTART]
+        for name, flow in self._written.items():
+            if name in self._flows and self._flows[name].enabled == flow.enabled:
+                continue
+            ends = (flow.source, flow.target)
+            first = next(
+                (one.key for one, scope in restart if scope.flow is None and scope.alias in (None, *ends)), None
+            )
+            if first is not None and not self._copied(name):
+                found[name] = f"{first} has changed as well, and needs a restart"
+        return found
+
+    def _wanted(self, waiting: Mapping[str, str]) -> dict[str, FlowSettings]:
+        """Every flow that is to run from now on, with its settings."""
+        wanted: dict[str, FlowSettings] = {}
+        for name, flow in self._written.items():
+            old = self._flows.get(name)
+            if name in waiting:
+                if old is not None:
+                    wanted[name] = old
+            elif old is None or flow.enabled > old.enabled:
+                wanted[name] = flow
+            else:
+                wanted[name] = merged(old, flow) if flow.enabled == old.enabled else heartbeats_only(old, flow)
+        # A cluster that is gone needs a restart.
+        kept = (flow for flow in self._flows.values() if {flow.source, flow.target}.intersection(self._gone))
+        return wanted | _by_name(kept)
+
+    def _all_enabled(self, flows: Flows, waiting: Mapping[str, str]) -> Iterator[FlowSettings]:
+        """In the order of the file, which decides between flows that could write one topic."""
+        before = _by_name(self._running.config.all_enabled)
+        for flow in self._new.all_enabled:
+            name = flow.name
+            if name in waiting and name not in before:
+                continue
+            if name in flows:
+                yield flows[name]
+            else:
+                # Of another host, whose process may have been restarted.
+                yield merged(before[name], flow) if name in before else flow
+        yield from (flow for flow in before.values() if {flow.source, flow.target}.intersection(self._gone))
+
+
+def _by_name(flows: Iterator[FlowSettings] | Sequence[FlowSettings]) -> dict[str, FlowSettings]:
+    return {flow.name: flow for flow in flows}
+
+
+def _entries(parsed: ParsedFile) -> dict[str, Entry]:
+    """By their keys as written, in the order of the file."""
+    layers = chain([parsed.top], parsed.clusters.values(), parsed.flows.values())
+    entries = sorted((entry for layer in layers for entry in layer.values()), key=lambda entry: entry.line or 0)
+    return {entry.key: entry for entry in entries}
+
+
+def _fields(key: Key) -> tuple[str, ...]:
+    """The fields of a flow's settings in which a key may show; none for one that counts while the file is read."""
+    if key.level in _OF_CLIENTS:
+        return CLIENTS
+    found = fields_of(key)
+    return found or (("transform",) if takes(key) is Takes.RESTART else ())
+
+
+def _unlike(running: FlowSettings, written: FlowSettings) -> Iterator[str]:
+    """What of a flow is not as its file says, by key."""
+    yield from (f"{alias}.ssl.*, {alias}.sasl.*" for alias in reaches_others(running, written))
+    for name in ("transform",):
+        if differs(running, written, (name,)):
+            yield f"{running.name}.{key_of(FlowSettings, name)}"
+
+
+def _same(old: Entry | None, new: Entry | None, key: Key | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    if (old.value, old.unresolved) == (new.value, new.unresolved):
+        return True
+    if key is None or old.unresolved is not None or new.unresolved is not None:
+        return False
+    try:
+        return parse_value(key, old.value) == parse_value(key, new.value)
+    except ValueRefusedError:
+        return False
+
+
+def _shown(entry: Entry | None, key: Key | None) -> str | None:
+    if entry is None:
+        return None
+    if key is None or key.secret:
+        # What a class of the user's reads may be a secret.
+        return HIDDEN
+    return entry.written if "${" in entry.written else entry.value

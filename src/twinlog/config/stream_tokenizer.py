@@ -1,0 +1,70 @@
+"""Tokens of a line as Java's class StreamTokenizer finds them, with the syntax that Kafka's class JaasConfig sets.
+
+Quotes are double or single ones; a backslash in them begins an escape, of which `\\n`, `\\t` and their like and octal
+numbers such as `\\101` stand for one character, and any other character for itself. A `/` outside of quotes begins a
+comment. A word begins with a letter, `_` or `$`, and may have digits, `.` and `-` after that. What looks like a number
+is no word, and every other character stands alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+    [\0-\x20]+
+    | (?P<number>-?(?=[.0-9])[0-9]*\.?[0-9]*)
+    | (?P<word>[A-Za-z_$\xa0-\U0010ffff][A-Za-z_$\xa0-\U0010ffff0-9.-]*)
+    | (?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\n\r])*)(?P<end>(?P=quote)|\\?(?=[\n\r]|\Z))
+    | (?P<comment>/\*.*?(?:\*/|\Z)|//[^\n\r]*|/(?:[^*/][^\n\r]*)?)
+    | (?P<sign>.)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word or a quoted text; or a `sign`: a number, or one other character.
+
+    A quote that is not `closed` ends with its line.
+    """
+
+    text: str
+    sign: bool = False
+    closed: bool = True
+    comment: bool = False
+
+
+SEMICOLON, EQUALS = Token(";", sign=True), Token("=", sign=True)
+
+
+def tokens_of(text: str, *, comments: bool = False) -> Iterator[Token]:
+    """The tokens of `text`; with `comments` these, too."""
+    for match in _TOKEN.finditer(text):
+        if match["word"] is not None:
+            yield Token(match["word"])
+        elif match["quote"] is not None:
+            yield Token(unescaped(match["quoted"]), closed=match["end"] == match["quote"])
+        elif match["sign"] is not None or match["number"] is not None:
+            yield Token(match[0], sign=True)
+        elif comments and match["comment"] is not None:
+            yield Token(match["comment"], comment=True)
+
+
+def unescaped(quoted: str) -> str:
+    """What stands between two quotes, with each escape replaced by its character."""
+    return _ESCAPE.sub(lambda match: _character(match[1]), quoted)
+
+
+def escaped(text: str) -> str:
+    """`text` as it stands between two double quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _character(escape: str) -> str:
+    return chr(int(escape, 8)) if escape[0] in "01234567" else _NAMED.get(escape, escape)

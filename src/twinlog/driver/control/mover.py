@@ -1,0 +1,200 @@
+"""Moves partitions of a flow that no copier holds to other source offsets: the next copier goes on there.
+
+The position is written as a copier writes one that goes on in a recreated topic: its target offset is the end of the
+remote log once that is at rest, so that nothing on the target counts as a copy of what follows the new source offset;
+and its writer is one that fences the writer of the old position, whose appends may yet be on their way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from twinlog.driver.control.deciding import decide
+from twinlog.driver.control.model import Command, Move
+from twinlog.driver.control.source_logs import look
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.topic_writer import TopicWriter
+from twinlog.model.topics import Topic, listed
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.map_store import MapStore
+from twinlog.offsets.positions import Position
+from twinlog.offsets.segments import SegmentWriter, Tip, segments_topic
+from twinlog.offsets.store import PositionStore
+from twinlog.offsets.writer import position_records, positions_writer
+from twinlog.settings.flow import FlowSettings
+from twinlog.task.logs_at_rest import LogsAtRest
+from twinlog.task.map_writer import NO_GENERATION
+from twinlog.task.producer_ids import fencing
+
+log = logging.getLogger(__name__)
+
+REST_S = 15.0
+"""How long remote logs are waited for that still grow."""
+
+TIMEOUT_S = 15.0
+ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
+
+
+class Mover:
+    """Moves partitions of one flow; used by one thread, while no copier holds them.
+
+    All methods raise ClusterError where a cluster does not answer for a partition, and RefusedError without a right.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        positions: PositionStore,
+        maps: MapStore,
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._positions = positions
+        self._maps = maps
+        self._stores_positions = positions_writer(target.client, settings)
+        purpose = "storing where records were copied to"
+        self._stores_maps = TopicWriter(target.client, segments_topic(settings.source), TIMEOUT_S, purpose)
+
+    def decide(self, command: Command, partitions: Sequence[TopicPartition]) -> list[Move]:
+        """What becomes of each of these source partitions; nothing is changed."""
+        stored = self._positions.read(partitions)
+        logs = look(self._settings, self._source, command, partitions, stored)
+        moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        return [_with_target(move, stored.get(move.partition)) for move in moves]
+
+    def apply(
+        self, moves: Sequence[Move], remote: Mapping[TopicPartition, TopicPartition]
+    ) -> dict[TopicPartition, str]:
+        """Store where partitions go on; `remote` has the remote partition of each. One that stands there already stays.
+
+        Returns those that were left alone because somebody else stored a position since `decide`, with the reason.
+        """
+        wanted = {move.partition: move for move in moves if move.changes}
+        stored = self._positions.read(wanted)
+        here = self._source.topics()
+        left: dict[TopicPartition, str] = {}
+        moving: dict[TopicPartition, Move] = {}
+        for part, move in wanted.items():
+            now = stored.get(part)
+            if part not in remote or part.topic not in here:
+                left[part] = "it is not mirrored any more"
+            elif _is_done(move, now, here[part.topic]):
+                continue
+            elif (now and now.next_source, now and now.next_target) == (move.before, move.before_target):
+                moving[part] = move
+            else:
+                left[part] = ELSEWHERE.format(None if now is None else now.next_source)
+        counted = {remote[part]: stored[part].next_target if part in stored else None for part in moving}
+        ends = self._target.call(partial(self._ends, counted)) if counted else {}
+        for part in [part for part in moving if remote[part] not in ends]:
+            del moving[part]
+            left[part] = f"{remote[part]} on {self._target.alias} does not report where it ends; ask again"
+        if moving:
+            self._close_maps({part: stored[part] for part in moving if part in stored}, remote)
+            self._store(moving, stored, remote, ends, here)
+        return left
+
+    def _store(
+        self,
+        moving: Mapping[TopicPartition, Move],
+        stored: Mapping[TopicPartition, Position],
+        remote: Mapping[TopicPartition, TopicPartition],
+        ends: Mapping[TopicPartition, TargetOffset],
+        here: Mapping[TopicName, Topic],
+    ) -> None:
+        there = self._target.topics()
+        positions: dict[TopicPartition, Position] = {}
+        for part, move in moving.items():
+            assert move.after is not None
+            topic = remote[part].topic
+            remote_id = _id(there.get(topic))
+            before = stored.get(part)
+            # In a recreated remote topic nothing of the old writer can arrive.
+            same = before is not None and before.remote_topic_id in (None, remote_id)
+            if before is not None and same and ends[remote[part]] < (before.next_target or 0):
+                log.warning(
+                    "%s: %s ends at offset %d, though %d was acknowledged: of what the target lost only that is copied "
+                    "again which comes after the offset where copying goes on",
+                    *(self._settings.name, remote[part], ends[remote[part]], before.next_target),
+                )
+            positions[part] = Position(
+                move.after,
+                ends[remote[part]],
+                -1,
+                _id(here[part.topic]),
+                remote_id,
+                # Where the map goes on is not known before a copier begins.
+                NO_GENERATION,
+                topic,
+                fencing(before.writer) if before is not None and same else None,
+            )
+        records = list(position_records(self._settings, positions))
+        self._target.call(partial(self._stores_positions.append, records))
+        seen = self._positions.read(positions)
+        lost = [part for part, position in positions.items() if seen.get(part) != position]
+        if lost:
+            raise ClusterError(
+                f"cluster {self._target.alias}: other positions of {listed(map(str, lost))} arrived at the same time"
+            )
+
+    async def _ends(self, counted: Mapping[TopicPartition, TargetOffset | None]) -> dict[TopicPartition, TargetOffset]:
+        """The ends of remote logs once these hold all that an earlier copier sent; of those that report them."""
+        client = self._target.client
+        at_rest = LogsAtRest(client)
+        found: dict[TopicPartition, TargetOffset] = {}
+        until = client.loop.clock.monotonic() + REST_S
+        while missing := [part for part in counted if part not in found]:
+            await client.refresh({part.topic for part in missing})
+            now = await at_rest.ends(missing)
+            found |= {part: end for part, end in now.items() if not at_rest.lacks_marker(part, counted[part], end)}
+            if client.loop.clock.monotonic() >= until:
+                break
+        return found
+
+    def _close_maps(
+        self, stored: Mapping[TopicPartition, Position], remote: Mapping[TopicPartition, TopicPartition]
+    ) -> None:
+        """Note as a point where the exact map of each partition ends, as a copier does that releases it in order: that
+        would else be known by the old position only."""
+        self._maps.read()
+        tips = self._maps.tips(stored)
+        there = self._target.topics()
+        records: list[tuple[bytes, bytes | None]] = []
+        for part, position in stored.items():
+            tip = tips.get(part)
+            recreated = position.remote_topic_id not in (None, _id(there.get(remote[part].topic)))
+            if tip is not None and not recreated and _ends_after(tip, position):
+                map_ = SegmentWriter.take_over(part, position, position, tip, complete=False)
+                records += [(segment.key, segment.value) for segment in map_.changed()]
+        if records:
+            self._target.call(partial(self._stores_maps.append, records))
+
+
+def _with_target(move: Move, stored: Position | None) -> Move:
+    return move if stored is None else replace(move, before_target=stored.next_target)
+
+
+def _is_done(move: Move, now: Position | None, topic: Topic) -> bool:
+    """Whether a partition stands where it was to go: of a recreated topic that may be the offset where it stood."""
+    if now is None or now.next_source != move.after:
+        return False
+    return move.before != move.after or now.topic_id == _id(topic)
+
+
+def _ends_after(tip: Tip, position: Position) -> bool:
+    """Whether a map ends at the position, after its newest point."""
+    end = position.next_source, position.next_target
+    return (
+        position.next_target is not None and tip.generation == position.generation and (tip.source, tip.target) != end
+    )
+
+
+def _id(topic: Topic | None) -> str | None:
+    return None if topic is None or topic.topic_id is None else str(topic.topic_id)

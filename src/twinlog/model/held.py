@@ -1,0 +1,137 @@
+"""A held partition: it cannot be copied further, while the rest of its flow is copied.
+
+A copier takes the partition out of its work and stores the partition's position; the driver keeps the `Held`, and has
+the partition tried again with growing pauses. MirrorMaker 2 has no such state: its task fails, with every partition of
+the task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from twinlog.errors import (
+    CopyError,
+    CorruptBatchError,
+    GapError,
+    NoStartError,
+    NotAcknowledgedError,
+    RecordTooLargeError,
+    RefusedError,
+    RefusedRecordError,
+    TransformError,
+    TwinlogError,
+)
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+
+HeldReason = Literal[
+    "gap",
+    "refused record",
+    "oversized record",
+    "missing right",
+    "corrupt batch",
+    "transform",
+    "not acknowledged",
+    "no start",
+    "record",
+]
+"""The cause, as logs, metrics and `twinlog status` name it; "record" is any other record that cannot be copied."""
+
+HELD_REASONS: tuple[HeldReason, ...] = get_args(HeldReason)
+
+_REASONS: tuple[tuple[type[TwinlogError], HeldReason], ...] = (
+    (GapError, "gap"),
+    (RefusedRecordError, "refused record"),
+    (RecordTooLargeError, "oversized record"),
+    (RefusedError, "missing right"),
+    (CorruptBatchError, "corrupt batch"),
+    (TransformError, "transform"),
+    (NotAcknowledgedError, "not acknowledged"),
+    (NoStartError, "no start"),
+    (CopyError, "record"),
+)
+
+_IDS: dict[str, str] = {
+    "gap": "TW-GAP-01",
+    "retention": "TW-GAP-01",
+    "truncation": "TW-GAP-02",
+    "recreated": "TW-GAP-03",
+    "refused record": "TW-RECORD-01",
+    "oversized record": "TW-RECORD-02",
+    "corrupt batch": "TW-RECORD-03",
+    "transform": "TW-RECORD-04",
+    "record": "TW-RECORD-05",
+    "missing right": "TW-RIGHT-01",
+    "not acknowledged": "TW-TARGET-01",
+    "no start": "TW-START-01",
+}
+"""Message ids by reason; a gap has the id of its kind."""
+
+_WAYS_OUT: dict[HeldReason, str] = {
+    "corrupt batch": "repair or delete the batch on the source; its records are not copied until then",
+    "transform": "mend the transform, or set errors.tolerance = all to leave the record out",
+    "missing right": "grant it; the partition is then copied without a restart",
+    "not acknowledged": "the partition is tried again once the target answers",
+    "no start": "set auto.offset.reset to earliest or latest",
+}
+"""For errors that name no way out of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Source partition `partition` of `topic` is copied up to `source_offset`, and not further, for a `reason`.
+
+    `target_offset` is the next offset of the remote partition, -1 if unknown. `resume_at` is the source offset at which
+    copying can continue after a gap, -1 where there is no gap. `since_ms` is in Unix time. `text` and `way_out` are
+    sentences for the operator.
+    """
+
+    topic: str
+    partition: int
+    reason: HeldReason
+    message_id: str
+    text: str
+    way_out: str
+    since_ms: int
+    source_offset: SourceOffset
+    target_offset: TargetOffset
+    resume_at: SourceOffset
+
+    @property
+    def source(self) -> TopicPartition:
+        return TopicPartition(TopicName(self.topic), self.partition)
+
+    @classmethod
+    def by(
+        cls,
+        error: TwinlogError,
+        source: TopicPartition,
+        since_ms: int,
+        *,
+        source_offset: SourceOffset,
+        target_offset: TargetOffset,
+    ) -> Held:
+        """The partition is held by an error that `reason_of` knows."""
+        reason = reason_of(error)
+        assert reason is not None
+        gap = error if isinstance(error, GapError) else None
+        kind = gap.kind if gap is not None and gap.kind else reason
+        return cls(
+            source.topic,
+            source.partition,
+            reason,
+            _IDS[kind],
+            error.message.removeprefix(f"{source}: "),
+            error.way_out or _WAYS_OUT.get(reason, ""),
+            since_ms,
+            source_offset,
+            target_offset,
+            SourceOffset(-1 if gap is None else gap.resume_at),
+        )
+
+
+def reason_of(error: TwinlogError) -> HeldReason | None:
+    """The reason for which a partition with this error is held; None for an error that concerns the whole flow."""
+    if isinstance(error, RefusedError) and not error.resource.startswith("topic "):
+        return None
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), None)
