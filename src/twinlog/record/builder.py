@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from threading import Lock
 
 from twinlog.model.types import SourceOffset
 from twinlog.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD
@@ -22,10 +23,14 @@ STAMPS = [b"\x00" + encode_varint(delta) for delta in range(8_192)]
 """The first bytes of a record after its length: attributes 0 and a timestamp delta from 0 on, in ms."""
 
 
+_reserving = Lock()
+
+
 def reserve_varints(count: int) -> None:
-    """Make sure that `VARINTS` has the numbers below `count`."""
+    """Make sure that `VARINTS` has the numbers below `count`. Copiers of several flows call it at once."""
     if count > len(VARINTS):
-        VARINTS.extend(map(encode_varint, range(len(VARINTS), count)))
+        with _reserving:
+            VARINTS.extend(map(encode_varint, range(len(VARINTS), count)))
 
 
 def stamp_of(delta: int) -> bytes:

@@ -6,14 +6,13 @@ So a batch that was damaged on its way keeps a wrong checksum, and the target's 
 
 from __future__ import annotations
 
+from functools import cache
+
 from google_crc32c import value
 
 _POLYNOMIAL = 0x82F63B78  # CRC32C, bits reflected (RFC 3720, appendix B.4)
 
 _Tables = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-
-_POWERS: list[_Tables] = []
-"""Entry k moves a checksum past 2**k zero bytes: one table for each of its four bytes. Made when first needed."""
 
 
 def replace_head(crc: int, old: bytes, new: bytes, rest: int) -> int:
@@ -23,25 +22,25 @@ def replace_head(crc: int, old: bytes, new: bytes, rest: int) -> int:
 
 
 def _past_zeros(crc: int, zeros: int) -> int:
-    while zeros >> len(_POWERS):
-        _POWERS.append(_next_power())
     power = 0
     while zeros:
         if zeros & 1:
-            first, second, third, fourth = _POWERS[power]
+            first, second, third, fourth = _tables_past(power)
             crc = first[crc & 255] ^ second[crc >> 8 & 255] ^ third[crc >> 16 & 255] ^ fourth[crc >> 24]
         zeros >>= 1
         power += 1
     return crc
 
 
-def _next_power() -> _Tables:
+@cache
+def _tables_past(power: int) -> _Tables:
+    """Move a checksum past 2**power zero bytes: one table for each of its four bytes."""
     images = []
     for bit in range(32):
         image = 1 << bit
-        if _POWERS:
-            half = len(_POWERS) - 1
-            image = _past_zeros(_past_zeros(image, 1 << half), 1 << half)
+        if power:
+            half = 1 << power - 1
+            image = _past_zeros(_past_zeros(image, half), half)
         else:
             for _ in range(8):
                 image = image >> 1 ^ (_POLYNOMIAL if image & 1 else 0)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import sys
+from threading import Barrier, Thread
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.source_log import read_back
-from twinlog.record.builder import STAMPS, VARINTS, encode_batch
+from twinlog.record.builder import MAX_RECORDS, STAMPS, VARINTS, encode_batch, reserve_varints
 from twinlog.record.compression import CODECS
 from twinlog.record.stamp import stamp
+from twinlog.record.varint import encode_varint
 
 # A body as `encode_batch` takes it: key null, value of five bytes, one header without a value.
 BODY = b"\x01\x0avalue\x02\x02h\x01"
@@ -53,3 +57,25 @@ def test_more_records_than_the_tables_know() -> None:
     header, records = read_back(encoded([number % (len(STAMPS) + 10) for number in range(count)]))
     assert header.records_count == count
     assert [record.offset for record in records] == list(range(count))
+
+
+def test_copiers_of_one_process_that_reserve_at_once_leave_each_number_in_its_place() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(3):
+            del VARINTS[8_300:]
+            begin = Barrier(4)
+
+            def reserve(begin: Barrier = begin) -> None:
+                begin.wait()
+                reserve_varints(MAX_RECORDS)
+
+            threads = [Thread(target=reserve) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert [encode_varint(number) for number in range(MAX_RECORDS)] == VARINTS
+    finally:
+        sys.setswitchinterval(interval)
