@@ -127,7 +127,7 @@ def exit_code(seen: Sequence[FlowSeen], limit: MaxLag | None) -> int:
         return EXIT_TROUBLE
     if not found or found != {Condition.RUNNING}:
         return EXIT_NOT_RUNNING
-    if any(one.report is not None and one.report.held for one in seen):
+    if any(one.report is not None and (one.report.held or one.report.missing) for one in seen):
         return EXIT_HELD
     return EXIT_RUNNING if limit is None or all(limit.kept_by(one) for one in seen) else EXIT_LAG
 

@@ -11,6 +11,7 @@ from twinlog.cli.table import table
 from twinlog.driver.report import MOST_HELD, DriverReport, TopicProgress
 from twinlog.model.amounts import shown_age, shown_bytes
 from twinlog.model.held import Held
+from twinlog.model.topics import listed
 from twinlog.status.connectors import ConnectorSeen
 from twinlog.status.flow import FlowSeen
 from twinlog.status.state import FlowFacts
@@ -37,6 +38,7 @@ def lines(seen: FlowSeen) -> list[str]:
     if seen.settings.copies:
         add("lag", _lag(seen))
     if report is not None and seen.settings.copies:
+        add("missing", _missing(report))
         add("paused", _paused(report))
         add("rate", _rate(report))
     holds = seen.held_report
@@ -111,6 +113,16 @@ def _paused(report: DriverReport) -> str | None:
     behind = "" if report.paused_lag is None else f", {_records(report.paused_lag)} behind"
     partitions = f"{report.paused} partition{'' if report.paused == 1 else 's'}"
     return f"{partitions}{behind}, which count in no other figure; `twinlog topics` shows them"
+
+
+def _missing(report: DriverReport) -> str | None:
+    if not report.missing:
+        return None
+    names = listed(dict(report.missing_topics), report.missing)
+    one = report.missing == 1
+    count = "1 remote topic is" if one else f"{report.missing} remote topics are"
+    why = f": {report.missing_topics[0][1]}" if report.missing_topics else ""
+    return f"{count} not created or grown yet, and {'its' if one else 'their'} records count in no figure: {names}{why}"
 
 
 def _rate(report: DriverReport) -> str:
@@ -221,6 +233,7 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
             "by_reason": {} if holds is None else dict(holds.held_by_reason),
             "first": [] if holds is None else [asdict(held) for held in holds.held_partitions],
         },
+        "missing": {} if report is None else {"topics": report.missing, "first": dict(report.missing_topics)},
         "paused": None if report is None else {"partitions": report.paused, "records": report.paused_lag},
         "topics": [_topic_json(topic, facts, report is not None) for topic in seen.topics],
         "more_topics": 0 if report is None else report.more_topics,
@@ -269,7 +282,7 @@ def _topic_json(topic: TopicProgress, facts: FlowFacts, reported: bool) -> dict[
 
 def _report_json(report: DriverReport) -> dict[str, Any]:
     fields = asdict(report)
-    for name in ("topics", "more_topics", "held", "held_by_reason", "held_partitions"):
+    for name in ("topics", "more_topics", "held", "held_by_reason", "held_partitions", "missing", "missing_topics"):
         del fields[name]
     return fields
 

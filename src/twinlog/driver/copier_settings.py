@@ -9,6 +9,8 @@ from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
 from twinlog.config.live_keys import Takes, live_fields
+from twinlog.flows.plugins import config_filter_of
+from twinlog.model.topics import MAX_MESSAGE_BYTES
 from twinlog.settings.flow import FlowSettings
 
 _FIELDS = {own.name: own for own in fields(FlowSettings)}
@@ -22,6 +24,9 @@ def copiers_view(settings: FlowSettings) -> FlowSettings:
             continue
         if there is Takes.AT_ONCE or getattr(settings, name) is not None:
             unseen[name] = _default(_FIELDS[name])
+    if settings.config_property_filter_class is None and not config_filter_of(settings).accepts(MAX_MESSAGE_BYTES):
+        # All that copiers await of the settings of remote topics is the limit of a batch.
+        unseen["sync_topic_configs_interval_s"] = None
     return replace(settings, **unseen)
 
 

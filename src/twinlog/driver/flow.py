@@ -418,9 +418,12 @@ class FlowRunner:
 
     def report(self) -> DriverReport:
         """What the flow reports of itself now."""
-        return self._reporter.report(*self.status, self.flow_status, self.held.all(), self._topics.not_copied)
+        topics = self._topics
+        return self._reporter.report(
+            *self.status, self.flow_status, self.held.all(), left_out=topics.left_out, missing=topics.missing
+        )
 
     def _reported(self, report: Report) -> None:
-        self.flow_status.take(report)
+        self.flow_status.take(self.held.complete(report))
         self.held.take(report)
         self._tasks.take(report)

@@ -101,6 +101,11 @@ def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
             held.add_metric([one.flow, reason], by_reason.get(reason, 0))
     yield held
     yield _gauge(
+        "twinlog_missing_topics",
+        "Topics whose remote topic the target has not created or grown; their records count in no lag.",
+        ((one.flow, report.missing) for one, report in here),
+    )
+    yield _gauge(
         "twinlog_paused_partitions",
         "Partitions that somebody paused: `twinlog topics pause`.",
         ((one.flow, report.paused) for one, report in here),

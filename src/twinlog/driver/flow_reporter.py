@@ -111,11 +111,14 @@ class FlowReporter:
         detail: str | None,
         status: FlowStatus | None = None,
         held: Sequence[Held] = (),
+        *,
         left_out: Mapping[TopicName, str] = MappingProxyType({}),
+        missing: Mapping[TopicName, str] = MappingProxyType({}),
     ) -> DriverReport:
         """A report of now; without a `status` the flow copies nothing itself. A detail is an error once it lasts,
-        except of `idle` flows; of a failed one it is at once. `held` are the held partitions, `left_out` mirrored
-        topics that are not copied, each with the reason."""
+        except of `idle` flows; of a failed one it is at once. `held` are the held partitions, `left_out` topics
+        that the flow leaves to other flows, `missing` topics whose remote topic is not created or grown, each with the
+        reason."""
         if state == "failed" and detail is not None:
             self.last_error.note(detail)
         self.last_error.look(None if state == "idle" else detail)
@@ -130,9 +133,16 @@ class FlowReporter:
             last_error=None if last is None else last[0],
             last_error_ms=None if last is None else last[1],
             groups=self.groups.progress(),
-            left_out=tuple((topic, left_out[topic][:MOST_TEXT]) for topic in sorted(left_out)[:MOST_LEFT_OUT]),
+            left_out=_first(left_out),
+            missing=len(missing),
+            missing_topics=_first(missing),
         )
         return report if status is None else _with_sums(report, status, held)
+
+
+def _first(reasons: Mapping[TopicName, str]) -> tuple[tuple[str, str], ...]:
+    """As many of the topics as a report has room for."""
+    return tuple((topic, reasons[topic][:MOST_TEXT]) for topic in sorted(reasons)[:MOST_LEFT_OUT])
 
 
 def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[Held]) -> DriverReport:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
-from twinlog.lease.progress import Report
+from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.held import Held
 from twinlog.model.topics import listed
-from twinlog.model.types import TopicName, TopicPartition
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.read.gaps import UNKNOWN
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ copied since."""
 ANSWER_S = 180.0
 """After so long without a word of a partition that was to be tried again, the driver has it tried once more. Its lease
 shows a lost copier sooner."""
+
+END_COUNTS_S = 30.0
+"""How long the end of the source counts that a copier reported last, while its successor has not asked for it."""
 
 SUM_EVERY_S = 600.0
 NAMED = 5
@@ -41,6 +45,9 @@ class _Entry:
     """The partition was granted again, and its copier has not said yet that it copies the partition or holds it."""
     tried_at: float | None = None
     """Since when it is copied again on trial (monotonic seconds)."""
+    end: SourceOffset = UNKNOWN
+    """Where the source ended at `end_at`."""
+    end_at: float = LONG_AGO
 
 
 class HeldPartitions:
@@ -77,6 +84,26 @@ class HeldPartitions:
             known.try_at = now + min(MOST_S, FIRST_TRY_S * 2**known.tries)
             known.tries = min(known.tries + 1, 30)
         return new
+
+    def complete(self, report: Report) -> Report:
+        """A copier's report with what it lacks of held partitions: a copier that tries a partition again has not asked
+        where the source ends, and a log that was created again or cut back is copied from an earlier offset on."""
+        if not self._entries:
+            return report
+        with self._lock:
+            return replace(report, partitions=tuple(map(self._completed, report.partitions)))
+
+    def _completed(self, part: PartitionProgress) -> PartitionProgress:
+        entry = self._entries.get(TopicPartition(TopicName(part.topic), part.partition))
+        if entry is None:
+            return part
+        now = self._clock.monotonic()
+        if part.end >= 0:
+            entry.end, entry.end_at = part.end, now
+        elif now - entry.end_at <= END_COUNTS_S:
+            part = replace(part, end=entry.end)
+        resume_at = entry.held.resume_at
+        return replace(part, source_offset=resume_at) if 0 <= resume_at < part.source_offset else part
 
     def take(self, report: Report) -> None:
         """See in a copier's report which held partitions are copied again."""

@@ -182,7 +182,9 @@ class Reloader:
         flow = next((one for one in self._flows.flows if one.settings.name == name), None)
         word, detail = ("", None) if flow is None else flow.status
         if flow is not None and flow.changing:
-            return f"runs with its old settings until its clusters answer: {detail or word}"
+            if detail is None:
+                return f"{word} with its old settings, and takes the new ones over in a moment"
+            return f"{word} with its old settings, and takes the new ones over once it can: {detail}"
         if word == "failed":
             return f"FAILED: {detail}"
         if flow is not None and flow.stands_by:

@@ -81,8 +81,9 @@ class DriverReport:
     `bytes` are counted since `counts_since_ms`, also where another process ran the flow in between.
     A transform has `dropped` records and was skipped for those that it `failed` on, since this process runs the flow.
     `held` partitions are held, so many for each reason; `held_partitions` are the first of them by name, `MOST_HELD` at
-    most. `paused` partitions count in no other sum, `left_out` are the first topics that are mirrored and yet not
-    copied, each with the reason.
+    most. `paused` partitions count in no other sum. `missing` topics have no remote topic yet, or one of too few
+    partitions, and count in no other sum; `missing_topics` are the first of them, `left_out` the first topics that the
+    flow leaves to other flows, each with the reason.
     """
 
     flow: str
@@ -119,6 +120,8 @@ class DriverReport:
     paused: int = 0
     paused_lag: int | None = None
     left_out: tuple[tuple[str, str], ...] = field(default=())
+    missing: int = 0
+    missing_topics: tuple[tuple[str, str], ...] = field(default=())
 
 
 def encode_report(report: DriverReport, most_bytes: int) -> bytes:
@@ -142,7 +145,8 @@ def decode_report(value: bytes | None) -> DriverReport | None:
         found = json.loads(value or b"")
         if found.get("kind") != KIND:
             return None
-        groups, topics, left_out = (found.pop(name, ()) for name in ("groups", "topics", "left_out"))
+        groups, topics = (found.pop(name, ()) for name in ("groups", "topics"))
+        left_out, missing = (found.pop(name, ()) for name in ("left_out", "missing_topics"))
         held, reasons = (found.pop(name, ()) for name in ("held_partitions", "held_by_reason"))
         return replace(
             _known(DriverReport, found),
@@ -151,6 +155,7 @@ def decode_report(value: bytes | None) -> DriverReport | None:
             held_partitions=tuple(_known(Held, one) for one in held),
             held_by_reason=tuple((str(reason), int(count)) for reason, count in reasons),
             left_out=tuple((str(topic), str(reason)) for topic, reason in left_out),
+            missing_topics=tuple((str(topic), str(reason)) for topic, reason in missing),
         )
     except (ValueError, TypeError, AttributeError):
         return None

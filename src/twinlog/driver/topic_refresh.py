@@ -186,11 +186,10 @@ class TopicRefresh:
         return {**self._left_out, **self._from_target}
 
     @property
-    def not_copied(self) -> dict[TopicName, str]:
-        """Those, and mirrored topics whose remote topic the target refuses."""
+    def missing(self) -> dict[TopicName, str]:
+        """Source topics whose remote topic the target has not created or grown, each with the reason."""
         refused, originals = dict(self._refused), self._originals
-        texts = {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
-        return {**texts, **self.left_out}
+        return {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
 
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether a source topic holds heartbeats, which are no records of a user."""
@@ -215,7 +214,7 @@ class TopicRefresh:
     @property
     def refused_topics(self) -> frozenset[TopicName]:
         """The source topics whose remote topics the target refuses now."""
-        return frozenset(self._originals[remote] for remote in self._refused if remote in self._originals)
+        return frozenset(self.missing)
 
     @property
     def due_at(self) -> float:

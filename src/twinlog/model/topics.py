@@ -117,8 +117,9 @@ def is_legal_topic(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None and name not in {".", ".."}
 
 
-def listed(names: Iterable[str]) -> str:
-    """Some topics for a message: the first few in order, and how many more there are."""
+def listed(names: Iterable[str], count: int | None = None) -> str:
+    """Some topics for a message: the first few in order, and how many more there are. `names` may be the first of
+    `count`."""
     ordered = sorted(names)
-    more = len(ordered) - _NAMED
+    more = (len(ordered) if count is None else count) - len(ordered[:_NAMED])
     return ", ".join(ordered[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -28,7 +28,7 @@ from twinlog.status.asking import ask_twice
 from twinlog.status.clocks import Clocks
 from twinlog.status.clusters_reader import ClustersReader
 from twinlog.status.connectors import ConnectorSeen, ConnectorsReader
-from twinlog.status.state import BY_OTHERS, ENDED, FlowFacts, ProcessSeen, ShownState, state_of
+from twinlog.status.state import BY_OTHERS, FlowFacts, ProcessSeen, ShownState, state_of
 from twinlog.status.synced import SyncedOffsets
 
 CONNECT_S = 10.0
@@ -94,9 +94,8 @@ class FlowSeen:
 
     @property
     def held_report(self) -> DriverReport | None:
-        """The report that has the held partitions: what an ended process held is held until another one runs."""
-        last = self.facts.report
-        return last if last is not None and last.state in ENDED and self.facts.others is None else self.report
+        """The report that has the held partitions: what a process held is held until another process runs the flow."""
+        return self.report or (self.facts.report if self.facts.others is None else None)
 
     @property
     def runs(self) -> bool:

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from twinlog.driver.control.deciding import decide
 from twinlog.driver.control.journal import ControlJournal
-from twinlog.driver.control.model import Command, Move, Outcome, Selector, selected
+from twinlog.driver.control.model import Command, Move, Outcome, Selector, Verb, selected
 from twinlog.driver.control.records import Asked
 from twinlog.driver.control.source_logs import look
 from twinlog.driver.report import DriverReport
@@ -25,6 +25,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
+from twinlog.read.gaps import UNKNOWN
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.status.asking import ask_twice
@@ -53,7 +54,8 @@ class TopicState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PartitionSeen:
     """One source partition: copied up to source offset `copied` (None: nothing was), which is target offset `target`;
-    the source ends at `end`. None is unknown."""
+    the source ends at `end`. None is unknown. `resume` is the offset before `copied` at which a log is copied further
+    that was created again or cut back, None where there is none."""
 
     partition: TopicPartition
     state: TopicState
@@ -62,11 +64,13 @@ class PartitionSeen:
     target: TargetOffset | None = None
     start: SourceOffset | None = None
     end: SourceOffset | None = None
+    resume: SourceOffset | None = None
 
     @property
     def lag(self) -> int | None:
         """Source offsets still to copy, None while unknown."""
         begin = self.start if self.copied is None else self.copied
+        begin = begin if self.resume is None else self.resume
         return None if begin is None or self.end is None else max(0, self.end - begin)
 
 
@@ -146,6 +150,7 @@ class TopicsReader(ClustersReader):
             topics.setdefault(part.topic, []).append(part)
         report = seen.report
         left_out = dict(report.left_out) if report is not None else {}
+        missing = self._missing(report, there)
         held = {} if seen.held_report is None else {one.source: one for one in seen.held_report.held_partitions}
         paused = asked.pauses.paused(there, self._is_heartbeats)
         pending = {part: one for one in reversed(asked.pending) for part in self._meant(one.command, there)}
@@ -166,9 +171,11 @@ class TopicsReader(ClustersReader):
                     state = TopicState.PAUSED
                 elif part in held and not stands:
                     state, detail = TopicState.HELD, f"{held[part].message_id}: {held[part].text}"
-                elif (trouble := stands or troubles(part)) != "":
+                elif (trouble := stands or troubles(part) or missing.get(part, "")) != "":
                     state, detail = TopicState.WAITING, trouble
                 position = positions.get(part)
+                resume = held[part].resume_at if part in held else UNKNOWN
+                behind = position is not None and 0 <= resume < position.next_source
                 parts.append(
                     PartitionSeen(
                         part,
@@ -178,6 +185,7 @@ class TopicsReader(ClustersReader):
                         None if position is None else position.next_target,
                         SourceOffset(starts[part]) if part in starts else None,
                         SourceOffset(ends[part]) if part in ends else None,
+                        resume if behind else None,
                     )
                 )
             found.append(TopicSeen(topic, remote, tuple(parts)))
@@ -244,6 +252,17 @@ class TopicsReader(ClustersReader):
         logs = look(self.settings, self._source, command, partitions, stored)
         return [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
 
+    def has(self, command: Command, asked: Asked) -> bool:
+        """Whether a `pause` or `resume` would change nothing; false where the source does not answer."""
+        if command.verb not in (Verb.PAUSE, Verb.RESUME) or asked.pending:
+            return False
+        try:
+            return asked.pauses.has(command, self._mirrored(), self._is_heartbeats)
+        except RefusedError:
+            raise
+        except ClusterError:
+            return False
+
     # Asking.
 
     def ask(self, command: Command) -> Outcome:
@@ -295,6 +314,19 @@ class TopicsReader(ClustersReader):
             if self._topology.mirrors(name)
             for number in range(topic.partitions)
         }
+
+    def _missing(self, report: DriverReport | None, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Source partitions without a remote partition, each with the reason that the process reports."""
+        reasons = {} if report is None else dict(report.missing_topics)
+        if not reasons:
+            return {}
+        remote = self._target.topics()
+        found = {}
+        for part in partitions:
+            reason, there = reasons.get(part.topic), remote.get(self._topology.remote_name(part.topic))
+            if reason is not None and (there is None or part.partition >= there.partitions):
+                found[part] = reason
+        return found
 
     def _meant(self, command: Command, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return selected(command.selectors, partitions, self._is_heartbeats)

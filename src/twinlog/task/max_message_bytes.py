@@ -55,15 +55,15 @@ class MaxMessageBytes:
                 await self._loop.sleep(LOOK_S)
                 continue
             known = part.limit.topic_bytes
-            follows = self._follows and limit is not None and wanted is not None and known >= limit < wanted
-            if not follows or self._loop.clock.monotonic() > deadline:
+            awaited = self._follows and limit is not None and wanted is not None and known >= limit < wanted
+            if not awaited or self._loop.clock.monotonic() > deadline:
                 part.take_limit(limit)
                 return
             text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
             part.hinder(text)
             if not reported:
                 reported = True
-                self._event(LIMIT_EVENT, f"{text}; its settings are brought up to date")
+                self._event(LIMIT_EVENT, f"{text}; the settings of both are compared now")
             await self._loop.sleep(LOOK_S)
 
 

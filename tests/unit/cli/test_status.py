@@ -15,6 +15,8 @@ from twinlog.cli.status import MaxLag, exit_code, watch
 from twinlog.cli.status_text import flow_json, lines
 from twinlog.driver.report import GroupsProgress, TopicProgress
 from twinlog.errors import TwinlogError
+from twinlog.model.held import Held
+from twinlog.model.types import SourceOffset
 from twinlog.status.flow import FlowSeen, by_report
 
 REPORTED = replace(
@@ -70,6 +72,26 @@ def test_what_a_transform_left_out_is_shown_where_it_left_out_any() -> None:
     assert "transform" not in line(seen(), "rate")
     text = line(seen(replace(REPORTED, failed=1_234, dropped=5)), "rate")
     assert text.endswith(", 1,234 skipped because the transform failed on them, 5 dropped by the transform")
+
+
+def test_what_a_killed_process_held_is_shown_until_another_process_runs_the_flow() -> None:
+    held = Held("orders", 1, "gap", "TW-GAP-01", "lost", "accept it", NOW - 90_000, *map(SourceOffset, (5, 5, 9)))
+    report = replace(REPORTED, held=1, held_by_reason=(("gap", 1),), held_partitions=(held,), at_ms=OLD.at_ms)
+    dead = seen(report, processes=())
+    assert lines(dead)[0].startswith("a->b: dead")
+    assert line(dead, "orders-1").startswith("orders-1 TW-GAP-01 held at source offset 5")
+
+
+def test_topics_that_the_target_has_not_created_are_named_and_found() -> None:
+    assert line(seen(), "missing") == ""
+    reasons = (("bills", "the controller is busy"), ("orders", "it lacks CREATE"))
+    found = seen(replace(REPORTED, lag=0, missing=9, missing_topics=reasons))
+    assert line(found, "missing") == (
+        "missing     9 remote topics are not created or grown yet, and their records count in no figure: "
+        "bills, orders and 7 more: the controller is busy"
+    )
+    assert flow_json(found)["missing"] == {"topics": 9, "first": dict(reasons)}
+    assert (exit_code([seen()], None), exit_code([found], None)) == (0, 5)
 
 
 def test_of_a_dead_flow_no_figure_is_shown_as_if_it_were_of_now() -> None:

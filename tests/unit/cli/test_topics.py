@@ -15,7 +15,9 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from twinlog.cli.main import app
 from twinlog.driver.report import DriverReport, TopicProgress, encode_report
+from twinlog.errors import GapError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.model.held import Held
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.positions import Position, encode_position
 from twinlog.record.builder import encode_batch
@@ -130,6 +132,22 @@ def test_each_partition_has_its_state_and_offsets(here: Scene) -> None:
     assert "and not done yet: release orders partition 1" in text
 
 
+def test_partitions_without_a_remote_partition_wait_for_the_target(here: Scene) -> None:
+    here.target.create("s.orders", 3)
+    here.report(missing=2, missing_topics=(("logs", "the controller is busy"), ("orders", "it lacks ALTER")))
+    out = flat(here.call("list")[1])
+    assert "logs 1 6 waiting: the controller is busy" in out
+    assert "orders 4 24 3 copying, 1 waiting: it lacks ALTER" in out
+
+
+def test_a_topic_that_was_created_again_is_behind_by_all_of_its_records(here: Scene) -> None:
+    error = GapError("logs-0: created again", kind="recreated", resume_at=0, way_out="")
+    offsets = {"source_offset": SourceOffset(4), "target_offset": TargetOffset(4)}
+    held = Held.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
+    here.report(held=1, held_partitions=(held,))
+    assert "logs 1 10 held: TW-GAP-03" in flat(here.call("list")[1])
+
+
 def test_a_word_is_a_topic_before_it_is_a_partition(here: Scene) -> None:
     def meant(*words: str) -> list[str]:
         out = here.call("restart-from", *words, "--earliest", "--dry-run", "--json")[1]
@@ -201,6 +219,13 @@ def test_a_process_that_runs_the_flow_and_does_not_do_it_is_named_with_its_right
     code, _, err = here.call("pause", "orders", "--timeout", "1")
     assert code == 4
     assert "needs READ and WRITE on topic mm2-twinlog-control.s.internal" in err
+
+
+def test_topics_that_are_not_paused_are_not_resumed(here: Scene) -> None:
+    code, out, err = here.call("resume", "orders")
+    assert (code, flat(err)) == (3, "twinlog: none of these topics is paused, so that nothing was asked")
+    assert "resume orders" in out
+    assert flow_of(here.call("list", "--json")[1])["commands"] == []
 
 
 def test_a_flow_is_named_where_the_file_has_several(here: Scene) -> None:

@@ -89,6 +89,13 @@ def test_copiers_see_no_field_that_flows_take_over_without_them() -> None:
         assert copiers_view(plain) != copiers_view(changed)
 
 
+def test_copiers_await_no_limit_that_the_flow_does_not_copy() -> None:
+    plain = settings("a")
+    for excluded, awaited in (("retention.*", True), (r"max\.message\..*", False), (".*", False)):
+        seen = copiers_view(replace(plain, config_properties_exclude=("segment.bytes", excluded)))
+        assert (seen.sync_topic_configs_interval_s is not None) is awaited
+
+
 def test_code_of_tasks_reads_no_such_field() -> None:
     """Copiers have the default in its place."""
     hidden = {name for name, (value, there) in live_fields().items() if {value, there} == {Takes.AT_ONCE}}

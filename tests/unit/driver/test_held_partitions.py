@@ -8,7 +8,7 @@ from collections.abc import Set
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.driver.held_partitions import ANSWER_S, MOST_S, NAMED, QUIET_S, SUM_EVERY_S, HeldPartitions
+from twinlog.driver.held_partitions import ANSWER_S, END_COUNTS_S, MOST_S, NAMED, QUIET_S, SUM_EVERY_S, HeldPartitions
 from twinlog.errors import GapError, RefusedError, TwinlogError
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.held import Held
@@ -40,6 +40,12 @@ class Scene:
         since_ms = round(self.clock.monotonic() * 1000)
         offsets = {"source_offset": SourceOffset(at), "target_offset": TargetOffset(at)}
         return self.held.hold(Held.by(error, part(number), since_ms, **offsets))
+
+    def completed(self, *, at: int = 5, end: int = 9) -> PartitionProgress:
+        """The progress of a partition in a completed report."""
+        progress = PartitionProgress("shop", 0, SourceOffset(at), TargetOffset(at), SourceOffset(end))
+        (found,) = self.held.complete(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,))).partitions
+        return found
 
     def report(self, number: int = 0, *, at: int = 5, end: int = 9, trouble: str | None = None) -> None:
         progress = PartitionProgress(
@@ -161,3 +167,22 @@ def test_only_what_was_tried_again_once_is_settled_and_only_what_is_planned_is_k
     assert scene.held.settled() == {part(0)}
     scene.held.keep({part(1)})
     assert [held.partition for held in scene.held.all()] == [1]
+
+
+def test_the_lag_of_a_held_partition_stays_known_while_a_copier_begins_with_it() -> None:
+    here = Scene()
+    assert here.completed(end=-1).lag == -1
+    here.hold()
+    assert here.completed(end=-1).lag == -1
+    assert here.completed(end=9).lag == 4
+    here.clock.sleep(END_COUNTS_S)
+    assert here.completed(end=-1).lag == 4
+    here.clock.sleep(0.1)
+    assert here.completed(end=-1).lag == -1
+
+
+@pytest.mark.parametrize(("resume_at", "lag"), [(2, 7), (5, 4), (8, 4), (-1, 4)])
+def test_a_log_that_was_created_again_or_cut_back_is_behind_by_all_of_its_records(resume_at: int, lag: int) -> None:
+    here = Scene()
+    here.hold(GapError("shop-0: created again", kind="recreated", resume_at=resume_at, way_out="set a key"))
+    assert here.completed(at=5, end=9).lag == lag

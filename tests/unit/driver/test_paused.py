@@ -88,11 +88,13 @@ def test_metrics_have_it(lags: bool, value: float | None) -> None:
     assert lag.value == value if value is not None else lag.value != lag.value
 
 
-def test_topics_that_are_left_out_are_reported_as_far_as_there_is_room() -> None:
+def test_topics_that_are_not_copied_are_reported_as_far_as_there_is_room() -> None:
     left_out = {f"t{number:03}": "x" * 500 for number in range(100)}
-    found = FlowReporter(SETTINGS, SYSTEM).report("running", None, flow(), left_out=left_out)
-    assert [topic for topic, _ in found.left_out] == sorted(left_out)[:MOST_LEFT_OUT]
-    assert {len(text) for _, text in found.left_out} == {MOST_TEXT}
+    found = FlowReporter(SETTINGS, SYSTEM).report("running", None, flow(), left_out=left_out, missing=left_out)
+    for first in (found.left_out, found.missing_topics):
+        assert [topic for topic, _ in first] == sorted(left_out)[:MOST_LEFT_OUT]
+        assert {len(text) for _, text in first} == {MOST_TEXT}
+    assert found.missing == 100
     assert decode_report(encode_report(found, 1_000_000)) == found
 
 

@@ -125,7 +125,14 @@ def test_who_only_looks_changes_nothing(process: Process, caplog: pytest.LogCapt
 @pytest.mark.parametrize(
     ("flow", "state"),
     [
-        ({"changing": True, "status": ("waiting", "east is away")}, "until its clusters answer: east is away"),
+        (
+            {"changing": True, "status": ("waiting", "east is away")},
+            "takes the new ones over once it can: east is away",
+        ),
+        (
+            {"changing": True, "status": ("running", None)},
+            "with its old settings, and takes the new ones over in a moment",
+        ),
         ({"status": ("failed", "a gap")}, "FAILED: a gap"),
         ({"stands_by": True}, "stands by, and will run with its new settings"),
     ],

@@ -131,7 +131,7 @@ def test_a_refused_topic_that_is_created_by_hand_is_copied_and_refused_no_more(h
     here.target.create("east.orders", 2)
     here.refresh()
     assert here.copied == {"orders": 2}
-    assert (here.topics.refused, here.topics.not_copied, here.topics.due_at) == (None, {}, inf)
+    assert (here.topics.refused, here.topics.missing, here.topics.due_at) == (None, {}, inf)
 
 
 def test_without_the_right_to_create_a_topic_the_others_are_copied_until_it_is_granted(
@@ -144,7 +144,7 @@ def test_without_the_right_to_create_a_topic_the_others_are_copied_until_it_is_g
         here.refresh()
     assert here.copied == {"orders": 2}
     assert "lacks CREATE on topic east.bills" in (here.topics.refused or "")
-    assert "lacks CREATE on topic east.bills" in here.topics.not_copied.pop(TopicName("bills"))
+    assert "lacks CREATE on topic east.bills" in here.topics.missing.pop(TopicName("bills"))
     assert caplog.text.count("remote topic east.bills: ") == 1
     # A run until all is copied goes on with the others.
     here.topics.require_all()

@@ -162,6 +162,7 @@ FAULTS: dict[str, Any] = {
     "TwinlogFlowStopped": lambda scene: reports(lag=5, records=scene.report.records)(scene),
     "TwinlogPartitionsStuck": stays(stuck=3),
     "TwinlogPartitionsHeld": reports(held=2, held_by_reason=(("gap", 2),)),
+    "TwinlogTopicsMissing": reports(missing=2),
     "TwinlogLagGrows": falling_behind,
     "TwinlogLagUnknown": reports(unknown=2),
     "TwinlogNoReport": silent,

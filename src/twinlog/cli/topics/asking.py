@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from twinlog.status.topics import TopicsReader
 
 EXIT_DONE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_ALL, EXIT_LATER = range(5)
+_NOTHING = {Verb.PAUSE: "these topics are paused already", Verb.RESUME: "none of these topics is paused"}
+
 LOOK_S = 5.0
 """How often it is looked whether a process runs the flow."""
 
@@ -65,8 +67,9 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: Asking) -> int:
     unchecked = None if asking.verb.moves or asking.dry_run else _note_unchecked
     meant = reader.selectors(asking.words, asking.partitions, unchecked=unchecked)
     command = Command(asking.id or uuid.uuid4().hex[:12], asking.verb, meant, asking.place, by=this_process())
-    if asked.outcome(command.id) is None and (asking.dry_run or not asking.sure or asking.verb.moves):
-        code = _show(reader, settings, command, asking)
+    done = asked.outcome(command.id) is None and reader.has(command, asked)
+    if asked.outcome(command.id) is None and (asking.dry_run or not asking.sure or asking.verb.moves or done):
+        code = _show(reader, settings, command, asking, done=done)
         if code is not None:
             return code
     outcome = reader.ask(command)
@@ -86,13 +89,14 @@ def _note_unchecked(why: str) -> None:
     typer.echo(f"twinlog: the source does not answer, so that no topic was looked for: {why}", err=True)
 
 
-def _show(reader: TopicsReader, settings: FlowSettings, command: Command, asking: Asking) -> int | None:
-    """Print what a command costs, and have it confirmed; returns the exit code where the command ends here."""
+def _show(reader: TopicsReader, settings: FlowSettings, command: Command, asking: Asking, *, done: bool) -> int | None:
+    """Print what a command costs, and have it confirmed; returns the exit code where the command ends here. With `done`
+    a `pause` or `resume` changes nothing."""
     from twinlog.cli.topics.text import move_lines  # noqa: PLC0415
     from twinlog.status.topics_json import command_json, moves_json  # noqa: PLC0415
 
     moves = reader.preview(command)
-    changes = not command.verb.moves or any(move.changes for move in moves)
+    changes = any(move.changes for move in moves) if command.verb.moves else not done
     if asking.as_json and (asking.dry_run or not changes):
         shown = {"flow": settings.name, **command_json(command), "dry_run": True, "partitions": moves_json(moves)}
         typer.echo(json.dumps(shown, indent=2))
@@ -101,7 +105,7 @@ def _show(reader: TopicsReader, settings: FlowSettings, command: Command, asking
     if asking.dry_run:
         return EXIT_DONE if changes else EXIT_NOT_ALL
     if not changes:
-        typer.echo("twinlog: nothing changes, so that nothing was asked", err=True)
+        typer.echo(f"twinlog: {_NOTHING.get(command.verb, 'nothing changes')}, so that nothing was asked", err=True)
         return EXIT_NOT_ALL
     if asking.sure:
         return None

@@ -50,6 +50,7 @@ POLL_S = 0.05
 MOST_TEXT = 2000
 _PAUSING = (Verb.PAUSE, Verb.RESUME)
 NONE_MATCHES = "the flow copies no partition that is meant"
+NONE_HELD = "none of these partitions was held"
 
 
 class TopicControl:
@@ -194,6 +195,7 @@ class TopicControl:
         decided = outcome.moves
         meant = self._meant(outcome.command.selectors)
         self._moving = meant if decided is None else frozenset(move.partition for move in decided)
+        none_held = decided is None and not any(map(self._held.is_held, meant))
         self._await_release(self._moving)
         self._fence()
         if decided is None:
@@ -206,6 +208,9 @@ class TopicControl:
         why = [f"{part}: {text}" for part, text in sorted(left.items())]
         if not decided:
             why = [NONE_MATCHES]
+        elif outcome.command.verb is Verb.RELEASE and none_held:
+            self._end(outcome, Result.APPLIED, NONE_HELD)
+            return
         elif any(move.changes for move in done) or outcome.command.verb is Verb.RELEASE:
             self._end(outcome, Result.APPLIED, "; ".join(why)[:MOST_TEXT])
             return

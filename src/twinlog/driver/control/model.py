@@ -236,6 +236,20 @@ class Pauses:
                 found.add(part)
         return frozenset(found)
 
+    def has(self, command: Command, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never) -> bool:
+        """Whether a `pause` or `resume` changes nothing: neither of these source partitions, which are all, nor of
+        partitions to come."""
+        meant = selected(command.selectors, partitions, is_heartbeats)
+        paused = self.paused(meant, is_heartbeats)
+        if command.verb is Verb.RESUME:
+            topics = {part.topic for part in meant}
+            literal = all(one.pattern in spelled_out((one.pattern,)) for one in command.selectors)
+            left = [entry.selector for entry in self.entries if entry.paused]
+            return not paused and not any(not literal or any(map(one.has_topic, topics)) for one in left)
+        resumed = [at for at, entry in enumerate(self.entries) if not entry.paused]
+        since = {entry.selector for entry in self.entries[max(resumed, default=-1) + 1 :]}
+        return paused == meant and since.issuperset(command.selectors)
+
 
 def without_effect(entries: Sequence[Pause]) -> list[Pause]:
     """The entries, of those in their order, that no partition needs, whichever there are or will be."""

@@ -37,6 +37,7 @@ class Process:
     leases: Leases
     positions: PositionStore
     maps: MapStore
+    held: HeldPartitions
 
     @property
     def planned(self) -> set[TopicPartition]:
@@ -129,9 +130,10 @@ class Scene:
         status = FlowStatus(clock.monotonic)
         leases = Leases("east->west", lambda parts: [], lambda kind, text: None, lambda kind, text: None, clock=clock)
         tasks = Tasks(self.settings, status, leases, slots=1, tasks=1, clock=clock)
+        held = HeldPartitions("east->west", leases.grant_again, clock)
         control = TopicControl(
             *(self.settings, source, target, positions, maps, status, tasks, leases, None),
-            held=HeldPartitions("east->west", leases.grant_again, clock),
+            held=held,
             is_heartbeats=heartbeats,
             stopping=threading.Event(),
         )
@@ -143,7 +145,7 @@ class Scene:
         clock.meanwhile = meanwhile  # type: ignore[attr-defined]
         control.begin()
         control.plan(self.remote)
-        return Process(control, status, leases, positions, maps)
+        return Process(control, status, leases, positions, maps, held)
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from twinlog.driver.control.model import Place, PlaceKind, Result, Selector, Ver
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.topic_writer import TopicWriter
+from twinlog.model.held import Held
+from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.offsets.positions import Writer
 from twinlog.offsets.segments import SegmentWriter, segments_topic
 
@@ -127,6 +129,18 @@ def test_a_release_takes_a_partition_back_and_grants_it_again(here: Scene) -> No
     assert process.planned == set(PARTS)
     assert here.outcome().result is Result.APPLIED
     assert len(here.stored()) == 3
+
+
+def test_a_release_says_where_no_partition_was_held(here: Scene) -> None:
+    process = here.process()
+    here.ask(Verb.RELEASE, "t", partitions=(0,))
+    process.control.turn()
+    assert (here.outcome().result, here.outcome().reason) == (Result.APPLIED, "none of these partitions was held")
+    offsets = {"source_offset": SourceOffset(10), "target_offset": TargetOffset(10)}
+    process.held.hold(Held.by(RefusedError("it lacks WRITE", resource="topic west.t"), PARTS[1], 0, **offsets))
+    here.ask(Verb.RELEASE, "t", name="c2")
+    process.control.turn()
+    assert (here.outcome("c2").result, here.outcome("c2").reason) == (Result.APPLIED, "")
 
 
 def test_what_was_asked_by_one_id_is_done_once(here: Scene) -> None:

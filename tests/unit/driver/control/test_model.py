@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.driver.control.model import Pause, Pauses, Selector, selected, without_effect
+from twinlog.driver.control.model import Command, Pause, Pauses, Selector, Verb, selected, without_effect
 from twinlog.errors import OptionError
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -16,6 +16,31 @@ PARTS = [
 def paused(*entries: tuple[str, tuple[int, ...] | None, bool]) -> set[str]:
     pauses = Pauses(tuple(Pause(Selector(pattern, numbers), on) for pattern, numbers, on in entries))
     return {str(part) for part in pauses.paused(PARTS, lambda topic: topic == "heartbeats")}
+
+
+@pytest.mark.parametrize(
+    ("entries", "verb", "words", "changes_nothing"),
+    [
+        ([], Verb.RESUME, ["orders"], True),
+        ([("orders.*", True)], Verb.RESUME, ["orders"], False),
+        ([("orders.*", True), ("orders", False)], Verb.RESUME, ["orders"], False),
+        ([("orders-3", True)], Verb.RESUME, ["orders"], True),
+        # A topic to come may be paused.
+        ([("later", True)], Verb.RESUME, ["orders.*"], False),
+        ([], Verb.PAUSE, ["orders"], False),
+        ([("orders", True)], Verb.PAUSE, ["orders"], True),
+        ([(".*", True)], Verb.PAUSE, ["orders"], False),
+        ([("orders", True), ("ord.*", False)], Verb.PAUSE, ["orders"], False),
+        ([("ord.*", False), ("orders", True)], Verb.PAUSE, ["orders"], True),
+        ([("orders", True)], Verb.PAUSE, ["orders", "orders-3"], False),
+    ],
+)
+def test_what_is_so_already_is_known(
+    entries: list[tuple[str, bool]], verb: Verb, words: list[str], changes_nothing: bool
+) -> None:
+    pauses = Pauses(tuple(Pause(Selector(pattern), on) for pattern, on in entries))
+    command = Command("c", verb, tuple(map(Selector, words)))
+    assert pauses.has(command, PARTS, lambda topic: topic == "heartbeats") is changes_nothing
 
 
 def test_a_pattern_must_match_a_whole_name() -> None:
