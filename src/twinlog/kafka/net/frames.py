@@ -61,7 +61,7 @@ class Undecoded:
 
     def decode(self) -> Any:
         """The response as kafka-python reads it."""
-        return self._response_type.decode(memoryview(self._body), version=self._version)
+        return _decode(self._response_type, memoryview(self._body), self._version)
 
 
 class FrameParser(KafkaProtocol):  # type: ignore[misc]
@@ -81,22 +81,43 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         (correlation_id,) = _INT.unpack_from(data, 0)
         if correlation_id != header.correlation_id:
             raise KafkaProtocolError(f"sent correlation id {header.correlation_id}, received {correlation_id}")
+        try:
+            return [(correlation_id, self._read(header, data))]
+        except Exception as error:
+            # The connection ends with it, not the thread of all connections.
+            raise KafkaProtocolError(f"a response cannot be read: {error!r}") from error
+
+    def _read(self, header: Any, data: memoryview) -> Any:
         if type(header) is Expected:
-            return [(correlation_id, header.read(data, skip_tags(data, 4)))]
-        with _RESPONSE_CLASSES:
+            return header.read(data, skip_tags(data, 4))
+        with _MADE_ONCE:
             response_type = header.get_response_class()
         version = header.request_api_version
         start = 4
         if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
             start = skip_tags(data, 4)
         if header.request_api_key == _OFFSET_FETCH:
-            return [(correlation_id, Undecoded(bytes(data[start:]), response_type, version))]
-        return [(correlation_id, response_type.decode(data[start:], version=version))]
+            return Undecoded(bytes(data[start:]), response_type, version)
+        return _decode(response_type, data[start:], version)
 
 
-_RESPONSE_CLASSES = threading.Lock()
-"""kafka-python makes the class of a response when the first one of its version arrives. Of two threads that do so at
-the same time one would leave a dead reference, and every later response of that kind would fail."""
+_MADE_ONCE = threading.Lock()
+"""kafka-python makes the class of a response, and compiles its decoder, when the first response of its version arrives.
+Of two threads that do so at the same time one would leave a dead reference, and every later response of that kind would
+fail."""
+
+_compiled: set[tuple[Any, int]] = set()
+"""Types of responses with the versions whose decoders are compiled."""
+
+
+def _decode(response_type: Any, data: memoryview, version: int) -> Any:
+    if (response_type, version) in _compiled:
+        return response_type.decode(data, version=version)
+    with _MADE_ONCE:
+        response = response_type.decode(data, version=version)
+        _compiled.add((response_type, version))
+    return response
+
 
 _OFFSET_FETCH = 9
 _API_VERSIONS = 18
