@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlog.cli.table import table
 from twinlog.driver.report import MOST_HELD, DriverReport, TopicProgress
-from twinlog.model.amounts import shown_age, shown_bytes
+from twinlog.model.amounts import counted, shown_age, shown_bytes
 from twinlog.model.held import Held
 from twinlog.model.topics import listed
 from twinlog.status.connectors import ConnectorSeen
@@ -111,7 +111,7 @@ def _paused(report: DriverReport) -> str | None:
     if not report.paused:
         return None
     behind = "" if report.paused_lag is None else f", {_records(report.paused_lag)} behind"
-    partitions = f"{report.paused} partition{'' if report.paused == 1 else 's'}"
+    partitions = counted(report.paused, "partition")
     return f"{partitions}{behind}, which count in no other figure; `twinlog topics` shows them"
 
 
@@ -136,7 +136,7 @@ def _rate(report: DriverReport) -> str:
 
 def _held_sum(report: DriverReport) -> str:
     reasons = ", ".join(f"{count} {reason}" for reason, count in report.held_by_reason)
-    return f"{report.held} partition{'' if report.held == 1 else 's'} ({reasons})"
+    return f"{counted(report.held, 'partition')} ({reasons})"
 
 
 def _held(held: Held, facts: FlowFacts) -> list[str]:
@@ -288,7 +288,7 @@ def _report_json(report: DriverReport) -> dict[str, Any]:
 
 
 def _records(count: int) -> str:
-    return f"{count:,} record{'' if count == 1 else 's'}"
+    return counted(count, "record")
 
 
 def _seconds(lag_s: float | None, *, undated: int) -> str:

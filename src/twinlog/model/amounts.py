@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def counted(count: int, name: str) -> str:
+    """A number of things: `1 partition`, `1,200 partitions`."""
+    return f"{count:,} {name}{'s' * (count != 1)}"
+
+
 def shown_bytes(size: float) -> str:
     """Bytes, in powers of ten."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -41,8 +41,11 @@ class Gap:
     def way_out(self, partition: TopicPartition, settings: FlowSettings) -> str:
         """What an operator can do to have the partition copied after the gap: set the flow's policy or, for the flow of
         a file, run a command."""
-        text = f"to go on at offset {self.resume_at}, set {settings.key('gap_policy')}.{partition.topic} = skip"
-        return f"{text}, or run twinlog topics accept-gap FILE {partition}" if settings.kind is None else text
+        policy = f"{settings.key('gap_policy')}.{partition.topic} = skip"
+        if settings.kind is not None:
+            return f"to go on at offset {self.resume_at}, set {policy}"
+        once = f"to go on at offset {self.resume_at}, run twinlog topics accept-gap FILE {partition}"
+        return f"{once}; to do so at later gaps, too, set {policy} and run twinlog reload FILE"
 
 
 def find_gap(

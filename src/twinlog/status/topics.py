@@ -10,7 +10,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from twinlog.driver.control.deciding import decide
@@ -22,6 +22,7 @@ from twinlog.driver.report import DriverReport
 from twinlog.errors import ClusterError, OptionError, RefusedError
 from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.model.held import Held
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.store import PositionStore
@@ -151,7 +152,7 @@ class TopicsReader(ClustersReader):
         report = seen.report
         left_out = dict(report.left_out) if report is not None else {}
         missing = self._missing(report, there)
-        held = {} if seen.held_report is None else {one.source: one for one in seen.held_report.held_partitions}
+        held = _held(seen)
         paused = asked.pauses.paused(there, self._is_heartbeats)
         pending = {part: one for one in reversed(asked.pending) for part in self._meant(one.command, there)}
         stands = "" if report is not None and report.state in _COPYING else f"the flow is {_word(seen)}"
@@ -250,7 +251,11 @@ class TopicsReader(ClustersReader):
         partitions = sorted(self._meant(command, self._mirrored()))
         stored = self._positions.read(partitions)
         logs = look(self.settings, self._source, command, partitions, stored)
-        return [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        if command.verb is not Verb.ACCEPT_GAP or all(move.changes for move in moves):
+            return moves
+        held = _held(self._flow.read())
+        return [_naming(move, held.get(move.partition)) for move in moves]
 
     def has(self, command: Command, asked: Asked) -> bool:
         """Whether a `pause` or `resume` would change nothing; false where the source does not answer."""
@@ -348,6 +353,17 @@ def _unchecked(word: str, numbers: Sequence[int]) -> Selector:
 def this_process() -> str:
     """Who asks, by host and process."""
     return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _held(seen: FlowSeen) -> dict[TopicPartition, Held]:
+    return {} if seen.held_report is None else {one.source: one for one in seen.held_report.held_partitions}
+
+
+def _naming(move: Move, held: Held | None) -> Move:
+    """A partition that has no gap, with the reason for which it is held."""
+    if move.changes or held is None:
+        return move
+    return replace(move, text=f"{move.text}; the partition is held for {held.message_id}, way out: {held.way_out}")
 
 
 def _word(seen: FlowSeen) -> str:

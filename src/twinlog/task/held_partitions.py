@@ -18,6 +18,7 @@ from twinlog.offsets.positions import Position
 from twinlog.read.gaps import UNKNOWN
 from twinlog.settings.flow import FlowSettings
 from twinlog.task.listener import Listener
+from twinlog.task.oversized import way_on
 from twinlog.task.partition import PartitionCopy
 from twinlog.task.releasing import Releasing
 
@@ -108,6 +109,8 @@ class HeldPartitions:
             source_offset=position.next_source,
             target_offset=TargetOffset(-1) if position.next_target is None else position.next_target,
         )
+        way_out = way_on(error, grant.source, grant.remote, self._settings)
+        held = held if way_out is None else replace(held, way_out=way_out)
         known = None if position.next_source < 0 else position
         self.held[grant.source] = HeldGrant(replace(grant, position=known), held)
         self._listener.held(held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.errors import RecordTooLargeError, TwinlogError
+from twinlog.errors import RecordTooLargeError, RefusedRecordError, TwinlogError
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
@@ -23,6 +23,24 @@ def refused_as_too_large(
         size=size,
         way_out=_way_out(source, remote),
     )
+
+
+def way_on(error: TwinlogError, source: TopicPartition, remote: TopicPartition, settings: FlowSettings) -> str | None:
+    """How a partition that is held for one record is copied further; None where it is held for another reason."""
+    if isinstance(error, RecordTooLargeError):
+        change, field = f"raise max.message.bytes of {remote.topic}", "oversized_record_policy"
+    elif isinstance(error, RefusedRecordError):
+        change, field = f"change the setting of {remote.topic} that refuses it", "refused_record_policy"
+    else:
+        return None
+    policy = f"set {settings.key(field)}.{source.topic} = skip or dead-letter"
+    if settings.kind is not None:
+        return f"{change}; or, to leave such records out, {policy}"
+    one = ""
+    if error.source_offset >= 0:
+        skip = f"twinlog topics skip-to FILE {source} --offset {error.source_offset + 1}"
+        one = f"; or, to leave this record out, run {skip}"
+    return f"{change}{one}; or, to leave such records out, {policy} and run twinlog reload FILE"
 
 
 def naming(error: TwinlogError, source: TopicPartition, remote: TopicPartition) -> TwinlogError:

@@ -15,7 +15,7 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from twinlog.cli.main import app
 from twinlog.driver.report import DriverReport, TopicProgress, encode_report
-from twinlog.errors import GapError
+from twinlog.errors import GapError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.held import Held
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -146,6 +146,22 @@ def test_a_topic_that_was_created_again_is_behind_by_all_of_its_records(here: Sc
     held = Held.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
     here.report(held=1, held_partitions=(held,))
     assert "logs 1 10 held: TW-GAP-03" in flat(here.call("list")[1])
+
+
+def test_a_partition_without_a_gap_is_shown_with_the_reason_for_which_it_is_held(here: Scene) -> None:
+    error = RefusedError("it lacks WRITE", resource="topic s.logs")
+    offsets = {"source_offset": SourceOffset(4), "target_offset": TargetOffset(4)}
+    held = Held.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
+    here.report(held=1, held_partitions=(held,))
+    code, out, _ = here.call("accept-gap", "logs")
+    assert code == 3
+    assert "there is no gap: the source has what comes next; the partition is held for TW-RIGHT-01, way" in flat(out)
+
+
+def test_a_misspelled_command_is_no_file(here: Scene, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["topics", "pauze", str(tmp_path / "mm2.properties"), "orders"])
+    assert done.exit_code == 2
+    assert "No such command 'pauze'" in flat(done.stderr)
 
 
 def test_a_word_is_a_topic_before_it_is_a_partition(here: Scene) -> None:

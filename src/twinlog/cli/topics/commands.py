@@ -63,7 +63,9 @@ class _OrList(typer.core.TyperGroup):
     """`twinlog topics FILE` lists."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        # A word beside FILE is a command, be it misspelled.
+        misspelled = len(args) > 1 and args[0].replace("-", "").isalpha() and not Path(args[0]).exists()
+        if args and args[0] not in self.commands and not args[0].startswith("-") and not misspelled:
             args = ["list", *args]
         return super().resolve_command(ctx, args)
 

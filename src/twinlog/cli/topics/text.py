@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from twinlog.cli.table import table
 from twinlog.driver.control.model import Move, Outcome, Verb
+from twinlog.model.amounts import counted
 from twinlog.status.topics import PartitionSeen, TopicSeen, TopicsSeen, TopicState
 
 _TOPICS = ("TOPIC", "PARTITIONS", "LAG", "STATE")
@@ -95,15 +96,14 @@ def costs(moves: Sequence[Move], *, done: bool = False) -> str:
     changed = sum(move.changes for move in moves)
     if not changed:
         return "nothing changes"
-    verb = "are" if done else "will be"
     texts = []
-    if repeated:
-        texts.append(f"{repeated:,} source offsets {verb} copied again")
-    if passed:
-        texts.append(f"{passed:,} source offsets {verb} passed over and never copied")
+    for count, becomes in ((repeated, "copied again"), (passed, "passed over and never copied")):
+        if count:
+            verb = "will be" if not done else "is" if count == 1 else "are"
+            texts.append(f"{counted(count, 'source offset')} {verb} {becomes}")
     if not texts:
         texts.append("no record is copied again, and none is passed over")
-    return f"{changed} partition{'s' * (changed != 1)}: {'; '.join(texts)}"
+    return f"{counted(changed, 'partition')}: {'; '.join(texts)}"
 
 
 def outcome_lines(flow: str, outcome: Outcome) -> list[str]:
