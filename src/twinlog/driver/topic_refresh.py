@@ -21,7 +21,6 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
 from twinlog.mirror.topics import TopicMirror
-from twinlog.model.amounts import counted
 from twinlog.model.topics import (
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,
@@ -311,9 +310,8 @@ class TopicRefresh:
         self._retry_at.update(dict.fromkeys(busy, again_at))
         if self._logged.is_new(BUSY_MS, AGAIN_S):
             log.warning(
-                "%s: the target has not created or grown %s yet, which is tried again: %s (%s)",
-                self._settings.name,
-                *(counted(len(waiting), "remote topic"), listed(waiting), self._refused[min(busy)].text),
+                "%s: remote topics are not created or grown yet, and are tried again: %s (%s)",
+                *(self._settings.name, listed(waiting), self._refused[min(busy)].text),
             )
 
     def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
