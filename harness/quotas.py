@@ -18,7 +18,7 @@ from twinlog.settings.flow import ClientSettings
 DEADLINE_S = 30.0
 _EXACT_NAME, _DEFAULT_NAME = 0, 1
 
-Rate = Literal["consumer_byte_rate", "producer_byte_rate", "request_percentage"]
+Rate = Literal["consumer_byte_rate", "producer_byte_rate", "request_percentage", "controller_mutation_rate"]
 
 
 def set_quota(cluster: KafkaCluster, client_id: str | None, rate: Rate, limit: float | None) -> None:

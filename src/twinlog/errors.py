@@ -129,6 +129,10 @@ class ClusterError(TwinlogError):
     retriable = True
 
 
+class ThrottledError(ClusterError):
+    """A broker takes no request on a connection for a while, by a quota (KIP-219)."""
+
+
 class RefusedError(ClusterError):
     """A cluster refused: wrong credentials, or a permission is missing. Trying again does not help.
 

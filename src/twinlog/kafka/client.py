@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
-from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.errors import ClusterError, RefusedError, ThrottledError, TwinlogError
 from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
 from twinlog.kafka.metadata_rounds import MetadataRounds
 from twinlog.kafka.net.backoff import Backoff
@@ -45,7 +45,8 @@ class ClusterClient:
     """One cluster on one loop.
 
     Long polls have connections of their own (`data`), so that a request never waits behind a fetch. So have writes that
-    others see (`changes`), because such a connection sends nothing any more once that is not allowed.
+    others see (`changes`), because such a connection sends nothing any more once that is not allowed. And so have
+    changes of topics (`topic_changes`): after these a quota may keep a connection silent for minutes (KIP-599).
     """
 
     loop: Loop
@@ -54,6 +55,7 @@ class ClusterClient:
     _control: Connections = field(init=False)
     _data: Connections = field(init=False)
     _changes: Connections = field(init=False)
+    _topic_changes: Connections = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     fetch_version: int = field(init=False, default=FETCH_VERSION)
@@ -73,7 +75,8 @@ class ClusterClient:
         self._control = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         self._data = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         self._changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
-        for connections in (self._data, self._changes):
+        self._topic_changes = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
+        for connections in (self._data, self._changes, self._topic_changes):
             connections.share_metadata(self._control)
         self.contact = Contact(self._why_unreachable, self.loop.clock.monotonic)
         self._rounds = MetadataRounds(self.loop, self.refresh)
@@ -200,6 +203,16 @@ class ClusterClient:
         self._require_allowed()
         return await self._send(self._changes, request, node, timeout_s)
 
+    async def ask_controller(self, request: Any, timeout_s: float) -> Any:
+        """Ask the broker that is the controller now to create or grow topics; any broker where none is named.
+
+        Raises ThrottledError while a quota throttles these requests, ClusterError and RefusedError.
+        """
+        found = await self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        if found.controller_id < 0:
+            return await self.ask(request, None, timeout_s)
+        return await self._send(self._topic_changes, request, found.controller_id, timeout_s)
+
     def _require_allowed(self) -> None:
         if not self._allowed():
             raise ClusterError(f"cluster {self.alias}: another process may run the flow, so this one changes nothing")
@@ -232,7 +245,7 @@ class ClusterClient:
         elif not throttled:
             self.contact.failed(asked)
         if throttled:
-            fault = ClusterError(f"cluster {self.alias}: {throttles(node)}")
+            fault = ThrottledError(f"cluster {self.alias}: {throttles(node)}")
         elif isinstance(error, NodeNotReadyError) or "unable to connect" in str(error):
             # The library's error has only the broker's number, or only the system's.
             which = "no broker can" if node is None else f"broker {node} cannot"
@@ -240,7 +253,7 @@ class ClusterClient:
         return fault
 
     def _why_unreachable(self) -> str:
-        managers = (self._data, self._changes, self._control)
+        managers = (self._data, self._changes, self._topic_changes, self._control)
         return reasons([one.failures for one in managers], self.settings.security_protocol, connected=self.connected)
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
@@ -386,5 +399,5 @@ class ClusterClient:
 
     def close(self) -> None:
         """Close every connection at once; what was not sent yet never will be."""
-        for manager in (self._control, self._data, self._changes):
+        for manager in (self._control, self._data, self._changes, self._topic_changes):
             manager.abort()

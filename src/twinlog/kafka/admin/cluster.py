@@ -15,9 +15,9 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.admin import CreatePartitionsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from twinlog.errors import ClusterError, TwinlogError
+from twinlog.errors import ClusterError, ThrottledError, TwinlogError
 from twinlog.kafka.admin.configs import describe_configs, read_entry
-from twinlog.kafka.admin.new_topic import CREATE_MS, ask_controller, ask_for_topics
+from twinlog.kafka.admin.new_topic import CREATE_MS, TIMEOUT_S, ask_for_topics
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
@@ -183,7 +183,12 @@ class ClusterAdmin:
         refused: dict[TopicName, Refusal] = {}
         configs: dict[TopicName, list[ConfigEntry]] = {}
         for start in range(0, len(topics), CHUNK):
-            response = await ask_for_topics(self.client, topics[start : start + CHUNK], validate_only=validate_only)
+            try:
+                response = await ask_for_topics(self.client, topics[start : start + CHUNK], validate_only=validate_only)
+            except ThrottledError as error:
+                # What earlier requests have created is there.
+                throttled = Refusal(Code.THROTTLING_QUOTA_EXCEEDED, str(error))
+                return refused | {topic.name: throttled for topic in topics[start:]}, configs
             for topic in response.topics:
                 if topic.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     refused[TopicName(topic.name)] = self._reason(topic, "CREATE", "creating it")
@@ -226,12 +231,16 @@ class ClusterAdmin:
     ) -> dict[TopicName, Refusal]:
         kind = CreatePartitionsRequest.CreatePartitionsTopic
         topics = [kind(name=name, count=count, assignments=None) for name, count in counts.items()]
-        refused = {}
+        refused: dict[TopicName, Refusal] = {}
         for start in range(0, len(topics), CHUNK):
             request = CreatePartitionsRequest(
                 topics=topics[start : start + CHUNK], timeout_ms=CREATE_MS, validate_only=validate_only
             )
-            response = await ask_controller(self.client, request)
+            try:
+                response = await self.client.ask_controller(request, TIMEOUT_S)
+            except ThrottledError as error:
+                throttled = Refusal(Code.THROTTLING_QUOTA_EXCEEDED, str(error))
+                return refused | {TopicName(topic.name): throttled for topic in topics[start:]}
             for result in response.results:
                 if result.error_code != Code.NONE:
                     refused[TopicName(result.name)] = self._reason(result, "ALTER", "adding partitions")

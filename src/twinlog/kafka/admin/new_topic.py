@@ -1,4 +1,4 @@
-"""Asks the controller of a cluster for new topics, over the connections that a client has already."""
+"""Asks the controller of a cluster for new topics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
@@ -37,13 +36,7 @@ async def ask_for_topics(client: ClusterClient, topics: Iterable[NewTopic], *, v
         timeout_ms=CREATE_MS,
         validate_only=validate_only,
     )
-    return await ask_controller(client, request)
-
-
-async def ask_controller(client: ClusterClient, request: Any) -> Any:
-    """The answer of the broker that is the controller now; of any, where none is named."""
-    found = await client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
-    return await client.ask(request, found.controller_id if found.controller_id >= 0 else None, TIMEOUT_S)
+    return await client.ask_controller(request, TIMEOUT_S)
 
 
 async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> Refusal | None:
