@@ -377,11 +377,12 @@ class FlowStatus:
 
     def _eta(self, now: float, lag: int, rate: float) -> float | None:
         """Seconds until the lag is gone: at the present `rate` where that is soon, else at the speed at which it
-        shrinks. 0 when there is none, None when it grows or is unknown."""
+        shrinks. 0 when there is none, None when it grows, is unknown, or partitions with a lag cannot go on."""
         if lag <= 0:
             return 0.0 if lag == 0 else None
-        held_up = any(key in self._parts and self._parts[key][0].lag for key in self._stuck)
-        if lag <= rate * ON_ITS_WAY_S and not held_up:
+        if any(key in self._parts and self._parts[key][0].lag for key in self._stuck):
+            return None
+        if lag <= rate * ON_ITS_WAY_S:
             return lag / rate
         slope = _slope([(at, old) for at, old in self._lags if old >= 0 and now - at <= TREND_S])
         return lag / -slope if slope < 0 else None
