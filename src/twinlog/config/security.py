@@ -16,7 +16,11 @@ from twinlog.settings.tls import TlsSettings
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _TOKENS = "OAUTHBEARER"
-_KERBEROS = "GSSAPI"
+_INSTEAD = {
+    "GSSAPI": "; Kerberos is not supported, so the brokers need a listener with one of these",
+    "AWS_MSK_IAM": "; Amazon MSK with IAM takes OAUTHBEARER as well: have aws-msk-iam-sasl-signer write its token to a "
+    "file, and set sasl.oauthbearer.token.endpoint.url = file:///PATH",
+}
 
 Called = Callable[[str], str]
 """From the name of a setting to its key as the user writes it for one cluster."""
@@ -77,8 +81,7 @@ class _Reader:
         if written is None and "sasl.mechanism" not in self.reading.layer:
             self._missing("sasl.mechanism", _or(MECHANISMS))
         elif written is not None and mechanism not in MECHANISMS:
-            more = "; Kerberos is not supported, so the brokers need a listener with one of these"
-            expected = _or(MECHANISMS) + (more if mechanism == _KERBEROS else "")
+            expected = _or(MECHANISMS) + _INSTEAD.get(mechanism, "")
             self.reading.problems.refuse(written, repr(mechanism), expected)
         return mechanism
 

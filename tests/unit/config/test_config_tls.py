@@ -379,6 +379,14 @@ def test_kerberos_is_refused_with_the_way_out(loads: Loads) -> None:
     assert warning.endswith("Kerberos is not supported, so the brokers need a listener with one of these")
 
 
+def test_the_login_of_amazon_msk_is_refused_with_the_way_out(loads: Loads) -> None:
+    aws = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+    lines = ("security.protocol = SASL_SSL", "sasl.mechanism = AWS_MSK_IAM", f"sasl.jaas.config = {aws}")
+    found = next(one for one in problems(loads, *lines) if "'AWS_MSK_IAM'" in one)
+    assert "expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; Amazon MSK with IAM takes" in found
+    assert found.endswith("set sasl.oauthbearer.token.endpoint.url = file:///PATH")
+
+
 def test_keys_of_brokers_are_accepted_with_a_warning(loads: Loads) -> None:
     config = loads("sasl.oauthbearer.expected.audience = x", "sasl.oauthbearer.jwks.endpoint.url = http://x")
     (warning,) = config.warnings

@@ -27,15 +27,16 @@ NEEDED = (Need(0, "Produce", PRODUCE_VERSION, "2.8"), Need(1, "Fetch", FETCH_VER
 def incompatible(api_versions: Mapping[int, tuple[int, int]]) -> str | None:
     """Why twinlog cannot work with a broker, by its (lowest, highest) version of each request; None if it can.
 
-    >>> incompatible({0: (0, 8), 1: (0, 12)})
-    'the brokers are too old: they know Produce up to version 8, twinlog needs 9, which Kafka has since 2.8'
+    >>> incompatible({0: (0, 8), 1: (0, 12)})  # doctest: +ELLIPSIS
+    'the brokers are too old: they know Produce up to version 8, twinlog needs 9, which Kafka has since 2.8...'
     """
     for need in NEEDED:
         lowest, highest = api_versions.get(need.api_key, (0, -1))
         if highest < need.version:
             return (
                 f"the brokers are too old: they know {need.name} up to version {highest}, twinlog needs "
-                f"{need.version}, which Kafka has since {need.since}"
+                f"{need.version}, which Kafka has since {need.since}, and brokers that are not Apache Kafka only in "
+                "some releases"
             )
         if lowest > need.version:
             return (
