@@ -237,6 +237,17 @@ def test_a_process_that_runs_the_flow_and_does_not_do_it_is_named_with_its_right
     assert "needs READ and WRITE on topic mm2-twinlog-control.s.internal" in err
 
 
+def test_a_process_that_was_killed_a_moment_ago_does_not_run_the_flow(
+    here: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.report()
+    monkeypatch.setattr("twinlog.cli.topics.asking.LOOK_S", 0.0)
+    code, out, err = here.call("pause", "orders")
+    assert code == 0
+    assert "pause orders: requested" in out
+    assert "no process runs s->w now: dead; it is done when one starts" in err
+
+
 def test_topics_that_are_not_paused_are_not_resumed(here: Scene) -> None:
     code, out, err = here.call("resume", "orders")
     assert (code, flat(err)) == (3, "twinlog: none of these topics is paused, so that nothing was asked")

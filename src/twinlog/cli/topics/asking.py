@@ -73,11 +73,11 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: Asking) -> int:
         if code is not None:
             return code
     outcome = reader.ask(command)
-    seen = reader.look()
-    if not outcome.result.over and not seen.runs:
-        typer.echo(f"no process runs {settings.name} now: {seen.state.word}; it is done when one starts", err=True)
-    else:
+    if outcome.result.over or reader.look().runs:
         outcome = reader.wait(outcome, asking.timeout_s, _runs(reader))
+    seen = None if outcome.result.over else reader.look()
+    if seen is not None and not seen.runs:
+        typer.echo(f"no process runs {settings.name} now: {seen.state.word}; it is done when one starts", err=True)
     if asking.as_json:
         typer.echo(json.dumps({"flow": settings.name, **outcome_json(outcome)}, indent=2))
     else:
