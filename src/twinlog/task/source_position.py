@@ -14,10 +14,12 @@ class SourcePosition:
     """`offset` is fetched next, `epoch` the leader epoch of the last batch read (KIP-320), `topic_id` None if unknown.
 
     `end` is up to where a consumer may read, -1 before the first answer, and `answered_at` when the source last
-    answered (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
+    answered (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now. `open_since`
+    is the moment since which a transaction keeps the records from `end` on from a consumer that reads committed records
+    (monotonic seconds), None where no record is kept.
     """
 
-    __slots__ = ("answered_at", "end", "epoch", "offset", "refusals", "topic_id")
+    __slots__ = ("answered_at", "end", "epoch", "offset", "open_since", "refusals", "topic_id")
 
     def __init__(self, position: Position, topic_id: str | None) -> None:
         self.offset = position.next_source
@@ -26,6 +28,7 @@ class SourcePosition:
         self.topic_id = None if known is None else uuid.UUID(known)
         self.end = SourceOffset(-1)
         self.answered_at: float | None = None
+        self.open_since: float | None = None
         self.refusals = 0
 
     def seek(self, position: Position) -> None:
@@ -54,7 +57,12 @@ class SourcePosition:
         self.refusals = 0
         self.answered_at = now
         committed = read_committed and fetched.last_stable_offset >= 0
-        self.end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
+        end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
+        if end >= fetched.high_watermark:
+            self.open_since = None
+        elif end != self.end or self.open_since is None:
+            self.open_since = now
+        self.end = end
 
     def refused(self) -> int:
         """The source refused a fetch for now; returns how often in a row."""

@@ -6,12 +6,18 @@ from collections.abc import Callable
 
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.unreachable import throttles
+from twinlog.model.amounts import shown_age
 from twinlog.read.reader import SourceReader
 from twinlog.task.partition import PartitionCopy
 
 SILENT_S = 5.0
 """A source broker that does not answer for so long is reported as the trouble of its partitions, and so is a target
 broker that throttles while appends wait for so long."""
+
+
+OPEN_S = 900.0
+"""A transaction of the source that is open for so long is reported as the trouble of its partitions. Brokers allow no
+longer ones by default (`transaction.max.timeout.ms`), and a hanging one never ends by itself (KIP-664)."""
 
 
 class Troubles:
@@ -32,7 +38,8 @@ class Troubles:
 
     def of(self, part: PartitionCopy) -> str | None:
         """What holds a partition up, None when nothing does."""
-        return part.trouble or self._transaction() or self._silent_target(part) or self._silent_source(part)
+        trouble = part.trouble or self._transaction() or self._silent_target(part) or self._silent_source(part)
+        return trouble or self._open_transaction(part)
 
     def source_answered_at(self, part: PartitionCopy) -> float | None:
         """When it was last known where a partition's source ends (monotonic seconds), None while it is not known."""
@@ -48,6 +55,14 @@ class Troubles:
         if leader is None:
             return "target: no leader is known"
         return f"target: {throttles(leader.node)}" if self._target.throttled_s(leader.node) else None
+
+    def _open_transaction(self, part: PartitionCopy) -> str | None:
+        since = part.read.open_since
+        if since is None or part.paused or part.held_back or self._now() - since < OPEN_S:
+            return None
+        age = shown_age(self._now() - since)
+        kept = f"a transaction that has been open for {age} keeps the records from offset {part.read.end} on"
+        return f"source: {kept}; kafka-transactions.sh find-hanging names it"
 
     def _silent_source(self, part: PartitionCopy) -> str | None:
         if part.paused or part.held_back:

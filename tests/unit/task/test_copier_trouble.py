@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -16,9 +17,12 @@ from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRO
 from tests.unit.task.copied import REMOTE, TOPIC, part, world
 from twinlog.errors import ClusterError
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.record.builder import encode_batch
+from twinlog.record.own_records import record_body
+from twinlog.record.stamp import stamp
 from twinlog.task import idempotent_producer as module
 from twinlog.task.copier import Copier
-from twinlog.task.troubles import SILENT_S
+from twinlog.task.troubles import OPEN_S, SILENT_S
 
 VALUES = [b"%d" % number for number in range(40)]
 
@@ -41,6 +45,32 @@ def test_it_starts_once_both_clusters_are_there() -> None:
         assert here.clock.now > BEGIN + 80
         here.until(lambda: here.copied() == VALUES)
         assert here.failures == []
+
+
+def test_a_transaction_of_the_source_that_never_ends_is_told() -> None:
+    with world(consumer={"isolation_level": "read_committed"}) as here:
+        log = here.source.log(TOPIC)
+        here.write(b"before")
+
+        def add() -> None:
+            data = encode_batch([(0, record_body(None, b"in it", ()))], 0)
+            stamp(data, 7, 0, 0, transactional=True)
+            log.append(bytes(data))
+
+        add()
+        copier = here.begin()
+        trouble = partial(copier.troubles.of, copier.partitions[part()])
+        here.until(lambda: here.copied() == [b"before"])
+        here.pass_by(OPEN_S - 60)
+        assert trouble() is None
+        here.pass_by(120)
+        assert (trouble() or "").startswith(
+            "source: a transaction that has been open for 16 min keeps the records from offset 1 on"
+        )
+        log.mark(7, 0, commit=True)
+        here.source.news()
+        here.until(lambda: here.copied() == [b"before", b"in it"])
+        assert trouble() is None
 
 
 def test_positions_that_cannot_be_stored_are_told() -> None:
