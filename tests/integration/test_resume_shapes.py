@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from harness.consume import consume
-from harness.produce import numbered, produce
+from harness.produce import NewRecord, numbered, produce
 from harness.quotas import quota
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow
+from tests.integration.test_held import AHEAD_MS, ONE_HOUR
+from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.per_topic import PerTopic
 
 NEVER = {"position_interval_ms": 3_600_000}
 """Positions are stored when a partition is taken and when it is released, not in between."""
@@ -87,3 +92,25 @@ def test_what_is_read_after_a_crash_may_be_throttled(copy_flow: CopyFlow, topic_
         copy_flow.wait_until_caught_up(running, topic_name)
     assert running.heard.events == []
     assert values(copy_flow, topic_name) == list(range(count))
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead-letter"])
+@pytest.mark.parametrize("kind", ["refused", "oversized"])
+def test_records_after_those_that_a_policy_left_out_are_not_copied_again(
+    copy_flow: CopyFlow, topic_name: str, kind: str, policy: Literal["skip", "dead-letter"]
+) -> None:
+    config = ONE_HOUR if kind == "refused" else {"max.message.bytes": "2000"}
+    remote = copy_flow.create(topic_name, remote_config=config)
+    bad = NewRecord(b"-1", timestamp=AHEAD_MS) if kind == "refused" else NewRecord(b"-" * 5_000)
+    good = numbered(40)
+    records = [*good[:10], bad, *good[10:20], bad, bad, *good[20:]]
+    produce(copy_flow.source, topic_name, records, per_batch=len(records))
+    dead = f"{topic_name}-dead" if policy == "dead-letter" else ""
+    letters = FailedRecordSettings(tolerance="all", dead_letter_topic=dead, dead_letter_replication_factor=1)
+    policies = {f"{kind}_record_policy": PerTopic(policy), "failed_records": letters}
+    running = copy_flow.start(topic_name, **NEVER, **policies)
+    wait_for(lambda: offsets(copy_flow.target, remote)[1] == 40, 60, "all but those are copied")
+    running.crash()
+    running = copy_flow.copy(topic_name, **policies)
+    assert [event for event in running.heard.events if event[0] == "foreign"] == []
+    assert values(copy_flow, topic_name) == list(range(40))

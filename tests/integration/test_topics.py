@@ -53,11 +53,15 @@ class Scene:
         self.file = home / "mm2.properties"
         self._lines = ""
 
-    def write(self, settings: Mapping[str, str]) -> FlowSettings:
+    def write(self, settings: Mapping[str, str], exactly_once: str = "disabled") -> FlowSettings:
         """Write the file."""
         self._lines = flow_properties(f"{self.alias}->there", self.source, self.target, {**QUIET, **settings})
+        if exactly_once == "enabled":
+            self._lines += "there.exactly.once.source.support = enabled\n"
+            self._lines += f"{self.alias}.consumer.isolation.level = read_committed\n"
         self.file.write_text(f"clusters = {self.alias}, there\n{self._lines}")
         (flow,) = (one for one in load(self.file).flows if one.enabled)
+        assert flow.exactly_once == exactly_once
         return flow
 
     @contextmanager
@@ -141,7 +145,7 @@ def test_pause_and_resume_under_load_lose_and_repeat_nothing(
     scene: Scene, new_name: Callable[[str], str], exactly_once: str
 ) -> None:
     paused, other = (create_topic(scene.source, new_name(name), 2) for name in ("paused", "other"))
-    scene.write({"topics": f"{paused},{other}", "exactly.once.source.support": exactly_once})
+    scene.write({"topics": f"{paused},{other}"}, exactly_once)
     shown = {paused: "paused", other: "copying"}
     with scene.running(), Load(scene.source, paused, 2, rate=400) as load, Load(scene.source, other, 2, rate=400) as on:
         wait_for(lambda: paused in str(scene.states()) and len(consume_of(scene, paused)) > 100, 60, "it copies")
@@ -177,7 +181,7 @@ def test_restart_of_one_partition_copies_its_records_once_more_and_no_others(
     topic = create_topic(scene.source, new_name("t"), 3)
     for number in range(3):
         produce(scene.source, topic, numbered(100, start=1000 * number), partition=number)
-    scene.write({"topics": topic, "exactly.once.source.support": exactly_once})
+    scene.write({"topics": topic}, exactly_once)
     with scene.running():
         scene.wait_for_copies(topic, 300)
         code, shown = scene.topics("restart-from", f"{topic}-1", "--earliest", "--dry-run")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
@@ -29,6 +30,10 @@ from twinlog.task.lost_records import LastRecord
 from twinlog.task.producer_ids import fencing
 from twinlog.write.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.write.prepare import prepare as unchanged
+
+MOST_LEFT_OUT = 20_000
+"""So many source records in a row may be missing on the target, as a policy has left them out, before what arrived
+after them counts as the records of another program."""
 
 Body = tuple[int, bytes]
 """A record as it is compared: timestamp in ms, and what follows its offset."""
@@ -131,6 +136,7 @@ class _Follower:
         self.next_source = position.next_source
         self.runs = CopiedRuns()
         self._strange = False
+        self._looks_ahead = prepare is unchanged and rules.leave_out
         self._begin: TargetOffset | None = TargetOffset(0)
         """From where on the target what arrived is compared; None when nothing of it is."""
 
@@ -211,7 +217,6 @@ class _Follower:
 
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
         """Meet the records of a batch; returns how many of them are copies and how many are not."""
-        stamped = batch.is_log_append_time
         begin = self._begin
         if self._is_of_another(batch):
             self._strange = True
@@ -230,7 +235,7 @@ class _Follower:
                 self._here.extend(_with_offsets(append))
         matched = strange = 0
         for place, timestamp, body in _records(view):
-            if place >= begin and await self._fill() and self._is_next(timestamp, body, stamped=stamped):
+            if place >= begin and await self._fill() and await self._meets(batch, timestamp, body):
                 self._note(((self._met_next(), 1),), TargetOffset(place))
                 matched += 1
                 continue
@@ -240,6 +245,33 @@ class _Follower:
             else:
                 strange += 1
         return matched, strange
+
+    async def _meets(self, batch: Batch, timestamp: int, body: bytes) -> bool:
+        """Whether a record of the target is a copy of the next one, or of a later one where policies leave records out.
+
+        A copier appends in the source's order, so what its producer wrote is what the source has, without the records
+        that were left out. The first equal record is taken: a later one could be after records that never arrived.
+        """
+        stamped = batch.is_log_append_time
+        if self._is_next(timestamp, body, stamped=stamped):
+            return True
+        if not self._looks_ahead or not self._is_ours(batch):
+            return False
+        passed = 0
+        # With a hole in the source, what arrived may be a copy of a record that is gone from it.
+        while self._expected.whole and passed < MOST_LEFT_OUT:
+            for sent_at, sent in (row for _, row in islice(self._here, passed, None)):
+                if sent == body and (stamped or sent_at == timestamp):
+                    for _ in range(passed):
+                        self._here.popleft()
+                    return True
+                passed += 1
+            append = await self._expected.next()
+            if append is None:
+                break
+            self._here.extend(_with_offsets(append))
+        self._looks_ahead = False
+        return False
 
     def _is_next(self, timestamp: int, body: bytes, *, stamped: bool) -> bool:
         """Whether a record of the target is the next one; of one that is `stamped` the target gave the time."""

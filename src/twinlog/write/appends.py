@@ -71,6 +71,11 @@ class CopyRules:
             refused=settings.refused_record_policy.for_topic(topic),
         )
 
+    @property
+    def leave_out(self) -> bool:
+        """Whether a policy leaves records out, so that the remote log lacks records that the source has."""
+        return not {self.oversized, self.refused}.isdisjoint(("skip", "dead-letter"))
+
     def merging_all(self) -> CopyRules:
         """These rules for a distant target: batches as large as the topic allows, up to 4 MB.
 

@@ -95,6 +95,8 @@ class TopicControl:
         """At a start, what is asked something of that was not done yet: it must not be copied before."""
         self._lock = threading.Lock()
         self._planned: tuple[frozenset[TopicPartition], frozenset[TopicPartition]] | None = None
+        self._copied: frozenset[TopicPartition] | None = None
+        """What copiers are to copy by the last plan; None while there is none, or another one is made."""
         self._lag_at = self._forget_at = self._clock.monotonic()
         self._hidden_until = self._lag_at
         self._logged = LogOnce(self._clock)
@@ -123,13 +125,17 @@ class TopicControl:
             self._plan()
 
     def _plan(self) -> None:
-        copied, paused, moving = self._remote.keys(), self._paused, self._moving | self._awaiting
-        self._planned = paused, moving
+        with self._lock:
+            # A command that begins from here on waits for the plan after this.
+            copied, paused, moving = self._remote.keys(), self._paused, self._moving | self._awaiting
+            self._planned, self._copied = (paused, moving), None
         heartbeats = {part for part in copied if self._is_heartbeats(part.topic)}
         self._status.paused.keep(paused - heartbeats)
         self._status.plan(copied - paused, heartbeats - paused)
         self._held.keep(copied - paused)
-        self._tasks.plan(copied - paused - moving)
+        wanted = frozenset(copied - paused - moving)
+        self._tasks.plan(wanted)
+        self._copied = wanted
 
     # For the thread of its own.
 
@@ -194,11 +200,14 @@ class TopicControl:
     def _do_move(self, outcome: Outcome) -> None:
         decided = outcome.moves
         meant = self._meant(outcome.command.selectors)
-        self._moving = meant if decided is None else frozenset(move.partition for move in decided)
+        with self._lock:
+            self._moving = meant if decided is None else frozenset(move.partition for move in decided)
         none_held = decided is None and not any(map(self._held.is_held, meant))
         self._await_release(self._moving)
         self._fence()
         if decided is None:
+            if outcome.command.verb.moves:
+                self._mover.catch_up(sorted(meant), self._remote)
             outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(meant)))
             decided = outcome.moves or ()
         left = {move.partition: move.text for move in decided if move.text == UNREPORTED}
@@ -237,9 +246,10 @@ class TopicControl:
             )
 
     def _await_release(self, parts: frozenset[TopicPartition]) -> None:
-        """Wait until no copier holds these any more. Raises ClusterError when that takes long."""
+        """Wait until no copier holds these any more, nor is to begin with them by a plan of before. Raises ClusterError
+        when that takes long."""
         until = self._clock.monotonic() + RELEASED_S
-        while parts and self._leases.hold(parts):
+        while parts and (self._copied is None or parts & self._copied or self._leases.hold(parts)):
             if self._stopping.is_set() or self._clock.monotonic() >= until:
                 raise ClusterError(f"copiers still hold {listed(map(str, parts))}")
             self._clock.wait(self._stopping, POLL_S)

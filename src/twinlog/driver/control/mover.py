@@ -8,27 +8,33 @@ and its writer is one that fences the writer of the old position, whose appends 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from twinlog.driver.control.deciding import decide
 from twinlog.driver.control.model import Command, Move
 from twinlog.driver.control.source_logs import look
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.topic_writer import TopicWriter
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.topic_writer import OwnRecord, TopicWriter
+from twinlog.lease.grant import Grant
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.offsets.exact import Run
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
 from twinlog.offsets.segments import SegmentWriter, Tip, segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.writer import position_records, positions_writer
 from twinlog.settings.flow import FlowSettings
+from twinlog.task.first_look import log_starts
 from twinlog.task.logs_at_rest import LogsAtRest
 from twinlog.task.map_writer import NO_GENERATION
 from twinlog.task.producer_ids import fencing
+from twinlog.task.resume_after_crash import Logs, resume_after_log_end
+from twinlog.write.appends import CopyRules
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +42,8 @@ REST_S = 15.0
 """How long remote logs are waited for that still grow."""
 
 TIMEOUT_S = 15.0
+CONNECT_S = 10.0
+LARGEST_BATCH = 1 << 30
 ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
 
 
@@ -61,6 +69,82 @@ class Mover:
         self._stores_positions = positions_writer(target.client, settings)
         purpose = "storing where records were copied to"
         self._stores_maps = TopicWriter(target.client, segments_topic(settings.source), TIMEOUT_S, purpose)
+
+    def catch_up(self, partitions: Iterable[TopicPartition], remote: Mapping[TopicPartition, TopicPartition]) -> None:
+        """Store positions after the records of these source partitions that had arrived when their copiers were lost,
+        so that a command counts these as copied. `remote` has the remote partition of each.
+
+        In transactions a position arrives with its records, and of a transform it is not known here what it made.
+        """
+        if self._settings.exactly_once != "disabled" or self._settings.transform is not None:
+            return
+        here, there = self._source.topics(), self._target.topics()
+        stored = {
+            part: position
+            for part, position in self._positions.read([part for part in partitions if part in remote]).items()
+            if position.next_target is not None
+            and part.topic in here
+            and not here[part.topic].recreated(position.topic_id)
+            and position.remote_topic_id in (None, _id(there.get(remote[part].topic)))
+        }
+        counted = {remote[part]: position.next_target for part, position in stored.items()}
+        ends = self._target.call(partial(self._ends, counted)) if counted else {}
+        behind = {
+            Grant(part, remote[part], position.topic_id, LARGEST_BATCH, position): ends[remote[part]]
+            for part, position in stored.items()
+            if ends.get(remote[part], position.next_target) != position.next_target
+        }
+        found = self._target.call(partial(self._find_arrived, behind)) if behind else {}
+        if not found:
+            return
+        self._maps.read()
+        tips = self._maps.tips(stored)
+        positions: dict[TopicPartition, Position] = {}
+        records: list[OwnRecord] = []
+        for part, (position, runs) in found.items():
+            map_ = SegmentWriter.take_over(part, position, stored[part], tips.get(part), complete=False, found=runs)
+            records += [(segment.key, segment.value) for segment in map_.changed()]
+            positions[part] = replace(position, generation=map_.generation)
+        # A map is never to be older than the position at which it ends.
+        self._target.call(partial(self._stores_maps.append, records))
+        self._store_positions(positions)
+
+    async def _find_arrived(
+        self, behind: Mapping[Grant, TargetOffset]
+    ) -> dict[TopicPartition, tuple[Position, list[Run]]]:
+        """The positions after what arrived of partitions whose remote logs end there, and what that was."""
+        settings, loop = self._settings, self._target.client.loop
+        source = ClusterClient(loop, settings.source, settings.consumer.client)
+        target = ClusterClient(loop, settings.target, settings.producer.client)
+        found = {}
+        try:
+            await source.connect(CONNECT_S)
+            await target.connect(CONNECT_S)
+            await source.refresh({grant.source.topic for grant in behind})
+            await target.refresh({grant.remote.topic for grant in behind})
+            for grant, end in behind.items():
+                assert grant.position is not None
+                if source.leader(grant.source) is None or target.leader(grant.remote) is None:
+                    # Such a partition is left where it is.
+                    continue
+                rules = CopyRules.of(settings, grant.source.topic)
+                try:
+                    logs = Logs(*await log_starts(source, target, grant), end)
+                    position, runs = await resume_after_log_end(
+                        source, target, grant, grant.position, logs, rules, self._note
+                    )
+                except (CopyError, RefusedError) as error:
+                    log.warning("%s: what arrived of %s is not known: %s", settings.name, grant.source, error)
+                    continue
+                if position.next_source > grant.position.next_source:
+                    found[grant.source] = position, runs
+        finally:
+            source.close()
+            target.close()
+        return found
+
+    def _note(self, kind: str, text: str) -> None:
+        log.warning("%s: %s: %s", self._settings.name, kind, text)
 
     def decide(self, command: Command, partitions: Sequence[TopicPartition]) -> list[Move]:
         """What becomes of each of these source partitions; nothing is changed."""
@@ -135,6 +219,9 @@ class Mover:
                 topic,
                 fencing(before.writer) if before is not None and same else None,
             )
+        self._store_positions(positions)
+
+    def _store_positions(self, positions: Mapping[TopicPartition, Position]) -> None:
         records = list(position_records(self._settings, positions))
         self._target.call(partial(self._stores_positions.append, records))
         seen = self._positions.read(positions)

@@ -143,6 +143,44 @@ def test_a_release_says_where_no_partition_was_held(here: Scene) -> None:
     assert (here.outcome("c2").result, here.outcome("c2").reason) == (Result.APPLIED, "")
 
 
+def test_what_had_arrived_when_a_copier_was_lost_counts_as_copied(here: Scene) -> None:
+    process = here.process()
+    here.write(0, 5)
+    here.copy(0, 3)
+    here.ask(Verb.SKIP_TO, "t", place=Place(PlaceKind.OFFSET, 12), partitions=(0,))
+    process.control.turn()
+    assert here.outcome().result is Result.REFUSED
+    assert here.outcome().reason == "t-0: it is at offset 13, after 12: restart-from copies again"
+    assert (here.last().next_source, here.last().next_target) == (13, 13)
+    process.maps.read()
+    map_ = process.maps.maps.map(PARTS[0])
+    assert map_ is not None
+    assert map_.to_target(SourceOffset(12)) == (12, True)
+    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
+    process.control.turn()
+    assert [(move.before, move.after, move.passed) for move in here.outcome("c2").moves or ()] == [(13, 15, 2)]
+
+
+def test_a_command_waits_for_a_plan_that_is_being_made(here: Scene) -> None:
+    """A copier may begin with a partition by a plan that was begun before the command."""
+    control = here.process().control
+    plan, made = control._tasks.plan, []
+
+    def slow(partitions: Any) -> None:
+        control._stopping.set()
+        with pytest.raises(ClusterError, match="copiers still hold t-0"):
+            control._await_release(frozenset(PARTS[:1]))
+        control._stopping.clear()
+        made.append(partitions)
+        plan(partitions)
+
+    control._tasks.plan = slow  # type: ignore[method-assign]
+    control._moving = frozenset(PARTS[:1])
+    control.attend()
+    assert made == [set(PARTS[1:])]
+    control._await_release(frozenset(PARTS[:1]))
+
+
 def test_what_was_asked_by_one_id_is_done_once(here: Scene) -> None:
     process = here.process()
     here.ask(Verb.RESTART_FROM, "t", place=EARLIEST)
