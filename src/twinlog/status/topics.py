@@ -16,6 +16,7 @@ from enum import StrEnum
 from twinlog.driver.control.deciding import decide
 from twinlog.driver.control.journal import ControlJournal
 from twinlog.driver.control.model import Command, Move, Outcome, Selector, Verb, selected
+from twinlog.driver.control.recopies import counting_first_copies, recopies
 from twinlog.driver.control.records import Asked
 from twinlog.driver.control.source_logs import look
 from twinlog.driver.report import DriverReport
@@ -252,6 +253,8 @@ class TopicsReader(ClustersReader):
         stored = self._positions.read(partitions)
         logs = look(self.settings, self._source, command, partitions, stored)
         moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        recopied = recopies(self.read_asked().outcomes, command.id)
+        moves = [counting_first_copies(move, recopied.get(move.partition)) for move in moves]
         if command.verb is not Verb.ACCEPT_GAP or all(move.changes for move in moves):
             return moves
         held = _held(self._flow.read())

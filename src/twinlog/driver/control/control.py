@@ -17,6 +17,7 @@ from twinlog.driver.control.deciding import UNREPORTED
 from twinlog.driver.control.journal import ControlJournal
 from twinlog.driver.control.model import IsHeartbeats, Move, Outcome, Result, Selector, Verb, selected
 from twinlog.driver.control.mover import Mover
+from twinlog.driver.control.recopies import recopies
 from twinlog.driver.fencing import TransactionalIds
 from twinlog.driver.flow_status import FlowStatus
 from twinlog.driver.flow_tasks import Tasks
@@ -192,7 +193,7 @@ class TopicControl:
         parts = self._meant(outcome.command.selectors)
         self._await_release(parts & self._paused)
         self._fence()
-        outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(parts)))
+        outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(parts), {}))
         self._lag_at = self._clock.monotonic()
         # Without any it counts for partitions to come.
         self._end(outcome, Result.APPLIED)
@@ -202,16 +203,17 @@ class TopicControl:
         meant = self._meant(outcome.command.selectors)
         with self._lock:
             self._moving = meant if decided is None else frozenset(move.partition for move in decided)
+        recopied = recopies(self._journal.asked.outcomes, outcome.command.id)
         none_held = decided is None and not any(map(self._held.is_held, meant))
         self._await_release(self._moving)
         self._fence()
         if decided is None:
             if outcome.command.verb.moves:
                 self._mover.catch_up(sorted(meant), self._remote)
-            outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(meant)))
+            outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(meant), recopied))
             decided = outcome.moves or ()
         left = {move.partition: move.text for move in decided if move.text == UNREPORTED}
-        left |= self._mover.apply(decided, self._remote)
+        left |= self._mover.apply(decided, self._remote, recopied)
         done = [move for move in decided if move.partition not in left]
         self._warn_of_loss(outcome, done)
         why = [f"{part}: {text}" for part, text in sorted(left.items())]

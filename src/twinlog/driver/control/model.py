@@ -154,7 +154,8 @@ class Move:
     goes on at `after`; where it does not `changes`, it stays as it was.
 
     `passed` source offsets are never copied, `repeated` ones are copied again, and `text` is what an operator should
-    know besides. `before_target` is the target offset that was stored with `before`, None where none was.
+    know besides. `before_target` is the target offset that was stored with `before`, None where none was. Of a restart
+    `first_target` is a target offset that no copy of source offset `after` or a later one is before, None if unknown.
     """
 
     partition: TopicPartition
@@ -165,6 +166,7 @@ class Move:
     repeated: int = 0
     text: str = ""
     before_target: TargetOffset | None = None
+    first_target: TargetOffset | None = None
 
 
 class Result(StrEnum):

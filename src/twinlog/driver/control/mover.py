@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 from twinlog.driver.control.deciding import decide
-from twinlog.driver.control.model import Command, Move
+from twinlog.driver.control.model import Command, Move, Verb
+from twinlog.driver.control.recopies import Recopy, counting_first_copies, taken_back
 from twinlog.driver.control.source_logs import look
 from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -25,7 +26,7 @@ from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.offsets.exact import Run
 from twinlog.offsets.map_store import MapStore
 from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import SegmentWriter, Tip, segments_topic
+from twinlog.offsets.segments import COPIER_GENERATIONS, SegmentWriter, Tip, segments_topic
 from twinlog.offsets.store import PositionStore
 from twinlog.offsets.writer import position_records, positions_writer
 from twinlog.settings.flow import FlowSettings
@@ -146,15 +147,32 @@ class Mover:
     def _note(self, kind: str, text: str) -> None:
         log.warning("%s: %s: %s", self._settings.name, kind, text)
 
-    def decide(self, command: Command, partitions: Sequence[TopicPartition]) -> list[Move]:
-        """What becomes of each of these source partitions; nothing is changed."""
+    def decide(
+        self, command: Command, partitions: Sequence[TopicPartition], recopied: Mapping[TopicPartition, Recopy]
+    ) -> list[Move]:
+        """What becomes of each of these source partitions; nothing is changed. `recopied` are those that an earlier
+        command has moved back."""
         stored = self._positions.read(partitions)
         logs = look(self._settings, self._source, command, partitions, stored)
         moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        if command.verb is Verb.RESTART_FROM:
+            self._maps.read()
+            moves = [self._with_first_target(move) for move in moves]
+        moves = [counting_first_copies(move, recopied.get(move.partition)) for move in moves]
         return [_with_target(move, stored.get(move.partition)) for move in moves]
 
+    def _with_first_target(self, move: Move) -> Move:
+        map_ = self._maps.maps.map(move.partition)
+        if map_ is None or move.after is None or not move.changes:
+            return move
+        found = map_.to_target(move.after)
+        return move if found is None else replace(move, first_target=found.offset)
+
     def apply(
-        self, moves: Sequence[Move], remote: Mapping[TopicPartition, TopicPartition]
+        self,
+        moves: Sequence[Move],
+        remote: Mapping[TopicPartition, TopicPartition],
+        recopied: Mapping[TopicPartition, Recopy],
     ) -> dict[TopicPartition, str]:
         """Store where partitions go on; `remote` has the remote partition of each. One that stands there already stays.
 
@@ -181,7 +199,9 @@ class Mover:
             del moving[part]
             left[part] = f"{remote[part]} on {self._target.alias} does not report where it ends; ask again"
         if moving:
-            self._close_maps({part: stored[part] for part in moving if part in stored}, remote)
+            back = {part: recopied[part] for part, move in moving.items() if taken_back(move, recopied.get(part))}
+            self._close_maps({part: stored[part] for part in moving if part in stored and part not in back}, remote)
+            self._lead_back(back, moving, {part: ends[remote[part]] for part in back})
             self._store(moving, stored, remote, ends, here)
         return left
 
@@ -260,6 +280,28 @@ class Mover:
             if tip is not None and not recreated and _ends_after(tip, position):
                 map_ = SegmentWriter.take_over(part, position, position, tip, complete=False)
                 records += [(segment.key, segment.value) for segment in map_.changed()]
+        if records:
+            self._target.call(partial(self._stores_maps.append, records))
+
+    def _lead_back(
+        self,
+        recopied: Mapping[TopicPartition, Recopy],
+        moves: Mapping[TopicPartition, Move],
+        ends: Mapping[TopicPartition, TargetOffset],
+    ) -> None:
+        """Have the exact maps lead offsets of these partitions to where their first copies begin, up to the offset to
+        which a partition is moved: a map knows the second copies alone, and some records have none."""
+        self._maps.read()
+        tips = self._maps.tips(recopied)
+        records: list[OwnRecord] = []
+        for part, recopy in recopied.items():
+            tip, after = tips.get(part), moves[part].after
+            if tip is None or after is None:
+                continue
+            first = TargetOffset(0) if recopy.first_target is None else recopy.first_target
+            map_ = SegmentWriter(part, recopy.low, first, generation=tip.generation + COPIER_GENERATIONS)
+            map_.jumped(after, ends[part])
+            records += [(segment.key, segment.value) for segment in map_.changed()]
         if records:
             self._target.call(partial(self._stores_maps.append, records))
 

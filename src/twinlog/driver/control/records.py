@@ -133,6 +133,7 @@ def _move_json(move: Move) -> list[Any]:
         move.repeated,
         move.text,
         move.before_target,
+        move.first_target,
     ]
 
 
@@ -204,7 +205,7 @@ def _outcome(command: Command, result: dict[str, Any] | None, moves: dict[int, d
 
 
 def _move(found: list[Any]) -> Move:
-    topic, partition, before, after, changes, passed, repeated, text, before_target = found
+    topic, partition, before, after, changes, passed, repeated, text, before_target, first_target = found
     return Move(
         TopicPartition(TopicName(topic), partition),
         None if before is None else SourceOffset(before),
@@ -214,4 +215,5 @@ def _move(found: list[Any]) -> Move:
         repeated,
         text,
         None if before_target is None else TargetOffset(before_target),
+        None if first_target is None else TargetOffset(first_target),
     )

@@ -339,6 +339,33 @@ def test_the_map_of_a_lost_copier_is_closed_before_its_position_is_overwritten(h
     assert known.to_target(13) == (10, False)
 
 
+def test_a_restart_that_is_taken_back_leads_groups_to_the_first_copies(here: Scene) -> None:
+    """The second copier's map knows the second copies alone, and most records have none."""
+    admin = here.connect()
+    topic = TopicWriter(admin.client, segments_topic(here.settings.source), 5.0, "testing")
+
+    def copied_to(source: int, target: int, writer: SegmentWriter) -> None:
+        admin.call(topic.append, [(segment.key, segment.value) for segment in writer.changed()])
+        here.store({PARTS[0]: replace(here.position(PARTS[0], source, target), generation=writer.generation)})
+
+    copied_to(10, 10, SegmentWriter(PARTS[0], 0, 0, generation=256, complete=True))
+    process = here.process()
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    process.control.turn()
+    assert [(move.after, move.repeated, move.first_target) for move in here.outcome().moves or ()] == [(0, 10, 0)]
+    here.copy(0, 3)
+    copied_to(3, 13, SegmentWriter(PARTS[0], 0, 10, generation=512))
+    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
+    process.control.turn()
+    (move,) = here.outcome("c2").moves or ()
+    assert (move.before, move.after, move.passed) == (3, 10, 0)
+    process.maps.read()
+    known = process.maps.maps.map(PARTS[0])
+    assert known is not None
+    # With the second copies' map, offset 5 would lead to 13, past the only copies of 5 to 9.
+    assert [known.to_target(offset) for offset in (2, 5, 9, 10)] == [(0, False), (0, False), (0, False), (13, True)]
+
+
 def test_a_right_that_is_missing_is_named_and_holds_nothing_up(here: Scene) -> None:
     here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process = here.process()
