@@ -408,6 +408,7 @@ class Copier:
             self._held.hold(part, error)
 
     def _cannot_begin(self, grant: Grant, error: TwinlogError) -> None:
+        self._releasing.note_unbegun(grant)
         if self._held.stops_flow(error, grant.source):
             self._listener.failed(grant.source, error)
         else:

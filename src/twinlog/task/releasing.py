@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlog.lease.grant import Grant
 from twinlog.model.types import TopicPartition
 from twinlog.offsets.positions import Position
 from twinlog.task.beginning import Beginning
@@ -59,13 +60,16 @@ class Releasing:
     def _withdraw(self, partition: TopicPartition) -> None:
         """A partition that waits does not begin any more."""
         withdrawn = self._beginning.withdraw(partition)
-        if withdrawn is None:
-            return
-        self._committer.forget(partition)
-        self._logs_at_rest.forget([withdrawn.remote])
+        if withdrawn is not None:
+            self.note_unbegun(withdrawn)
+
+    def note_unbegun(self, grant: Grant) -> None:
+        """A partition that was granted has not begun, and does not any more."""
+        self._committer.forget(grant.source)
+        self._logs_at_rest.forget([grant.remote])
         # Appends of its previous copier may still be under way.
-        if self._producer.meets_late_appends(withdrawn):
-            self.undrained.add(partition)
+        if self._producer.meets_late_appends(grant):
+            self.undrained.add(grant.source)
 
     def _end(self, part: PartitionCopy, *, drained: bool) -> None:
         self._committer.forget(part.source)

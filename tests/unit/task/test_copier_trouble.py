@@ -17,6 +17,8 @@ from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRO
 from tests.unit.task.copied import REMOTE, TOPIC, part, world
 from twinlog.errors import ClusterError
 from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.offsets.positions import Position
 from twinlog.record.builder import encode_batch
 from twinlog.record.own_records import record_body
 from twinlog.record.stamp import stamp
@@ -166,6 +168,18 @@ def test_a_refused_fetch_ends_its_partition_only() -> None:
         other = 1 - held.partition
         here.feed(VALUES, number=other)
         here.until(lambda: here.copied(other)[-1:] == VALUES[-1:])
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_a_partition_that_cannot_begin_is_given_back_as_it_was_granted(drained: bool) -> None:
+    """Appends of its last copier may be under way as before."""
+    with world() as here:
+        of_deleted = Position(SourceOffset(5), TargetOffset(0), topic_id="00000000-0000-0000-0000-000000000001")
+        copier = here.begin(here.grant(0, of_deleted, drained=drained))
+        here.until(lambda: bool(here.held))
+        assert here.held[0].message_id == "TW-GAP-03"
+        here.run(copier.release, [part()])
+        assert (part() in copier.undrained) is not drained
 
 
 def test_without_a_proof_from_its_driver_nothing_is_appended() -> None:
