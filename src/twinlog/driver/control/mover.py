@@ -93,7 +93,7 @@ class Mover:
         behind = {
             Grant(part, remote[part], position.topic_id, LARGEST_BATCH, position): ends[remote[part]]
             for part, position in stored.items()
-            if ends.get(remote[part], position.next_target) != position.next_target
+            if position.next_target is not None and ends.get(remote[part], 0) > position.next_target
         }
         found = self._target.call(partial(self._find_arrived, behind)) if behind else {}
         if not found:
