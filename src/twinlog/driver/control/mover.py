@@ -19,6 +19,7 @@ from twinlog.driver.control.source_logs import look
 from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.kafka.topic_writer import OwnRecord, TopicWriter
 from twinlog.lease.grant import Grant
 from twinlog.model.topics import Topic, listed
@@ -123,10 +124,11 @@ class Mover:
             await target.connect(CONNECT_S)
             await source.refresh({grant.source.topic for grant in behind})
             await target.refresh({grant.remote.topic for grant in behind})
+            ends = await source.list_offsets([grant.source for grant in behind], LATEST)
             for grant, end in behind.items():
                 assert grant.position is not None
-                if source.leader(grant.source) is None or target.leader(grant.remote) is None:
-                    # Such a partition is left where it is.
+                if target.leader(grant.remote) is None or ends.get(grant.source, -1) < grant.position.next_source:
+                    # It has no leader, or the source's log was cut back: nothing there can be compared.
                     continue
                 rules = CopyRules.of(settings, grant.source.topic)
                 try:
