@@ -120,7 +120,7 @@ def _missing(report: DriverReport) -> str | None:
         return None
     names = listed(dict(report.missing_topics), report.missing)
     one = report.missing == 1
-    count = "1 remote topic is" if one else f"{report.missing} remote topics are"
+    count = f"{counted(report.missing, 'remote topic')} {'is' if one else 'are'}"
     why = f": {report.missing_topics[0][1]}" if report.missing_topics else ""
     return f"{count} not created or grown yet, and {'its' if one else 'their'} records count in no figure: {names}{why}"
 

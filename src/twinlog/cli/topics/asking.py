@@ -67,8 +67,9 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: Asking) -> int:
     unchecked = None if asking.verb.moves or asking.dry_run else _note_unchecked
     meant = reader.selectors(asking.words, asking.partitions, unchecked=unchecked)
     command = Command(asking.id or uuid.uuid4().hex[:12], asking.verb, meant, asking.place, by=this_process())
-    done = asked.outcome(command.id) is None and reader.has(command, asked)
-    if asked.outcome(command.id) is None and (asking.dry_run or not asking.sure or asking.verb.moves or done):
+    new = asked.outcome(command.id) is None
+    done = new and reader.has(command, asked)
+    if new and (asking.dry_run or not asking.sure or asking.verb.moves or done):
         code = _show(reader, settings, command, asking, done=done)
         if code is not None:
             return code
