@@ -111,6 +111,12 @@ class Scrapes:
             return {} if self._value(args[0], at) else {(): 1.0}
         if name == "histogram_quantile":
             return _quantile(self._value(args[0], at), self._value(args[1], at))
+        if name == "label_replace":
+            label, text, source, pattern = (one.val for one in args[1:])
+            return {
+                _replaced(labels, label, text, source, pattern): value
+                for labels, value in self._value(args[0], at).items()
+            }
         if name in ("clamp_min", "clamp_max"):
             bound = max if name == "clamp_min" else min
             least = self._value(args[1], at)
@@ -178,6 +184,13 @@ def _with_number(name: str, left: Any, right: Any, *, as_bool: bool) -> Vector:
     if as_bool:
         return {labels: float(_COMPARE[name](*sides(value))) for labels, value in vector.items()}
     return {labels: value for labels, value in vector.items() if _COMPARE[name](*sides(value))}
+
+
+def _replaced(labels: Labels, label: str, text: str, source: str, pattern: str) -> Labels:
+    found = re.fullmatch(pattern, dict(labels).get(source, ""))
+    if found is None:
+        return labels
+    return tuple(sorted({**dict(labels), label: found.expand(text.replace("$", "\\"))}.items()))
 
 
 def _without(labels: Labels, *names: str) -> Labels:
