@@ -19,6 +19,8 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.encrypted_site import HOST, KEY, REAUTH_MS, STORE, Lines, Site, encrypted_site
+from tests.integration.mirror_process import flow_properties
+from tests.integration.running import RunTwinlog
 from tests.integration.token_server import TokenServer, serving_tokens
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.config import load
@@ -105,6 +107,35 @@ def end(cluster: KafkaCluster, topic: str) -> int:
 
 
 # -- records
+
+
+def test_a_renewed_certificate_counts_after_the_restart_that_the_message_asks_for(
+    target_cluster: KafkaCluster, run_twinlog: RunTwinlog, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = new_name("t")
+    remote = f"north.{topic}"
+    with encrypted_site(tmp_path) as site:
+        create_topic(site.cluster, topic)
+        produce(site.cluster, topic, numbered(10))
+        (tmp_path / "trusted.pem").write_text(site.root.pem)
+        properties = flow_properties("north->south", site.cluster, target_cluster, {"topics": topic})
+        north = site.mtls(ssl_truststore_location=str(tmp_path / "trusted.pem"))
+        properties += "".join(f"north.{key} = {value}\n" for key, value in north.items())
+        process = run_twinlog("north, south", properties)
+        wait_for(lambda: end(target_cluster, remote) == 10, 100, "the first records are copied")
+        # The brokers trust clients of the new authority alone.
+        renewed = authority("Renewed")
+        (tmp_path / "ca.pem").write_text(renewed.pem)
+        renewed.issue("mirror").write_pem(tmp_path / "key.pem", KEY)
+        site.cluster.restart()
+        process.wait_for_line("does not accept this client's certificate .* counts after a restart")
+        produce(site.cluster, topic, numbered(10, start=10))
+        if process.alive:
+            process.terminate()
+        process.restart()
+        wait_for(lambda: end(target_cluster, remote) == 20, 100, "the rest is copied")
+        assert [int(record.value or b"") for record in consume(target_cluster, remote)] == list(range(20))
+        process.kill()
 
 
 def test_a_hundred_thousand_records_out_of_a_cluster_that_wants_certificates(

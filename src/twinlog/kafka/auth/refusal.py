@@ -38,6 +38,8 @@ class NoTokenError(KafkaConnectionError):  # type: ignore[misc]
         return str(self.args[0])
 
 
+_READ_ONCE = "Stores are read when the process starts: a store that was renewed since then counts after a restart"
+
 _HOST_MISMATCH = frozenset({62, 64})
 _UNTRUSTED = frozenset({2, 18, 19, 20, 21, 24, 27, 28})
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -75,7 +77,7 @@ def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
             return f"it wants a certificate of its clients ({words}); set {_KEY_STORE}"
         return (
             f"it does not accept this client's certificate ({words}); does its trust store have the authority that "
-            f"signed the one in {_KEY_STORE}, and is that still valid?"
+            f"signed the one in {_KEY_STORE}, and is that still valid? {_READ_ONCE}"
         )
     if any(word in reason for word in _NOTHING_IN_COMMON):
         return (
@@ -112,6 +114,6 @@ def _of_certificate(error: ssl.SSLCertVerificationError, host: str) -> str:
     if error.verify_code in _UNTRUSTED:
         return (
             f"its certificate is not trusted ({error.verify_message}); put the authority that signed it into "
-            f"{_TRUST_STORE}"
+            f"{_TRUST_STORE}. {_READ_ONCE}"
         )
     return f"its certificate is not accepted ({error.verify_message})"
