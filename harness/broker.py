@@ -113,8 +113,13 @@ class Broker:
 
     def format(self, cluster_id: str, settings: Mapping[str, str]) -> None:
         """Write settings and an empty, formatted data directory. Called once in a node's life."""
-        own = {"log.dirs": str(self.data), **(counter_settings(self.counts) if self.counts else {})}
         format_storage(self.data, cluster_id, str(self.node_id), self._version)
+        self.write_settings(settings)
+
+    def write_settings(self, settings: Mapping[str, str]) -> None:
+        """Write the settings that the next start takes."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        own = {"log.dirs": str(self.data), **(counter_settings(self.counts, self._version) if self.counts else {})}
         self._settings.write_text(to_properties({**settings, **own}), encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ from harness.broker import Broker, Jit, Ports, jvm_command, new_kafka_id
 from harness.child import Child
 from harness.clients import QUICK_TO_CONNECT, ClientConfig, Clients
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION
+from harness.jars import KAFKA_VERSION, Parts
 from harness.relay import Distance, relay_command
 from harness.request_counter import counter_jar
 from harness.started import Started
@@ -47,6 +47,7 @@ class KafkaCluster(Started):
     `work_dir`: kept when given; otherwise a temporary directory that `close` removes (TWINLOG_KEEP=1 keeps it).
     """
 
+    parts: ClassVar[Parts] = "all"
     counts: ClassVar[Path | None] = None
     """When set, every cluster made from then on counts its requests in files there, which outlive it."""
 
@@ -85,7 +86,7 @@ class KafkaCluster(Started):
         if counts is not None:
             counts.mkdir(parents=True, exist_ok=True)
         jars = [*plugins, *([] if counts is None else [counter_jar()])]
-        command = jvm_command(heap, jit, "kafka.Kafka", version, more=jars)
+        command = jvm_command(heap, jit, "kafka.Kafka", version, self.parts, more=jars)
         self.brokers = {
             node: Broker(
                 f"{name}-{node}",
@@ -105,7 +106,7 @@ class KafkaCluster(Started):
             self.relay = Child(f"{name}-relay", command, self.work_dir / "relay.log")
         self.clients = Clients(self.client_config(), keep=nodes == 1)
         for broker in self.brokers.values():
-            broker.format(self.cluster_id, {**self._settings(broker), **(config or {})})
+            self._format(broker, {**self._settings(broker), **(config or {})})
 
     # -- starting and stopping
 
@@ -256,6 +257,9 @@ class KafkaCluster(Started):
         return "".join(f"{key}={value}\n" for key, value in self.java_settings(user, prefix).items())
 
     # -- settings
+
+    def _format(self, broker: Broker, settings: Mapping[str, str]) -> None:
+        broker.format(self.cluster_id, settings)
 
     def _quick_client(self, broker: Broker) -> ClientConfig:
         return {

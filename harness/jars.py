@@ -30,17 +30,21 @@ RESOLVE_DEADLINE_S = 900
 SPARK_VERSION = "4.2.0"
 """The release of Spark whose own Kafka source is measured beside twinlog's: that of the pinned pyspark."""
 
-Parts = Literal["all", "mirror", "connect"]
+Parts = Literal["all", "mirror", "connect", "zookeeper"]
 """`mirror` is MirrorMaker 2 alone, without broker and tools: enough for a version that only has to mirror. `connect` is
-a Connect worker with the plugins that Kafka's own distribution puts on its class path."""
+a Connect worker with the plugins that Kafka's own distribution puts on its class path. `zookeeper` is a broker of a
+release before 3.0, with a ZooKeeper."""
 
 _MIRROR = ("connect-mirror", "connect-runtime")
 _ARTIFACTS: dict[Parts, tuple[str, ...]] = {
     "all": ("kafka_2.13", *_MIRROR, "kafka-tools"),
     "mirror": _MIRROR,
     "connect": (*_MIRROR, "connect-transforms", "connect-basic-auth-extension"),
+    "zookeeper": ("kafka_2.12",),
 }
-_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30, "connect": 30}
+_MEGABYTES: dict[Parts, int] = {"all": 55, "mirror": 30, "connect": 30, "zookeeper": 30}
+# That of Kafka 2.1 itself cannot read addresses with Java 14 and newer (ZOOKEEPER-3779).
+_ZOOKEEPER = ("org.apache.zookeeper", "zookeeper", "3.5.9")
 # Kafka's jars bring no log backend; this one writes to stderr and needs no file of its own.
 _SIMPLE_LOG = ("org.slf4j", "slf4j-simple", "1.7.36")
 # A worker's `/admin/loggers` reads and sets levels of the backend of Kafka's distribution: log4j 2 since 4.0.
@@ -150,7 +154,8 @@ def _wanted(version: str, parts: Parts) -> tuple[tuple[str, str, str], ...]:
     backend = _SIMPLE_LOG
     if parts == "connect":
         backend = _LOG4J_1 if version.startswith("3.") else _LOG4J_2
-    return (*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), backend)
+    more = (_ZOOKEEPER,) if parts == "zookeeper" else ()
+    return (*(("org.apache.kafka", name, version) for name in _ARTIFACTS[parts]), *more, backend)
 
 
 def _ivy_module(wanted: tuple[tuple[str, str, str], ...], *, transitive: bool = True) -> str:

@@ -14,7 +14,7 @@ from typing import IO
 from harness.plugin import plugin_jar
 
 _SOURCE = Path(__file__).with_name("RequestCounter.java")
-_REPORTERS = f"org.apache.kafka.common.metrics.JmxReporter,{_SOURCE.stem}"
+_JMX = "org.apache.kafka.common.metrics.JmxReporter"
 _BYTES = "Bytes"
 
 
@@ -31,9 +31,11 @@ class Sample:
     requests: dict[str, int]
 
 
-def counter_settings(file: Path) -> dict[str, str]:
-    """Settings of a broker that counts into a file; it continues one that is there."""
-    return {"metric.reporters": _REPORTERS, "twinlog.requests.file": str(file)}
+def counter_settings(file: Path, version: str) -> dict[str, str]:
+    """Settings of a broker of a release of Kafka that counts into a file; it continues one that is there."""
+    # Those of 2.x have the other reporter by themselves, and end where they get it twice.
+    reporters = [_SOURCE.stem] if version.startswith("2.") else [_JMX, _SOURCE.stem]
+    return {"metric.reporters": ",".join(reporters), "twinlog.requests.file": str(file)}
 
 
 def read_samples(lines: IO[str]) -> Iterator[Sample]:

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch
-from twinlog.kafka.protocol.produce_request import PRODUCE_VERSION, RawProduce
+from twinlog.kafka.protocol.produce_request import RawProduce
 from twinlog.model.types import TopicName
 
 anything = settings(deadline=None)
@@ -21,6 +21,7 @@ batches = st.dictionaries(st.integers(0, 2**31 - 1), st.binary(min_size=1, max_s
 
 @anything
 @given(
+    version=st.sampled_from([7, 8, 9]),
     topics=st.dictionaries(names, batches, min_size=1, max_size=3),
     acks=st.sampled_from([-1, 1]),
     timeout_ms=st.integers(0, 2**31 - 1),
@@ -29,6 +30,7 @@ batches = st.dictionaries(st.integers(0, 2**31 - 1), st.binary(min_size=1, max_s
     client_id=st.text(max_size=300),
 )
 def test_a_produce_request_has_kafka_pythons_bytes(
+    version: int,
     topics: dict[str, dict[int, bytes]],
     acks: int,
     timeout_ms: int,
@@ -48,7 +50,7 @@ def test_a_produce_request_has_kafka_pythons_bytes(
             )
             for topic, parts in topics.items()
         ],
-        version=PRODUCE_VERSION,
+        version=version,
     )
     theirs.with_header(correlation_id=correlation_id, client_id=client_id)
     ours = RawProduce(
@@ -57,6 +59,7 @@ def test_a_produce_request_has_kafka_pythons_bytes(
         timeout_ms=timeout_ms,
         transactional_id=transactional_id,
     )
+    ours.agree({0: (0, version)})
     assert ours.frame(correlation_id, client_id) == theirs.encode(framed=True, header=True)
 
 
@@ -70,7 +73,7 @@ positions = st.builds(
 
 @anything
 @given(
-    version=st.sampled_from([12, 13]),
+    version=st.sampled_from([10, 11, 12, 13]),
     limits=st.tuples(int32, int32, int32),
     read_committed=st.booleans(),
     session=st.tuples(int32, int32),
@@ -110,7 +113,7 @@ def test_a_fetch_request_has_kafka_pythons_bytes(
                         partition=number,
                         current_leader_epoch=at.leader_epoch,
                         fetch_offset=at.offset,
-                        last_fetched_epoch=at.last_epoch,
+                        **({"last_fetched_epoch": at.last_epoch} if version >= 12 else {}),
                         log_start_offset=-1,
                         partition_max_bytes=at.max_bytes,
                     )
@@ -123,7 +126,7 @@ def test_a_fetch_request_has_kafka_pythons_bytes(
             FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=numbers)
             for (name, topic_id), numbers in forgotten.items()
         ],
-        rack_id=rack,
+        **({"rack_id": rack} if version >= 11 else {}),
         version=version,
     )
     theirs.with_header(correlation_id=correlation_id, client_id=client_id)
@@ -138,11 +141,13 @@ answers = st.tuples(st.integers(-1, 130), int64, int64, int64, record_errors, me
 
 @anything
 @given(
+    version=st.sampled_from([7, 8, 9]),
     topics=st.dictionaries(names, st.dictionaries(int32, answers, max_size=3), max_size=3),
     throttle_time_ms=int32,
     before=st.binary(max_size=8),
 )
 def test_a_produce_response_is_read_as_kafka_python_writes_it(
+    version: int,
     topics: dict[str, dict[int, tuple[int, int, int, int, list[tuple[int, str | None]], str | None]]],
     throttle_time_ms: int,
     before: bytes,
@@ -160,11 +165,17 @@ def test_a_produce_response_is_read_as_kafka_python_writes_it(
                         base_offset=base_offset,
                         log_append_time_ms=appended_at,
                         log_start_offset=log_start,
-                        record_errors=[
-                            kind.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-                            for index, text in errors
-                        ],
-                        error_message=message,
+                        **(
+                            {
+                                "record_errors": [
+                                    kind.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+                                    for index, text in errors
+                                ],
+                                "error_message": message,
+                            }
+                            if version >= 8
+                            else {}
+                        ),
                     )
                     for number, (error, base_offset, appended_at, log_start, errors, message) in parts.items()
                 ],
@@ -172,13 +183,20 @@ def test_a_produce_response_is_read_as_kafka_python_writes_it(
             for name, parts in topics.items()
         ],
         throttle_time_ms=throttle_time_ms,
-        version=PRODUCE_VERSION,
-    ).encode(version=PRODUCE_VERSION)
-    answer = RawProduce({}).read(memoryview(before + written), len(before))
+        version=version,
+    ).encode(version=version)
+    asked = RawProduce({})
+    asked.agree({0: (3, version)})
+    answer = asked.read(memoryview(before + written), len(before))
     assert answer.throttle_time_ms == throttle_time_ms
     assert answer.partitions == {
         # What stands beside an error counts only with one.
-        (name, number): (error, base_offset, appended_at, *((message, tuple(errors)) if error else (None, ())))
+        (name, number): (
+            error,
+            base_offset,
+            appended_at,
+            *((message, tuple(errors)) if error and version >= 8 else (None, ())),
+        )
         for name, parts in topics.items()
         for number, (error, base_offset, appended_at, _, errors, message) in parts.items()
     }

@@ -94,7 +94,7 @@ def _lag(seen: FlowSeen) -> str:
         most_s = seen.lag_at_most_s
         bound = "" if most_s is None else f", the oldest record to copy at most {shown_age(most_s)} old"
         return f"unknown{why}{was}{bound}"
-    more = f", of {seen.unknown} partitions unknown" if seen.unknown else ""
+    more = f", of {seen.unknown} partition{'s' * (seen.unknown > 1)} unknown" if seen.unknown else ""
     size = "" if seen.lag_bytes is None or not seen.lag else f", {shown_bytes(seen.lag_bytes)}"
     if seen.by_positions or report is None:
         most_s = seen.lag_at_most_s

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kafka.errors import KafkaError, KafkaTimeoutError, NodeNotReadyError
@@ -29,15 +30,13 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import list_offsets_request, read_list_offsets
 from twinlog.kafka.protocol.produce_request import Appended, ProducedPartitions, RawProduce
-from twinlog.kafka.protocol.versions import FETCH_VERSION, incompatible
+from twinlog.kafka.protocol.versions import incompatible
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
 MAX_FRAME_BYTES = 256 << 20
 FAR_S = 0.01
 """Round trip of a distant cluster: with 8 MB a fetch and 1 GB/s half of the time would be spent waiting."""
-
-_FETCH = 1
 
 
 @dataclass(slots=True)
@@ -58,7 +57,6 @@ class ClusterClient:
     _topic_changes: Connections = field(init=False)
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
-    fetch_version: int = field(init=False, default=FETCH_VERSION)
     round_trip_s: float = field(init=False, default=float("inf"))
     """The shortest time of a request that waits behind no other: an upper bound of the round trip.
 
@@ -108,11 +106,9 @@ class ClusterClient:
                 raise ClusterError(f"cluster {self.alias}: {why}") from error
             raise error_codes.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
         self.contact.answered(asked)
-        versions = self._control.broker_version_data.api_versions
-        unfit = incompatible(versions)
+        unfit = incompatible(self._control.broker_version_data.api_versions)
         if unfit is not None:
             raise RefusedError(f"cluster {self.alias}: {unfit}")
-        self.fetch_version = min(13, versions[_FETCH][1])
 
     @property
     def connected(self) -> bool:
@@ -310,7 +306,7 @@ class ClusterClient:
         self._control.cluster.update_metadata(response)
         found = {}
         for topic in map(described, response.topics):
-            found[topic.name] = newest(self._topics.get(topic.name), topic)
+            found[topic.name] = newest(self._topics.get(topic.name), topic, self.loop.clock.monotonic())
         self._topics.update(found)
         return found
 
@@ -331,6 +327,11 @@ class ClusterClient:
         topic = self._topics.get(partition.topic)
         return None if topic is None else topic.leaders.get(partition.partition)
 
+    def leads(self, partition: TopicPartition, node: int) -> bool:
+        """Whether a broker leads the partition, by the last `refresh`."""
+        leader = self.leader(partition)
+        return leader is not None and leader.node == node
+
     def holds(self, partition: TopicPartition, node: int) -> bool:
         """Whether a broker has an online replica of the partition, by the last `refresh`."""
         topic = self._topics.get(partition.topic)
@@ -343,13 +344,15 @@ class ClusterClient:
         *,
         read_committed: bool = False,
         log_end: bool = False,
+        leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         errors: dict[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, int]:
         """First (`EARLIEST`) or next (`LATEST`) offset of each partition, one request per leader.
 
         LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
         leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). A broker
-        that no longer leads, or does not know yet that it does, returns an error (KIP-320). Partitions whose leader is
+        that no longer leads, or does not know yet that it does, returns an error (KIP-320): by the epochs of the last
+        `refresh`, or by `leader_epochs`. Partitions whose leader is
         unknown or answers with a retriable error are missing from the result; `errors` gets their codes, where it is
         given. Raises RefusedError for a missing permission.
         """
@@ -357,7 +360,7 @@ class ClusterClient:
         for partition in partitions:
             leader = self.leader(partition)
             if leader is not None:
-                by_node.setdefault(leader.node, []).append((partition, leader.epoch))
+                by_node.setdefault(leader.node, []).append((partition, leader_epochs.get(partition, leader.epoch)))
         questions = [
             self.loop.spawn(
                 self.ask, list_offsets_request(asked, at, read_committed=read_committed, log_end=log_end), node

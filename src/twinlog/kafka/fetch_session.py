@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.leader_epochs import find_divergence
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch, Topic
-from twinlog.kafka.protocol.fetch_response import FetchedPartitions, PartitionResponse
+from twinlog.kafka.protocol.fetch_response import EPOCHS_SINCE, TOPIC_IDS_SINCE, FetchedPartitions, PartitionResponse
 from twinlog.model.types import TopicName, TopicPartition
 
 _SESSION_FAULTS = frozenset(
@@ -43,6 +44,9 @@ class FetchSession:
         self._kept = kept
         self._names: dict[uuid.UUID, TopicName] = {}
         """Of the topics that the broker was asked for in this session."""
+        self._same: dict[TopicPartition, int] = {}
+        """The leader epochs in which the logs of partitions had what was read before; of brokers before Kafka 2.7.
+        Epochs of brokers before 2.4 are all -1: there an election shows in an error, or a broken connection."""
         self._reset()
 
     def _reset(self) -> None:
@@ -51,6 +55,7 @@ class FetchSession:
         self._known: dict[TopicPartition, FetchPosition] = {}
         """What the broker has in its session. A fetch with a partition that it refuses returns at once, until a
         request forgets that partition."""
+        self._same.clear()
         self._refused: set[TopicPartition] = set()
         """Partitions that the last fetch refused: the next one names them again, for the broker keeps none of them."""
 
@@ -66,6 +71,7 @@ class FetchSession:
         """Read what each wanted partition has from its position on; waits up to `max_wait_ms` for `min_bytes`.
 
         A leader that gets our `rack` may name a replica near it to read from instead (KIP-392).
+        A log that was truncated below the position is reported, also by brokers whose fetches do not say so.
         Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
         """
         if not self._kept:
@@ -82,8 +88,10 @@ class FetchSession:
             forgotten = [
                 part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
             ]
+        with_ids = all(at.topic_id is not None for at in wanted.values())
         request = RawFetch(
-            API_VERSION=self._client.fetch_version,
+            # A cluster may be run by a format older than its brokers, without ids (Kafka class FetchRequest).
+            API_VERSION=RawFetch.NEWEST if with_ids else TOPIC_IDS_SINCE - 1,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
@@ -117,7 +125,39 @@ class FetchSession:
             self._refused.clear()
         else:
             self._reset()
-        return self._responses(response)
+        found = self._responses(response)
+        if request.API_VERSION >= EPOCHS_SINCE:
+            return found
+        try:
+            return await self._checked(found, wanted)
+        except Exception:
+            self._reset()
+            raise
+
+    async def _checked(self, found: list[Fetched], wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
+        """The answers of a broker before Kafka 2.7, with those of partitions whose logs differ from what was read.
+
+        A log is truncated only between two leader epochs, so that each is asked for once in each of them.
+        """
+        unsure = {
+            one.partition: wanted[one.partition]
+            for one in found
+            # A log that was cut back may end below the position.
+            if one.answer.error in (Code.NONE, Code.OFFSET_OUT_OF_RANGE)
+            and one.partition in wanted
+            and wanted[one.partition].last_epoch >= 0
+            and self._same.get(one.partition) != wanted[one.partition].leader_epoch
+            # A follower answers no such question.
+            and self._client.leads(one.partition, self._node)
+        }
+        if not unsure:
+            return found
+        other = await find_divergence(self._client, self._node, unsure)
+        self._same.update((part, at.leader_epoch) for part, at in unsure.items() if part not in other)
+        for partition in other:
+            self._same.pop(partition, None)
+        self._refused.update(other)
+        return [Fetched(one.partition, other.get(one.partition, one.answer)) for one in found]
 
     def _of_leader(self, partition: TopicPartition, at: FetchPosition) -> FetchPosition:
         leader = self._client.leader(partition)
@@ -134,6 +174,7 @@ class FetchSession:
                 found.append(Fetched(partition, part))
                 if part.error != Code.NONE:
                     self._refused.add(partition)
+                    self._same.pop(partition, None)
         return found
 
     def _forgotten(self, partitions: Sequence[TopicPartition]) -> dict[Topic, list[int]]:

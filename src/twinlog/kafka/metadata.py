@@ -24,7 +24,8 @@ class TopicMetadata:
 
     `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
     partition and are online; `epochs` are those of the last leaders, also where there is none now; `errors` are why
-    partitions have none.
+    partitions have none. `older_since` is the monotonic second since which answers had older epochs than these, None
+    where the last answer had not.
     """
 
     name: TopicName
@@ -35,6 +36,7 @@ class TopicMetadata:
     replicas: Mapping[int, Collection[int]] = field(default_factory=dict)
     epochs: Mapping[int, int] = field(default_factory=dict)
     errors: Mapping[int, int] = field(default_factory=dict)
+    older_since: float | None = None
 
 
 def described(topic: Any) -> TopicMetadata:
@@ -58,8 +60,14 @@ def described(topic: Any) -> TopicMetadata:
     )
 
 
-def newest(before: TopicMetadata | None, found: TopicMetadata) -> TopicMetadata:
-    """Merges the answer `found` into the metadata of a topic: of each partition the newer leader epoch counts.
+OLDER_S = 30.0
+"""For so long an answer with older leader epochs is that of a broker with old metadata; after that the topic was
+recreated, where it has no id to show it."""
+
+
+def newest(before: TopicMetadata | None, found: TopicMetadata, now: float) -> TopicMetadata:
+    """Merges the answer `found`, of the monotonic second `now`, into the metadata of a topic: of each partition the
+    newer leader epoch counts.
 
     Any broker answers a metadata request, also one that does not know a new leader yet (KIP-320, Kafka class
     Metadata). A topic with another id is another topic, whose epochs begin anew.
@@ -69,6 +77,9 @@ def newest(before: TopicMetadata | None, found: TopicMetadata) -> TopicMetadata:
     older = [part for part, epoch in found.epochs.items() if 0 <= epoch < before.epochs.get(part, -1)]
     if not older:
         return found
+    older_since = now if before.older_since is None else before.older_since
+    if found.topic_id is None and now - older_since > OLDER_S:
+        return found
     leaders, replicas, epochs = dict(found.leaders), dict(found.replicas), dict(found.epochs)
     for part in older:
         epochs[part] = before.epochs[part]
@@ -76,4 +87,4 @@ def newest(before: TopicMetadata | None, found: TopicMetadata) -> TopicMetadata:
         leaders.pop(part, None)
         if part in before.leaders:
             leaders[part] = before.leaders[part]
-    return replace(found, leaders=leaders, replicas=replicas, epochs=epochs)
+    return replace(found, leaders=leaders, replicas=replicas, epochs=epochs, older_since=older_since)

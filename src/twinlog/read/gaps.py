@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from twinlog.kafka.leader_epochs import EpochOrder
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -38,14 +39,31 @@ class Gap:
             f"{self.first}, the new one starts at {self.resume_at}"
         )
 
-    def way_out(self, partition: TopicPartition, settings: FlowSettings) -> str:
+    def way_out(self, partition: TopicPartition, settings: FlowSettings, *, with_ids: bool = True) -> str:
         """What an operator can do to have the partition copied after the gap: set the flow's policy or, for the flow of
-        a file, run a command."""
+        a file, run a command. Without `with_ids` the source's topics have no ids."""
         policy = f"{settings.key('gap_policy')}.{partition.topic} = skip"
         if settings.kind is not None:
             return f"to go on at offset {self.resume_at}, set {policy}"
         once = f"to go on at offset {self.resume_at}, run twinlog topics accept-gap FILE {partition}"
+        if self.kind == "truncation" and not with_ids:
+            once += (
+                " (brokers before Kafka 2.8 do not tell a topic from a recreated one: if this topic was recreated, its "
+                f"new records are copied by twinlog topics restart-from FILE {partition} --earliest)"
+            )
         return f"{once}; to do so at later gaps, too, set {policy} and run twinlog reload FILE"
+
+
+def is_of_another_topic(position: SourceOffset, end: int, order: EpochOrder) -> bool:
+    """Whether a partition is that of a recreated topic, in a cluster without topic ids (before Kafka 2.8).
+
+    A log loses its end by an election, which raises the leader epoch, and a recreated topic begins with epoch 0 again.
+    `position` is the next offset to copy, `end` the end of the log, `order` how the epoch of its leader compares with
+    that of the record before the position. A recreated topic that has more records by now than were copied, in the same
+    epoch, is not told apart. A broker that loses the end of its log in a crash, and leads again in the same epoch, is
+    taken for one that recreated it: records are rather repeated than lost.
+    """
+    return order is EpochOrder.OLDER or (order is EpochOrder.SAME and end < position)
 
 
 def find_gap(

@@ -14,6 +14,7 @@ from twinlog.kafka.admin.cluster import both_clusters
 from twinlog.kafka.admin.described import describe_cluster
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.producer_states import name_open_transaction
+from twinlog.kafka.admin.quotas import supports_quotas
 from twinlog.mirror.checks import common_broker
 from twinlog.model.groups import Group
 from twinlog.model.topics import Topic, listed
@@ -211,6 +212,7 @@ class Clusters:
             starts=self.source_starts(topics),
             copied=copied,
             authorizer=authorizer,
+            quotas=supports_quotas(self.source.client),
             operations=self.source.call(describe_cluster, self.source.client).operations,
             members=members,
             on_target=on_target,

@@ -16,8 +16,9 @@ from twinlog.switchover.waiting import lag
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What was read of both clusters. `operations` is what this principal may do with the source, None when unknown;
-    `authorizer` whether the source keeps ACLs, None when that may not be read. `members` are groups of the source that
-    have members, `runs` whether a process of the flow is a member of its group on the target."""
+    `authorizer` whether the source keeps ACLs, None when that may not be read, `quotas` whether it takes client quotas
+    from a client (KIP-546). `members` are groups of the source that have members, `runs` whether a process of the flow
+    is a member of its group on the target."""
 
     source: Alias
     target: Alias
@@ -28,6 +29,7 @@ class Facts:
     starts: Mapping[TopicPartition, int]
     copied: Mapping[TopicPartition, Copied]
     authorizer: bool | None = None
+    quotas: bool = True
     operations: frozenset[int] | None = None
     members: Collection[str] = ()
     on_target: Collection[str] = ()
@@ -102,8 +104,14 @@ def judge(facts: Facts, wanted: Fence | None) -> Preflight:
 def _of_fence(facts: Facts, fence: Fence) -> list[str]:
     needed = {Fence.ACL: Operation.ALTER, Fence.QUOTA: Operation.ALTER_CONFIGS}.get(fence)
     found = []
+    other = Fence.QUOTA if facts.quotas else Fence.NONE
     if fence is Fence.ACL and facts.authorizer is False:
-        found.append(f"cluster {facts.source} has no authorizer, so ACLs refuse nobody; use --fence quota")
+        found.append(f"cluster {facts.source} has no authorizer, so ACLs refuse nobody; use --fence {other}")
+    if fence is Fence.QUOTA and not facts.quotas:
+        found.append(
+            f"cluster {facts.source} takes no quotas over its protocol, as no Kafka before 2.6 does; use --fence none, "
+            "and stop its producers when the switchover waits for that"
+        )
     allowed = facts.operations is None or Operation.ALL in facts.operations or needed in facts.operations
     if needed is not None and not allowed:
         found.append(f"this login lacks {needed.name} on cluster {facts.source}, needed for --fence {fence}")

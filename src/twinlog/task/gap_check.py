@@ -9,12 +9,14 @@ from dataclasses import replace
 from twinlog.errors import ClusterError, GapError
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epoch
+from twinlog.kafka.metadata import OLDER_S
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position
-from twinlog.read.gaps import Gap, find_gap
+from twinlog.read.gaps import Gap, find_gap, is_of_another_topic
 from twinlog.settings.flow import FlowSettings
 
 
@@ -25,6 +27,8 @@ class GapCheck:
         self._source = source
         self._settings = settings
         self._event = event
+        self._older_since: dict[TopicPartition, float] = {}
+        """When the leader of a partition began to answer with an older leader epoch, in monotonic seconds."""
 
     async def look(
         self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: SourceOffset
@@ -48,6 +52,8 @@ class GapCheck:
         ends = await self._source.list_offsets([partition], LATEST)
         if partition not in starts or partition not in ends:
             raise ClusterError(f"source partition {partition} does not report its offsets")
+        if topic.topic_id is None:
+            recreated = await self._is_of_another_topic(partition, position)
         gap = find_gap(
             position.next_source,
             SourceOffset(starts[partition]),
@@ -58,6 +64,22 @@ class GapCheck:
         if gap is None:
             return position
         return self.decide(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
+
+    async def _is_of_another_topic(self, partition: TopicPartition, position: Position) -> bool:
+        """Whether a topic without an id was recreated. Raises ClusterError while that is not sure."""
+        order, end = await compare_leader_epoch(self._source, partition, position.leader_epoch)
+        if order is not EpochOrder.OLDER:
+            self._older_since.pop(partition, None)
+            return is_of_another_topic(position.next_source, end, order)
+        # A broker that has lost touch with its cluster may believe that it still leads (KIP-320).
+        now = self._source.loop.clock.monotonic()
+        if now - self._older_since.setdefault(partition, now) <= OLDER_S:
+            raise ClusterError(
+                f"source partition {partition}: its leader has an older leader epoch than what was copied; that is "
+                f"believed after {OLDER_S:.0f} s"
+            )
+        del self._older_since[partition]
+        return True
 
     def decide(self, gap: Gap, grant: Grant, position: Position, topic_id: str | None) -> Position:
         """Report a gap and continue after it, or raise GapError; heartbeats stop no flow."""
@@ -72,7 +94,7 @@ class GapCheck:
         if policy in ("hold", "stop"):
             if policy == "stop":
                 self._event("gap", f"{text}; the flow stops on it")
-            way_out = gap.way_out(grant.source, self._settings)
+            way_out = gap.way_out(grant.source, self._settings, with_ids=topic_id is not None)
             raise GapError(text, kind=gap.kind, resume_at=gap.resume_at, way_out=way_out)
         self._event("gap", f"{text}; the flow goes on at offset {gap.resume_at}")
         return self._after(gap, position, topic_id)

@@ -27,6 +27,10 @@ def response(*partitions: tuple[int, int], topic_id: uuid.UUID | None = SHOP, er
     return described(SimpleNamespace(name="shop", topic_id=topic_id, partitions=parts, error_code=error))
 
 
+def merged(before: TopicMetadata | None, found: TopicMetadata, now: float = 0.0) -> TopicMetadata:
+    return newest(before, found, now)
+
+
 def test_a_topic_is_as_the_broker_describes_it() -> None:
     topic = response((3, 7), (-1, 4))
     assert (topic.name, topic.topic_id, topic.partitions) == (TopicName("shop"), SHOP, 2)
@@ -37,34 +41,55 @@ def test_a_topic_is_as_the_broker_describes_it() -> None:
 
 
 def test_what_is_newer_counts_partition_by_partition() -> None:
-    known = newest(response((1, 5), (1, 5)), response((2, 6), (3, 4)))
+    known = merged(response((1, 5), (1, 5)), response((2, 6), (3, 4)))
     assert known.leaders == {0: Leader(2, 6), 1: Leader(1, 5)}
     assert known.epochs == {0: 6, 1: 5}
     assert known.replicas == {0: {2, 9}, 1: {1}}
 
 
 def test_an_older_leader_does_not_come_back_while_there_is_none() -> None:
-    without = newest(response((1, 5)), response((-1, 6)))
+    without = merged(response((1, 5)), response((-1, 6)))
     assert without.leaders == {}
-    still = newest(without, response((1, 5)))
+    still = merged(without, response((1, 5)))
     assert still.leaders == {}
-    assert newest(still, response((2, 7))).leaders == {0: Leader(2, 7)}
+    assert merged(still, response((2, 7))).leaders == {0: Leader(2, 7)}
 
 
 def test_the_same_epoch_may_have_other_replicas() -> None:
-    known = newest(response((1, 6)), response((4, 6)))
+    known = merged(response((1, 6)), response((4, 6)))
     assert known.leaders == {0: Leader(4, 6)}
 
 
 def test_a_recreated_topic_begins_with_its_own_epochs() -> None:
-    assert newest(response((1, 5)), response((2, 0), topic_id=ANEW)).leaders == {0: Leader(2, 0)}
+    assert merged(response((1, 5)), response((2, 0), topic_id=ANEW)).leaders == {0: Leader(2, 0)}
 
 
 def test_a_topic_that_is_gone_has_no_leaders() -> None:
-    gone = newest(response((1, 5)), response(topic_id=None, error=3))
+    gone = merged(response((1, 5)), response(topic_id=None, error=3))
     assert (gone.error, gone.leaders, gone.partitions) == (3, {}, 0)
-    assert newest(gone, response((2, 0))).leaders == {0: Leader(2, 0)}
+    assert merged(gone, response((2, 0))).leaders == {0: Leader(2, 0)}
 
 
 def test_without_an_epoch_the_last_answer_counts() -> None:
-    assert newest(response((1, 5)), response((2, -1))).leaders == {0: Leader(2, -1)}
+    assert merged(response((1, 5)), response((2, -1))).leaders == {0: Leader(2, -1)}
+
+
+def test_of_a_topic_without_an_id_older_epochs_count_once_no_newer_one_came_for_half_a_minute() -> None:
+    known, older = response((1, 5), topic_id=None), response((2, 0), topic_id=None)
+    for second in (100.0, 115.0, 130.0):
+        known = merged(known, older, second)
+        assert known.leaders == {0: Leader(1, 5)}
+    assert merged(known, older, 130.1).leaders == {0: Leader(2, 0)}
+
+
+def test_a_broker_with_old_metadata_beside_others_is_never_believed() -> None:
+    known, older = response((1, 5), topic_id=None), response((2, 0), topic_id=None)
+    for second in range(0, 300, 20):
+        known = merged(known, older, second)
+        assert known.leaders == {0: Leader(1, 5)}
+        known = merged(known, response((1, 5), topic_id=None), second + 10)
+
+
+def test_of_a_topic_with_an_id_older_epochs_never_count() -> None:
+    known = merged(response((1, 5)), response((2, 0)), 1.0)
+    assert merged(known, response((2, 0)), 1000.0).leaders == {0: Leader(1, 5)}

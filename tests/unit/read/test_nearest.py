@@ -35,7 +35,6 @@ class Cluster:
     loop: Loop
     settings: ClientSettings = CLIENT
     alias: str = "north"
-    fetch_version: int = 12
     far: bool = False
     round_trip_s: float = 0.0
     leads: Leader = field(default_factory=lambda: Leader(1, 5))

@@ -24,7 +24,6 @@ class SessionBroker:
     refuses stays in it, and stands in every answer until it is asked to forget it."""
 
     alias = "north"
-    fetch_version = 12
     settings = CLIENT
 
     def __init__(self) -> None:

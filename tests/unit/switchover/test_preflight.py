@@ -92,6 +92,15 @@ def test_acls_need_an_authorizer() -> None:
     assert problems(facts, Fence.QUOTA) == []
 
 
+def test_an_old_cluster_takes_neither_acls_nor_quotas() -> None:
+    facts = replace(GOOD, authorizer=False, operations=None, quotas=False)
+    assert problems(facts, Fence.ACL) == ["cluster east has no authorizer, so ACLs refuse nobody; use --fence none"]
+    (problem,) = problems(facts, Fence.QUOTA)
+    assert "takes no quotas over its protocol" in problem
+    assert "use --fence none" in problem
+    assert problems(facts, Fence.NONE) == []
+
+
 def test_the_way_back_waits_for_its_flow() -> None:
     assert problems(replace(GOOD, kind=Kind.BACK, copied={}, target_topics={})) == []
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, DescribeConfigsRequest
+from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from twinlog.errors import ClusterError
+from twinlog.kafka.admin.configs import read_broker_setting
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -16,7 +17,6 @@ from twinlog.model.topics import Refusal
 from twinlog.model.types import TopicName
 
 _ANY = 1
-_BROKER = 4
 _EVERYONE = "allow.everyone.if.no.acl.found"
 CHUNK = 500
 """Rights per request."""
@@ -167,19 +167,5 @@ async def everyone_allowed_without_acls(client: ClusterClient) -> bool:
 
     Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when it cannot be read.
     """
-    node = (await client.nodes())[0]
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER, resource_name=str(node), configuration_keys=[_EVERYONE]
-    )
-    request = DescribeConfigsRequest(
-        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
-    )
-    for result in (await client.ask(request, node)).results:
-        if error_codes.refused(result.error_code):
-            raise client.lacks("DESCRIBE_CONFIGS", "the cluster", f"reading {_EVERYONE} of its brokers")
-        if result.error_code:
-            raise ClusterError(
-                f"cluster {client.alias}: settings of broker {node}: {error_codes.explain(result.error_code)}"
-            )
-        return any(entry.name == _EVERYONE and (entry.value or "").lower() == "true" for entry in result.configs)
-    raise ClusterError(f"cluster {client.alias}: broker {node} returned no settings")
+    found = await read_broker_setting(client, _EVERYONE)
+    return (found or "").lower() == "true"

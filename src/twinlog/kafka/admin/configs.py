@@ -7,13 +7,14 @@ from typing import Any
 
 from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
+from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import ConfigChange, ConfigEntry, Refusal
 from twinlog.model.types import TopicName
 
-_TOPIC = 2
+_TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
 _TIMEOUT_S = 40.0
 CHUNK = 100
@@ -47,6 +48,29 @@ async def describe_configs(
                 continue
             found[name] = [read_entry(entry) for entry in result.configs]
     return found, refused
+
+
+async def read_broker_setting(client: ClusterClient, key: str) -> str | None:
+    """A setting of the broker with the lowest id; None where brokers of this release have no such setting.
+
+    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when it cannot be read.
+    """
+    node = (await client.nodes())[0]
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=_BROKER, resource_name=str(node), configuration_keys=[key]
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
+    )
+    for result in (await client.ask(request, node)).results:
+        if error_codes.refused(result.error_code):
+            raise client.lacks("DESCRIBE_CONFIGS", "the cluster", f"reading {key} of its brokers")
+        if result.error_code:
+            raise ClusterError(
+                f"cluster {client.alias}: settings of broker {node}: {error_codes.explain(result.error_code)}"
+            )
+        return next((entry.value for entry in result.configs if entry.name == key), None)
+    raise ClusterError(f"cluster {client.alias}: broker {node} returned no settings")
 
 
 def read_entry(entry: Any) -> ConfigEntry:

@@ -13,6 +13,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import TopicName
 
+_WITH_RIGHTS = 8
 _UNKNOWN = 31
 """The bit that a broker sets in place of an answer (Kafka's Integer.MIN_VALUE)."""
 
@@ -39,15 +40,16 @@ async def describe_topics(
 ) -> tuple[dict[TopicName, DescribedTopic], dict[TopicName, int]]:
     """Topics with the principal's rights on each (KIP-430), and the error codes of those that have none to show.
 
+    The rights are None before Kafka 2.3.
     Without `names` every topic that the principal may describe. A topic that does not exist has the error code
     UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterError.
     """
+    with_rights = client.supports(MetadataRequest.API_KEY, _WITH_RIGHTS)
     request = MetadataRequest(
         topics=None if names is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=True,
-        min_version=8,
+        include_topic_authorized_operations=with_rights,
     )
     found: dict[TopicName, DescribedTopic] = {}
     wrong: dict[TopicName, int] = {}
@@ -60,7 +62,7 @@ async def describe_topics(
             Topic(name, len(topic.partitions), topic.topic_id or None, bool(topic.is_internal)),
             max((len(part.replica_nodes) for part in topic.partitions), default=0),
             sum(part.leader_id < 0 for part in topic.partitions),
-            operations_of(topic.authorized_operations),
+            operations_of(topic.authorized_operations) if with_rights else None,
         )
     return found, wrong
 

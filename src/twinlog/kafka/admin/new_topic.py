@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest
 
 from twinlog.errors import ClusterError
+from twinlog.kafka.admin.configs import read_broker_setting
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -18,9 +20,22 @@ CREATE_MS = 30_000
 
 TIMEOUT_S = 40.0
 
+_WITH_DEFAULTS = 4
+_REPLICAS = "default.replication.factor"
 
-async def ask_for_topics(client: ClusterClient, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Any:
-    """The answer to one request for all of these topics. Raises ClusterError when the cluster does not answer."""
+
+async def ask_for_topics(client: ClusterClient, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Any:
+    """The answer to one request for all of these topics.
+
+    Brokers before Kafka 2.4 do not know -1 for their default (KIP-464): they get the value of their own setting. Raises
+    ClusterError when the cluster does not answer, RefusedError where that setting may not be read.
+    """
+    defaults = client.supports(CreateTopicsRequest.API_KEY, _WITH_DEFAULTS)
+    if not defaults and any(topic.replication_factor == -1 for topic in topics):
+        factor = int(await read_broker_setting(client, _REPLICAS) or 1)
+        topics = [
+            replace(topic, replication_factor=factor) if topic.replication_factor == -1 else topic for topic in topics
+        ]
     kind = CreateTopicsRequest.CreatableTopic
     request = CreateTopicsRequest(
         topics=[

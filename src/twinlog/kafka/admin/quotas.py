@@ -17,6 +17,11 @@ _USER, _CLIENT_ID = "user", "client-id"
 _TIMEOUT_S = 40.0
 
 
+def supports_quotas(client: ClusterClient) -> bool:
+    """Whether a cluster takes client quotas from its clients: Kafka since 2.6."""
+    return client.supports(AlterClientQuotasRequest.API_KEY)
+
+
 async def describe_producer_quotas(client: ClusterClient) -> list[Quota]:
     """Every quota for appending of a user, a client id or both.
 

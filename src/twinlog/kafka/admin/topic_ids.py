@@ -7,7 +7,6 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.protocol.error_codes import OTHER_TOPIC, Code, explain
 from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.protocol.fetch_response import TOPIC_IDS_SINCE
 from twinlog.model.types import TopicPartition
 
 _NOWHERE = 2**62
@@ -20,11 +19,11 @@ async def require_current_id(client: ClusterClient, partition: TopicPartition) -
     """Raise ClusterError unless a partition's leader has it under the topic id of the metadata.
 
     Any broker answers a metadata request, also one that has not yet seen that a topic was recreated, and offsets are
-    read by name: those of the new topic would be taken for those of the old one. Brokers without topic ids are not
-    checked.
+    read by name: those of the new topic would be taken for those of the old one. Nothing is shown by brokers before
+    Kafka 3.1, whose fetches name topics.
     """
     topic, leader = client.topic(partition.topic), client.leader(partition)
-    if client.fetch_version < TOPIC_IDS_SINCE or topic is None or topic.topic_id is None:
+    if topic is None or topic.topic_id is None:
         return
     if leader is None:
         raise ClusterError(f"cluster {client.alias}: {partition} has no leader")

@@ -20,6 +20,9 @@ from twinlog.kafka.coordinator.lookup import GROUP, MOVED, Coordinator
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 
+_SEVERAL_MEMBERS = 3
+"""The version since which a request names the members that leave (Kafka 2.4, KIP-345)."""
+
 SESSION_S = 6.0
 """The shortest session that brokers accept by default (`group.min.session.timeout.ms`)."""
 
@@ -186,9 +189,13 @@ class Membership:
         """End the membership, also while `join` waits, so that the others need not wait for the session's end."""
         if not self._member_id:
             return
-        member = LeaveGroupRequest.MemberIdentity(member_id=self._member_id, group_instance_id=None)
+        if self._client.supports(LeaveGroupRequest.API_KEY, _SEVERAL_MEMBERS):
+            member = LeaveGroupRequest.MemberIdentity(member_id=self._member_id, group_instance_id=None)
+            request = LeaveGroupRequest(group_id=self.group, members=[member], max_version=4, min_version=3)
+        else:
+            request = LeaveGroupRequest(group_id=self.group, member_id=self._member_id, max_version=2)
         self.forget()
-        await self._call(LeaveGroupRequest(group_id=self.group, members=[member], max_version=4, min_version=3))
+        await self._call(request)
 
     async def describe(self) -> GroupSeen:
         """The group's members."""

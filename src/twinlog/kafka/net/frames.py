@@ -17,12 +17,14 @@ from typing import Any, cast
 
 from kafka.errors import (
     AuthorizationError,
+    IncompatibleBrokerVersion,
     KafkaConnectionError,
     KafkaError,
     KafkaProtocolError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
+from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.protocol.parser import KafkaProtocol
@@ -72,7 +74,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
             return cast(int, super().send_request(request, correlation_id))
         correlation: int = self._next_correlation_id() if correlation_id is None else correlation_id
         self.bytes_to_send.append(request.frame(correlation, self._client_id))
-        self.in_flight_requests.append(Expected(correlation, request.read))
+        self.in_flight_requests.append(Expected(correlation, request.layout, request.read))
         return correlation
 
     def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
@@ -89,7 +91,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
 
     def _read(self, header: Any, data: memoryview) -> Any:
         if type(header) is Expected:
-            return header.read(data, skip_tags(data, 4))
+            return header.read(data, header.layout.skip_tags(data, 4))
         with _MADE_ONCE:
             response_type = header.get_response_class()
         version = header.request_api_version
@@ -149,6 +151,11 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             raise UnsupportedSaslMechanismError(text) from None
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
+        if isinstance(request, RawRequest) and not self.closed:
+            try:
+                request.agree(self.broker_version_data.api_versions)
+            except IncompatibleBrokerVersion as error:
+                return (Future() if future is None else future).failure(error)
         sent = super()._send_request(request, future=future, timeout_at=timeout_at)
         if isinstance(request, SaslHandshakeRequest):
             sent.add_callback(self._take_mechanisms)

@@ -201,9 +201,9 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     if isinstance(error, AuthorizationError):
         return RefusedError(f"cluster {cluster}: permission denied: {error}")
     if isinstance(error, IncompatibleBrokerVersion):
-        return RefusedError(
-            f"cluster {cluster}: the broker is too old for twinlog, Kafka 2.8 or newer is needed: {error}"
-        )
+        named = re.search(r"'(\w+?)(?:Request)?'", str(error))
+        what = f"requests of kind {named[1]}" if named else str(error)
+        return RefusedError(f"cluster {cluster}: its brokers are too old for {what}")
     if isinstance(error, RequestTimedOutError | KafkaTimeoutError):
         words = in_words(error)
         return ClusterError(f"cluster {cluster}: a broker has not answered in time{f' ({words})' if words else ''}")

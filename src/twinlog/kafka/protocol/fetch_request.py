@@ -1,4 +1,8 @@
-"""A FetchRequest (versions 12 and 13, KIP-595 and KIP-516), written without kafka-python's general encoder."""
+"""A FetchRequest (versions 10 to 13), written without kafka-python's general encoder.
+
+Version 11 adds the reader's rack (KIP-392), 12 the leader epoch of what was read before (KIP-595) and the flexible
+layout, 13 ids of topics in place of names (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from twinlog.kafka.protocol.fetch_response import TOPIC_IDS_SINCE, FetchedPartitions, read_fetch_response
-from twinlog.kafka.protocol.raw_request import Part, RawRequest, compact
-from twinlog.kafka.protocol.varint import uvarint
+from twinlog.kafka.protocol.fetch_response import (
+    EPOCHS_SINCE,
+    RACKS_SINCE,
+    TOPIC_IDS_SINCE,
+    FetchedPartitions,
+    read_fetch_response,
+)
+from twinlog.kafka.protocol.raw_request import Part, RawRequest
 from twinlog.model.types import TopicName
 
 _HEAD = Struct(">iiiibii")
-_PARTITION = Struct(">iiqiqib")
+_PARTITION = Struct(">iiqiqi")
+_PARTITION_WITHOUT_EPOCH = Struct(">iiqqi")
 _INT = Struct(">i")
 _CONSUMER = -1
 _NO_ID = bytes(16)
@@ -25,8 +35,8 @@ class FetchPosition(NamedTuple):
 
     `leader_epoch` is that of the expected leader: a broker that does not lead with it returns an error, instead of
     answering as a follower (KIP-320). `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown): with
-    it the broker reports a log that was truncated below `offset` (KIP-595). `topic_id` guards against a recreated topic
-    of the same name (KIP-516).
+    it a broker of Kafka 2.7 or newer reports a log that was truncated below `offset` (KIP-595). `topic_id` guards
+    against a recreated topic of the same name (KIP-516).
     """
 
     offset: int
@@ -44,6 +54,9 @@ class RawFetch(RawRequest):
     """A FetchRequest of a consumer; `topics` has (partition, position) pairs, `forgotten` partitions."""
 
     API_KEY = 1
+    OLDEST = 10
+    NEWEST: ClassVar[int] = TOPIC_IDS_SINCE
+    FLEXIBLE_SINCE = EPOCHS_SINCE
 
     API_VERSION: int
     max_wait_ms: int
@@ -57,6 +70,8 @@ class RawFetch(RawRequest):
     rack: str = ""
 
     def body(self) -> list[Part]:
+        layout = self.layout
+        end = layout.tags()
         body: list[Part] = [
             _HEAD.pack(
                 _CONSUMER,
@@ -67,18 +82,24 @@ class RawFetch(RawRequest):
                 self.session_id,
                 self.session_epoch,
             ),
-            uvarint(len(self.topics) + 1),
+            layout.count(len(self.topics)),
         ]
         for topic, partitions in self.topics.items():
-            body += (self._key(topic), uvarint(len(partitions) + 1))
+            body += (self._key(topic), layout.count(len(partitions)))
             for number, at in partitions:
-                # After it the end of its tags.
-                body.append(_PARTITION.pack(number, at.leader_epoch, at.offset, at.last_epoch, -1, at.max_bytes, 0))
-            body.append(b"\0")
-        body.append(uvarint(len(self.forgotten) + 1))
+                if self.API_VERSION >= EPOCHS_SINCE:
+                    body.append(
+                        _PARTITION.pack(number, at.leader_epoch, at.offset, at.last_epoch, -1, at.max_bytes) + end
+                    )
+                else:
+                    body.append(_PARTITION_WITHOUT_EPOCH.pack(number, at.leader_epoch, at.offset, -1, at.max_bytes))
+            body.append(end)
+        body.append(layout.count(len(self.forgotten)))
         for topic, numbers in self.forgotten.items():
-            body += (self._key(topic), uvarint(len(numbers) + 1), *map(_INT.pack, numbers), b"\0")
-        body += (compact(self.rack), b"\0")
+            body += (self._key(topic), layout.count(len(numbers)), *map(_INT.pack, numbers), end)
+        if self.API_VERSION >= RACKS_SINCE:
+            body.append(layout.text(self.rack))
+        body.append(end)
         return body
 
     def read(self, frame: memoryview, at: int) -> FetchedPartitions:
@@ -89,4 +110,4 @@ class RawFetch(RawRequest):
         name, topic_id = topic
         if self.API_VERSION >= TOPIC_IDS_SINCE:
             return _NO_ID if topic_id is None else topic_id.bytes
-        return compact(name)
+        return self.layout.text(name)

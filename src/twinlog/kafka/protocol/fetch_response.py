@@ -1,4 +1,4 @@
-"""Reads a FetchResponse (versions 12 and 13, KIP-595 and KIP-516) and leaves the record bytes where they are.
+"""Reads a FetchResponse (versions 10 to 13) and leaves the record bytes where they are.
 
 kafka-python's own decoder copies them; here they stay a writable view of the received frame.
 """
@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from twinlog.kafka.protocol.varint import skip_tags
+from twinlog.kafka.protocol.layout import FLEXIBLE, PLAIN, Layout
 from twinlog.record.varint import read_unsigned
 
+RACKS_SINCE = 11
+"""From this version on a leader names a replica near the reader (KIP-392)."""
+
+EPOCHS_SINCE = 12
+"""From this version on a broker reports where its log differs from what was read (KIP-595)."""
+
 TOPIC_IDS_SINCE = 13
-"""From this version on a topic is named by its id."""
+"""From this version on a topic is named by its id (KIP-516)."""
 
 _HEAD = Struct(">ihi")
 _PARTITION = Struct(">ihqqq")
@@ -54,7 +60,7 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class FetchedPartitions:
-    """A whole response; topics are keyed by name (version 12) or id (13)."""
+    """A whole response; topics are keyed by name, or by id from version 13 on."""
 
     throttle_time_ms: int
     error_code: int
@@ -65,45 +71,47 @@ class FetchedPartitions:
 def read_fetch_response(frame: memoryview, at: int, version: int) -> FetchedPartitions:
     """Parse the body that begins at byte `at` of a frame. Raises ValueError, IndexError or struct.error on nonsense."""
     throttle, error, session = _HEAD.unpack_from(frame, at)
-    at += _HEAD.size
-    count, at = read_unsigned(frame, at)
+    layout = FLEXIBLE if version >= EPOCHS_SINCE else PLAIN
+    count, at = layout.read_count(frame, at + _HEAD.size)
     topics: list[tuple[str | uuid.UUID, list[PartitionResponse]]] = []
-    for _ in range(count - 1):
+    for _ in range(count):
         topic: str | uuid.UUID
         if version >= TOPIC_IDS_SINCE:
             topic = uuid.UUID(bytes=bytes(frame[at : at + 16]))
             at += 16
         else:
-            size, at = read_unsigned(frame, at)
-            topic = str(bytes(frame[at : at + size - 1]), "utf-8")
-            at += size - 1
-        size, at = read_unsigned(frame, at)
+            name, at = layout.read_text(frame, at)
+            topic = name or ""
+        size, at = layout.read_count(frame, at)
         parts = []
-        for _ in range(size - 1):
-            part, at = _read_partition(frame, at)
+        for _ in range(size):
+            part, at = _read_partition(frame, at, layout, version)
             parts.append(part)
         topics.append((topic, parts))
-        at = skip_tags(frame, at)
+        at = layout.skip_tags(frame, at)
     return FetchedPartitions(throttle, error, session, topics)
 
 
-def _read_partition(frame: memoryview, at: int) -> tuple[PartitionResponse, int]:
+def _read_partition(frame: memoryview, at: int, layout: Layout, version: int) -> tuple[PartitionResponse, int]:
     index, error, high_watermark, last_stable, log_start = _PARTITION.unpack_from(frame, at)
-    at += _PARTITION.size
-    count, at = read_unsigned(frame, at)
+    count, at = layout.read_count(frame, at + _PARTITION.size)
     aborted = []
-    for _ in range(count - 1):
+    for _ in range(count):
         aborted.append(AbortedTransaction(*_TRANSACTION.unpack_from(frame, at)))
-        at = skip_tags(frame, at + _TRANSACTION.size)
-    (preferred,) = _INT.unpack_from(frame, at)
-    size, at = read_unsigned(frame, at + _INT.size)
-    end = at + max(0, size - 1)
+        at = layout.skip_tags(frame, at + _TRANSACTION.size)
+    preferred = -1
+    if version >= RACKS_SINCE:
+        (preferred,) = _INT.unpack_from(frame, at)
+        at += _INT.size
+    size, at = layout.read_count(frame, at)
+    end = at + max(0, size)
     if end > len(frame):
-        raise ValueError(f"{size - 1} bytes of records in a frame with {len(frame) - at} left")
+        raise ValueError(f"{size} bytes of records in a frame with {len(frame) - at} left")
     part = PartitionResponse(index, error, high_watermark, last_stable, log_start, aborted, frame[at:end])
     part.preferred_replica = preferred
-    at = end
-    tags, at = read_unsigned(frame, at)
+    if version < EPOCHS_SINCE:
+        return part, end
+    tags, at = read_unsigned(frame, end)
     for _ in range(tags):
         tag, at = read_unsigned(frame, at)
         size, at = read_unsigned(frame, at)

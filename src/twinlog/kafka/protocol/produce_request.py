@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from twinlog.kafka.protocol.raw_request import Part, RawRequest, compact
-from twinlog.kafka.protocol.varint import skip_tags, uvarint
-from twinlog.record.varint import read_unsigned
+from twinlog.kafka.protocol.layout import Layout
+from twinlog.kafka.protocol.raw_request import Part, RawRequest
 
-PRODUCE_VERSION = 9
-"""The first flexible version (Kafka 2.8); newer ones add nothing that an append here needs."""
+_MESSAGES_SINCE = 8
+"""From this version on a broker says which records it refuses, and why (KIP-467)."""
 
 _INT = Struct(">i")
 _ACKS_AND_TIMEOUT = Struct(">hi")
@@ -49,14 +48,16 @@ class ProducedPartitions:
 
 
 class RawProduce(RawRequest):
-    """A ProduceRequest (version 9).
+    """A ProduceRequest (versions 7 to 9; newer versions add nothing that an append here needs).
 
     `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition. Once the
     frame is made, they have no bytes any more.
     """
 
     API_KEY = 0
-    API_VERSION = PRODUCE_VERSION
+    OLDEST = 7
+    FLEXIBLE_SINCE = 9
+    API_VERSION = 9
 
     def __init__(
         self,
@@ -79,37 +80,42 @@ class RawProduce(RawRequest):
         return framed
 
     def body(self) -> list[Part]:
+        layout = self.layout
+        end = layout.tags()
         body: list[Part] = [
-            b"\0" if self.transactional_id is None else compact(self.transactional_id),
+            layout.text(self.transactional_id),
             _ACKS_AND_TIMEOUT.pack(self.acks, self.timeout_ms),
-            uvarint(len(self.topics) + 1),
+            layout.count(len(self.topics)),
         ]
         for topic, batches in self.topics.items():
-            body += (compact(topic), uvarint(len(batches) + 1))
+            body += (layout.text(topic), layout.count(len(batches)))
             for partition, batch in batches:
-                body += (_INT.pack(partition) + uvarint(len(batch) + 1), batch, b"\0")
-            body.append(b"\0")
-        body.append(b"\0")
+                body += (_INT.pack(partition) + layout.count(len(batch)), batch, end)
+            body.append(end)
+        body.append(end)
         return body
 
     def read(self, frame: memoryview, at: int) -> ProducedPartitions:
         """The response. Raises IndexError or struct.error on nonsense."""
+        layout, with_messages = self.layout, self.API_VERSION >= _MESSAGES_SINCE
         found: dict[tuple[str, int], Appended] = {}
-        topics, at = read_unsigned(frame, at)
-        for _ in range(topics - 1):
-            size, at = read_unsigned(frame, at)
-            topic = str(frame[at : at + size - 1], "utf-8")
-            partitions, at = read_unsigned(frame, at + size - 1)
-            for _ in range(partitions - 1):
+        topics, at = layout.read_count(frame, at)
+        for _ in range(topics):
+            topic, at = layout.read_text(frame, at)
+            partitions, at = layout.read_count(frame, at)
+            for _ in range(partitions):
                 partition, error, base_offset, at_ms, _ = _PARTITION.unpack_from(frame, at)
                 at += _PARTITION.size
+                message: str | None = None
+                records: tuple[RecordError, ...] = ()
+                if with_messages:
+                    message, records, at = _messages(layout, frame, at)
+                at = layout.skip_tags(frame, at)
                 if error:
-                    message, records, at = _messages(frame, at)
-                    found[topic, partition] = Appended(error, base_offset, at_ms, message, records)
+                    found[topic or "", partition] = Appended(error, base_offset, at_ms, message, records)
                 else:
-                    found[topic, partition] = Appended(error, base_offset, at_ms)
-                    at = _past_messages(frame, at)
-            at = skip_tags(frame, at)
+                    found[topic or "", partition] = Appended(error, base_offset, at_ms)
+            at = layout.skip_tags(frame, at)
         (throttle_time_ms,) = _INT.unpack_from(frame, at)
         return ProducedPartitions(throttle_time_ms, found)
 
@@ -117,31 +123,14 @@ class RawProduce(RawRequest):
         return f"RawProduce({ {topic: [p for p, _ in batches] for topic, batches in self.topics.items()} })"
 
 
-def _messages(frame: memoryview, at: int) -> tuple[str | None, tuple[RecordError, ...], int]:
-    """The partition's own message, the errors of single records (KIP-467), and where the next partition begins."""
+def _messages(layout: Layout, frame: memoryview, at: int) -> tuple[str | None, tuple[RecordError, ...], int]:
+    """The partition's own message, the errors of single records (KIP-467), and the place after these."""
     records: list[RecordError] = []
-    errors, at = read_unsigned(frame, at)
-    for _ in range(errors - 1):
+    errors, at = layout.read_count(frame, at)
+    for _ in range(errors):
         (index,) = _INT.unpack_from(frame, at)
-        message, at = _text(frame, at + _INT.size)
+        message, at = layout.read_text(frame, at + _INT.size)
         records.append(RecordError(index, message))
-        at = skip_tags(frame, at)
-    message, at = _text(frame, at)
-    return message, tuple(records), skip_tags(frame, at)
-
-
-def _text(frame: memoryview, at: int) -> tuple[str | None, int]:
-    size, at = read_unsigned(frame, at)
-    if not size:
-        return None, at
-    return str(frame[at : at + size - 1], "utf-8", "replace"), at + size - 1
-
-
-def _past_messages(frame: memoryview, at: int) -> int:
-    """After the errors of single records (KIP-467) and the partition's own message."""
-    errors, at = read_unsigned(frame, at)
-    for _ in range(errors - 1):
-        size, at = read_unsigned(frame, at + _INT.size)
-        at = skip_tags(frame, at + max(0, size - 1))
-    size, at = read_unsigned(frame, at)
-    return skip_tags(frame, at + max(0, size - 1))
+        at = layout.skip_tags(frame, at)
+    message, at = layout.read_text(frame, at)
+    return message, tuple(records), at

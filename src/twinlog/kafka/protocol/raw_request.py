@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
-from twinlog.kafka.protocol.varint import uvarint
+from kafka.errors import IncompatibleBrokerVersion
+
+from twinlog.kafka.protocol.layout import FLEXIBLE, PLAIN, Layout
 
 _PREFIX = struct.Struct(">ihhih")
 
@@ -14,17 +16,45 @@ Part = bytes | bytearray | memoryview
 
 
 class Expected(NamedTuple):
-    """A response that is under way, and what reads its body: `read(frame, where the body begins)`."""
+    """A response that is under way: the layout of its header, and what reads its body: `read(frame, its begin)`."""
 
     correlation_id: int
+    layout: Layout
     read: Callable[[memoryview, int], Any]
 
 
 class RawRequest:
-    """A request of a flexible version (KIP-482), as kafka-python's connections take it."""
+    """A request in one of several versions, as kafka-python's connections take it.
 
-    API_KEY: int
+    `API_VERSION` is the newest version that may be sent, and after `agree` the version that is sent.
+    """
+
+    API_KEY: ClassVar[int]
+    OLDEST: ClassVar[int]
+    FLEXIBLE_SINCE: ClassVar[int]
+    """The first version with a flexible layout (KIP-482)."""
+
     API_VERSION: int
+
+    @property
+    def layout(self) -> Layout:
+        """How this version writes counts and strings."""
+        return FLEXIBLE if self.API_VERSION >= self.FLEXIBLE_SINCE else PLAIN
+
+    def agree(self, api_versions: Mapping[int, tuple[int, int]]) -> None:
+        """Take the newest version that a broker has too, by its (lowest, highest) version of each request.
+
+        Brokers of a cluster differ while it is upgraded. Raises IncompatibleBrokerVersion.
+        """
+        lowest, highest = api_versions.get(self.API_KEY, (0, -1))
+        version = min(self.API_VERSION, highest)
+        if version < max(lowest, self.OLDEST):
+            name = type(self).__name__.removeprefix("Raw")
+            raise IncompatibleBrokerVersion(
+                f"twinlog sends versions {self.OLDEST} to {self.API_VERSION} of '{name}', "
+                f"the broker knows {lowest} to {highest}"
+            )
+        self.API_VERSION = version
 
     def expect_response(self) -> bool:
         return True
@@ -38,15 +68,9 @@ class RawRequest:
         raise NotImplementedError
 
     def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request, with its header (version 2) and length, as one bytes object."""
-        client = client_id.encode()
+        """The framed request, with its header and length, as one bytes object."""
+        client, tags = client_id.encode(), self.layout.tags()
         body = self.body()
-        size = _PREFIX.size - 4 + len(client) + 1 + sum(map(len, body))
+        size = _PREFIX.size - 4 + len(client) + len(tags) + sum(map(len, body))
         prefix = _PREFIX.pack(size, self.API_KEY, self.API_VERSION, correlation_id, len(client))
-        return b"".join((prefix, client, b"\0", *body))
-
-
-def compact(text: str) -> bytes:
-    """A string as flexible versions have it: its length plus one, then UTF-8."""
-    encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded
+        return b"".join((prefix, client, tags, *body))

@@ -1,0 +1,100 @@
+"""Asks leaders for their epochs, and where their logs differ from what was read before (KIP-320).
+
+Fetches say the latter from version 12 on (Kafka 2.7, KIP-595). Before that Kafka's own consumer asks for it with
+requests of their own (Kafka class OffsetsForLeaderEpochClient). Metadata has the epochs of leaders, but before Kafka
+2.4 perhaps old ones (KAFKA-9212), which kafka-python drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.model.types import TopicName, TopicPartition
+
+_WITH_CURRENT_EPOCH = 2
+_CONSUMER = -1
+
+
+async def find_divergence(
+    client: ClusterClient, node: int, positions: Mapping[TopicPartition, FetchPosition]
+) -> dict[TopicPartition, PartitionResponse]:
+    """The answers, as a fetch of version 12 has them, of the partitions whose logs differ from what was read, or whose
+    leader refuses to answer; without records.
+
+    A log without the epoch that was read is out of range. Brokers that do not know the request are not asked. Raises
+    ClusterError.
+    """
+    if not positions or not client.supports(OffsetForLeaderEpochRequest.API_KEY, _WITH_CURRENT_EPOCH):
+        return {}
+    kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    topics: dict[TopicName, list[Any]] = {}
+    for (topic, number), at in positions.items():
+        topics.setdefault(topic, []).append(
+            kind.OffsetForLeaderPartition(
+                partition=number, current_leader_epoch=at.leader_epoch, leader_epoch=at.last_epoch
+            )
+        )
+    request = OffsetForLeaderEpochRequest(
+        replica_id=_CONSUMER,
+        topics=[kind(topic=name, partitions=parts) for name, parts in topics.items()],
+        min_version=_WITH_CURRENT_EPOCH,
+    )
+    response = await client.ask(request, node)
+    found = {}
+    for topic in response.topics:
+        for part in topic.partitions:
+            partition = TopicPartition(TopicName(topic.topic), part.partition)
+            asked = positions.get(partition)
+            if asked is None:
+                continue
+            answer = PartitionResponse(part.partition, part.error_code, -1, -1, -1, (), memoryview(b""))
+            if not answer.error and (part.end_offset < 0 or part.leader_epoch < 0):
+                answer.error = Code.OFFSET_OUT_OF_RANGE
+            elif not answer.error and (part.leader_epoch < asked.last_epoch or part.end_offset < asked.offset):
+                answer.diverging_epoch, answer.diverging_end = part.leader_epoch, part.end_offset
+            if answer.error or answer.diverging_epoch >= 0:
+                found[partition] = answer
+    return found
+
+
+class EpochOrder(Enum):
+    """How the epoch of a partition's leader compares with that of a record that was read."""
+
+    OLDER = -1
+    SAME = 0
+    NEWER = 1
+    UNKNOWN = None
+
+
+async def compare_leader_epoch(
+    client: ClusterClient, partition: TopicPartition, read_epoch: int
+) -> tuple[EpochOrder, int]:
+    """The order, and the end of the leader's own log, -1 where the epochs are not the same.
+
+    The leader itself compares: it refuses a question that is meant for another epoch. `read_epoch` is -1 when unknown.
+    Raises ClusterError when the leader does not answer.
+    """
+    if read_epoch < 0:
+        return EpochOrder.UNKNOWN, -1
+    errors: dict[TopicPartition, int] = {}
+    found = await client.list_offsets(
+        [partition], LATEST, log_end=True, leader_epochs={partition: read_epoch}, errors=errors
+    )
+    if partition in found:
+        return EpochOrder.SAME, found[partition]
+    code = errors.get(partition)
+    if code == Code.UNKNOWN_LEADER_EPOCH:
+        return EpochOrder.OLDER, -1
+    if code == Code.FENCED_LEADER_EPOCH:
+        return EpochOrder.NEWER, -1
+    raise ClusterError(f"cluster {client.alias}: {partition} does not report its leader epoch")

@@ -1,0 +1,146 @@
+"""Clusters of Kafka 2.1, the oldest that twinlog works with: the way out of such a cluster, and the way into it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from harness.cluster import KafkaCluster
+from harness.consume import consume
+from harness.groups import commit_offsets, group_offsets
+from harness.produce import numbered, produce
+from harness.topics import create_topic, delete_topic, offsets, topic_config, topics
+from harness.wait import wait_for
+from harness.zookeeper import ZooKeeperCluster
+from tests.integration.mirror_process import flow_properties
+from tests.integration.running import RunTwinlog
+
+DEADLINE_S = 120.0
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def old_cluster() -> Iterator[ZooKeeperCluster]:
+    with ZooKeeperCluster("old") as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("way", ["out of", "into"])
+def test_records_settings_and_groups_are_mirrored(
+    old_cluster: ZooKeeperCluster,
+    target_cluster: KafkaCluster,
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+    way: str,
+    exactly_once: bool,
+) -> None:
+    source, target = (old_cluster, target_cluster) if way == "out of" else (target_cluster, old_cluster)
+    topic, group = new_name("t"), new_name("g")
+    remote = f"left.{topic}"
+    create_topic(source, topic, 2, config={"retention.ms": "86400001"})
+    for number, codec in enumerate(CODECS):
+        produce(source, topic, numbered(100, start=100 * number, headers=True), codec=codec)
+    produce(source, topic, numbered(50), partition=1, transactional_id=new_name("tx"), abort=True)
+    produce(source, topic, numbered(100), partition=1, transactional_id=new_name("tx"))
+    commit_offsets(source, {group: {(topic, 0): 321, (topic, 1): 60}})
+    settings = {
+        "topics": topic,
+        "groups": group,
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "consumer.isolation.level": "read_committed",
+    }
+    properties = flow_properties("left->right", source, target, settings)
+    if exactly_once:
+        properties += "right.exactly.once.source.support = enabled\n"
+    process = run_twinlog("left, right", properties)
+    produced = 500
+
+    def copied() -> bool:
+        process.process.require_alive()
+        return remote in topics(target) and len(consume(target, remote)) == produced + 100
+
+    wait_for(copied, DEADLINE_S, f"all of {topic} is copied: {process.log}")
+    process.kill()
+    produce(source, topic, numbered(100, start=produced, headers=True))
+    produced += 100
+    process.restart()
+    wait_for(copied, DEADLINE_S, f"the rest of {topic} is copied: {process.log}")
+
+    def moved() -> bool:
+        found = group_offsets(target, [group]).get(group, {})
+        return set(found) == {(remote, 0), (remote, 1)}
+
+    wait_for(moved, DEADLINE_S, f"{group} follows: {process.log}")
+    assert process.terminate() == 0, process.log
+    wrong = [line for line in process.log.splitlines() if " WARNING " in line or " ERROR " in line]
+    assert not wrong, process.log
+    for partition in (0, 1):
+        there = [record.content for record in consume(source, topic) if record.partition == partition]
+        here = [record.content for record in consume(target, remote) if record.partition == partition]
+        assert here == there
+    at = group_offsets(target, [group])[group]
+    assert at[remote, 0].offset == 321
+    assert topic_config(target, remote)["retention.ms"] == "86400001"
+    assert offsets(target, remote)[1] >= produced
+
+
+def recreate(cluster: KafkaCluster, topic: str) -> None:
+    """Delete a topic and create it again at once: ZooKeeper's brokers delete it a little later than they say so."""
+    delete_topic(cluster, topic)
+
+    def created() -> bool:
+        try:
+            create_topic(cluster, topic)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    wait_for(created, DEADLINE_S, f"{topic} is created again")
+
+
+def test_a_recreated_topic_is_held_and_its_new_records_are_copied_once_that_is_accepted(
+    old_cluster: ZooKeeperCluster,
+    target_cluster: KafkaCluster,
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+) -> None:
+    """These brokers have no ids of topics: a log that is shorter in the same leader epoch shows it."""
+    source, target = old_cluster, target_cluster
+    again, other = new_name("again"), new_name("other")
+    for topic in (again, other):
+        create_topic(source, topic)
+        produce(source, topic, numbered(50))
+    properties = flow_properties("left->right", source, target, {"topics": f"{again}, {other}"})
+    process = run_twinlog("left, right", properties)
+
+    def count(topic: str) -> int:
+        process.process.require_alive()
+        remote = f"left.{topic}"
+        return len(consume(target, remote)) if remote in topics(target) else 0
+
+    wait_for(lambda: (count(again), count(other)) == (50, 50), DEADLINE_S, "all is copied")
+    recreate(source, again)
+    produce(source, again, numbered(10, start=1000))
+    process.wait_for_line(rf"TW-GAP-03: {again}-0 is held at source offset 50: the source topic was deleted and")
+    produce(source, other, numbered(50, start=50))
+    wait_for(lambda: count(other) == 100, DEADLINE_S, "the other topic is copied")
+    command = [sys.executable, "-m", "twinlog", "topics", "accept-gap", str(process.file), again]
+    done = subprocess.run(command, input="y\n", capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_for(lambda: count(again) == 60, DEADLINE_S, "the new records are copied")
+    assert [int(record.value or b"") for record in consume(target, f"left.{again}")] == [
+        *range(50),
+        *range(1000, 1010),
+    ]
