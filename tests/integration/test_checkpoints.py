@@ -15,7 +15,7 @@ from harness.consume import consume
 from harness.groups import Committed, Offsets, commit_offsets, group_offsets
 from harness.produce import numbered, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
-from harness.topics import create_topic, offsets, topics
+from harness.topics import create_topic, delete_records, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import PROTOCOLS, Member, Protocol
 from tests.integration.copying import SOURCE, TARGET, flow_settings
@@ -191,6 +191,50 @@ def test_a_group_at_the_end_stands_at_the_end(scene: Scene) -> None:
         member.commit()
     end = offsets(scene.target, scene.remote)[1]
     scene.wait_for_offsets(group, {(scene.remote, 0): Committed(end)})
+
+
+def test_a_group_stands_at_the_end_of_logs_that_retention_emptied(scene: Scene) -> None:
+    """MirrorMaker 2 gave such groups offset 0, or none (KAFKA-12635)."""
+    group = scene.group()
+    produce(scene.source, scene.topic, numbered(100))
+    scene.wait_until_copied(100)
+    for cluster, topic in ((scene.source, scene.topic), (scene.target, scene.remote)):
+        delete_records(cluster, topic, 100)
+    commit_offsets(scene.source, {group: {(scene.topic, 0): 100}})
+    scene.wait_for_offsets(group, {(scene.remote, 0): Committed(100)})
+    assert offsets(scene.target, scene.remote) == (100, 100)
+
+
+def test_a_group_stands_at_0_where_the_source_was_empty_before_the_copy_began(
+    source_cluster: KafkaCluster,
+    target_cluster: KafkaCluster,
+    prefix: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    name = f"{prefix}-quick-{own_number(request.node)}"
+    early, group = create_topic(source_cluster, f"early-{name}"), f"{name}-group"
+    settings = flow_settings(
+        source_cluster,
+        target_cluster,
+        topics=(early,),
+        groups=(group,),
+        refresh_topics_interval_s=0.3,
+        refresh_groups_interval_s=0.3,
+        emit_checkpoints_interval_s=0.3,
+        sync_group_offsets_interval_s=0.3,
+        heartbeats_replication_enabled=False,
+    )
+    produce(source_cluster, early, numbered(100))
+    delete_records(source_cluster, early, 100)
+    commit_offsets(source_cluster, {group: {(early, 0): 100}})
+    remote = f"{SOURCE}.{early}"
+    with FlowWithoutSpark(settings):
+        wait_for(
+            lambda: group_offsets(target_cluster, [group])[group] == {(remote, 0): Committed(0)},
+            PATIENCE_S,
+            f"{group} stands at the end of an empty log",
+        )
+    assert offsets(target_cluster, remote) == (0, 0)
 
 
 def test_a_new_group_is_there_within_seconds_and_its_metadata_with_it(default_scene: Scene) -> None:

@@ -9,14 +9,48 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.broker import Broker
+from harness.certificates import Certified, authority
 from harness.cluster import KafkaCluster
+from harness.produce import numbered, produce
+from harness.topics import create_topic
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol import versions
-from twinlog.model.types import Alias
+from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
+from twinlog.settings.tls import TlsSettings
 
 TRY_S = 1.0
+STORE = "store-secret"
+
+
+class OddlyAdvertised(KafkaCluster):
+    """Its listener AWAY advertises a host that nobody knows, its listener DOT, with TLS, a name with a final dot."""
+
+    def _settings(self, broker: Broker) -> dict[str, str]:
+        ports = broker.ports
+        shown = (
+            f"PLAINTEXT://127.0.0.1:{ports.plaintext},AWAY://nowhere.invalid:9092,DOT://localhost.:{ports.more['DOT']}"
+        )
+        return {**super()._settings(broker), "advertised.listeners": shown}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[OddlyAdvertised, Certified]]:
+    home, root = tmp_path_factory.mktemp("odd"), authority()
+    dot = {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(root.issue("broker", ["localhost"]).write_pkcs12(home / "broker.p12", STORE)),
+        "ssl.keystore.password": STORE,
+        "ssl.key.password": STORE,
+    }
+    listeners = {"AWAY": {"security.protocol": "PLAINTEXT"}, "DOT": dot}
+    with OddlyAdvertised("odd", sasl=False, heap="256m", listeners=listeners) as cluster:
+        yield cluster, root
+
+
 NOBODY = "127.0.0.1:1"
 
 
@@ -143,3 +177,34 @@ def test_brokers_that_are_too_old(source_cluster: KafkaCluster, monkeypatch: pyt
     error = fault(source_cluster.bootstrap)
     assert isinstance(error, RefusedError)
     assert "twinlog needs 99, which Kafka has since 9.9" in str(error)
+
+
+def test_an_advertised_host_that_nobody_knows_is_named(odd: tuple[OddlyAdvertised, Certified]) -> None:
+    cluster, _ = odd
+    admin = ClusterAdmin(Alias("west"), ClientSettings((cluster.listener("AWAY"),)))
+    try:
+        admin.connect(10)
+        with pytest.raises(ClusterError, match=r"nowhere\.invalid:9092: the host name is not known") as raised:
+            admin.topics()
+    finally:
+        admin.close()
+    assert raised.value.retriable
+
+
+def test_an_advertised_name_with_a_final_dot_has_the_certificate_of_that_name(
+    odd: tuple[OddlyAdvertised, Certified], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, root = odd
+    # A name server knows it, the system's own table of hosts does not.
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *args: resolve(host.rstrip("."), *args))
+    tls = TlsSettings(root.pem)
+    settings = ClientSettings((cluster.listener("DOT", "localhost"),), security_protocol="SSL", tls=tls)
+    admin = ClusterAdmin(Alias("west"), settings)
+    try:
+        admin.connect(10)
+        topic = create_topic(cluster, "dotted")
+        produce(cluster, topic, numbered(3))
+        assert admin.offsets([TopicPartition(TopicName(topic), 0)], latest=True) == {(topic, 0): 3}
+    finally:
+        admin.close()

@@ -156,3 +156,9 @@ def test_rows_of_a_batch_without_headers_are_joined_with_those_of_one_that_has_s
 def test_a_row_that_cannot_be_a_record_is_refused(columns: dict[str, Any], words: str) -> None:
     with pytest.raises(CopyError, match=words):
         divided(partitioner(None if "topic" in columns else "t"), **columns)
+
+
+@pytest.mark.parametrize("partition", [99, 3, -1])
+def test_a_partition_that_the_topic_does_not_have_is_refused_with_its_number(partition: int) -> None:
+    with pytest.raises(CopyError, match=rf"a row has partition {partition}, and topic t has partitions 0 to 2"):
+        divided(partitioner(), partition=pa.array([0, partition], pa.int32()), value=pa.array([b"0", b"1"]))
