@@ -29,8 +29,15 @@ def old_cluster() -> Iterator[ZooKeeperCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("exactly_once", [False, True])
-@pytest.mark.parametrize("way", ["out of", "into"])
+@pytest.mark.parametrize(
+    ("way", "exactly_once"),
+    [
+        ("out of", False),
+        ("into", True),
+        pytest.param("out of", True, marks=pytest.mark.scenario),
+        pytest.param("into", False, marks=pytest.mark.scenario),
+    ],
+)
 def test_records_settings_and_groups_are_mirrored(
     old_cluster: ZooKeeperCluster,
     target_cluster: KafkaCluster,
