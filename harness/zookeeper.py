@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar
@@ -11,6 +12,7 @@ from typing import ClassVar
 from harness.broker import Broker, jvm_command, to_properties
 from harness.child import Child
 from harness.cluster import KafkaCluster
+from harness.errors import HarnessError
 from harness.jars import Parts
 from harness.ports import claim_port, release_port
 from harness.wait import wait_for
@@ -19,6 +21,7 @@ OLDEST = os.environ.get("TWINLOG_OLD_KAFKA", "2.1.1")
 """A release of the oldest line that twinlog works with; the variable takes a newer one."""
 
 ZOOKEEPER_DEADLINE_S = 60.0
+_ELECTION = "kafka.admin.PreferredReplicaLeaderElectionCommand"
 _KRAFT_ONLY = ("process.roles", "node.id", "controller.", "share.", "broker.session", "broker.heartbeat", "metadata.")
 
 
@@ -48,6 +51,14 @@ class ZooKeeperCluster(KafkaCluster):
         # Its beans for logging look for classes of a log backend that is not there.
         command.insert(1, "-Dzookeeper.jmx.log4j.disable=true")
         self.zookeeper = Child(f"{name}-zookeeper", [*command, str(file)], home / "zookeeper.log")
+
+    def elect_preferred(self) -> None:
+        """Begin to have each partition led by the first of its replicas again."""
+        command = jvm_command("128m", "quick", _ELECTION, self.version, self.parts)
+        command += ["--zookeeper", f"127.0.0.1:{self._zookeeper_port}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ZOOKEEPER_DEADLINE_S)
+        if done.returncode != 0:
+            raise HarnessError(f"{_ELECTION} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
 
     def start_async(self) -> ZooKeeperCluster:
         if not self.zookeeper.alive:

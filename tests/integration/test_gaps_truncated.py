@@ -5,6 +5,7 @@ Those of Kafka 2.1 do not say so in a fetch, and have no ids of topics.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.cluster import KafkaCluster
 from harness.consume import consume
-from harness.produce import numbered, produce
+from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic
 from harness.wait import wait_for
 from harness.zookeeper import ZooKeeperCluster
@@ -194,3 +195,50 @@ def test_the_gap_that_would_be_accepted_begins_where_the_log_was_cut(torn: Torn,
     move = decide(command, part, position, logs[part])
     assert (move.changes, move.before, move.after, move.passed) == (True, COPIED, KEPT, 0)
     assert f"cut back to offset {KEPT}" in move.text
+
+
+@pytest.mark.scenario
+def test_an_election_there_and_back_while_appends_wait_is_found(target_cluster: KafkaCluster) -> None:
+    """Before Kafka 2.4 no fetch shows it: the partition is in none, its leader is the same, connections stay open, and
+    the log has grown beyond the position."""
+    topic = "there-and-back"
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    with TornOldCluster("back", 3, config={"replica.lag.time.max.ms": "3000"}) as source:
+        flow = CopyFlow(source, target_cluster)
+        admin = AdminClient(source.client_config())
+        made = admin.create_topics([NewTopic(topic, 1, replica_assignment=[[1, 2]], config=config)])
+        made[topic].result(60)
+
+        def in_sync(count: int) -> None:
+            def seen() -> bool:
+                return len(admin.list_topics(topic, timeout=40).topics[topic].partitions[0].isrs) == count
+
+            wait_for(seen, 60, f"{count} replicas of {topic} are in sync")
+
+        wait_for_leader(source, topic, 1)
+        create_topic(target_cluster, flow.remote(topic))
+        produce(source, topic, numbered(KEPT))
+        source.kill(2)
+        in_sync(1)
+        produce(source, topic, numbered(LOST, start=KEPT))
+        running = flow.start(topic)
+        running.wait_for_position(topic, COPIED)
+        running.allowed.clear()
+        large = [NewRecord(b"%d " % number + os.urandom(100_000)) for number in range(COPIED, COPIED + 200)]
+        produce(source, topic, large)
+        wait_for(lambda: running.queued_bytes(topic) > 8 << 20, 60, "the queue is full, and nothing more is read")
+        source.suspend(1)
+        source.restart(2, wait=False)
+        wait_for_leader(source, topic, 2)
+        produce(source, topic, numbered(1000, start=NEW))
+        source.resume(1)
+        in_sync(2)
+        source.elect_preferred()
+        wait_for_leader(source, topic, 1)
+        running.allowed.set()
+        held = running.wait_for_held()
+        assert (held.topic, held.message_id) == (topic, "TW-GAP-02")
+        assert f"cut back to offset {KEPT}" in held.text
+        copied = [int((record.value or b"").split()[0]) for record in consume(target_cluster, flow.remote(topic))]
+        assert copied == list(range(len(copied)))
+        flow.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -12,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.groups import commit_offsets, group_offsets
-from harness.produce import numbered, produce
+from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_topic, offsets, topic_config, topics
 from harness.wait import wait_for
 from harness.zookeeper import ZooKeeperCluster
@@ -88,6 +89,13 @@ def test_records_settings_and_groups_are_mirrored(
         return set(found) == {(remote, 0), (remote, 1)}
 
     wait_for(moved, DEADLINE_S, f"{group} follows: {process.log}")
+    # The target does not say in its list of groups that this group has no members.
+    commit_offsets(source, {group: {(topic, 0): 400, (topic, 1): 61}})
+    wait_for(
+        lambda: group_offsets(target, [group])[group][remote, 0].offset == 400,
+        DEADLINE_S,
+        f"{group} follows again: {process.log}",
+    )
     assert process.terminate() == 0, process.log
     wrong = [line for line in process.log.splitlines() if " WARNING " in line or " ERROR " in line]
     assert not wrong, process.log
@@ -95,10 +103,54 @@ def test_records_settings_and_groups_are_mirrored(
         there = [record.content for record in consume(source, topic) if record.partition == partition]
         here = [record.content for record in consume(target, remote) if record.partition == partition]
         assert here == there
-    at = group_offsets(target, [group])[group]
-    assert at[remote, 0].offset == 321
     assert topic_config(target, remote)["retention.ms"] == "86400001"
     assert offsets(target, remote)[1] >= produced
+
+
+@pytest.mark.parametrize("policy", ["hold", "skip"])
+def test_a_record_without_a_key_for_a_compacted_topic_is_named_as_the_refused_record(
+    old_cluster: ZooKeeperCluster,
+    source_cluster: KafkaCluster,
+    run_twinlog: RunTwinlog,
+    new_name: Callable[[str], str],
+    policy: str,
+) -> None:
+    """Brokers before Kafka 2.4 call the whole batch corrupt, and name no record."""
+    source, target = source_cluster, old_cluster
+    topic = new_name("t")
+    remote = f"left.{topic}"
+    create_topic(source, topic)
+    create_topic(target, remote, config={"cleanup.policy": "compact"})
+    keys: tuple[bytes | None, ...] = (b"k1", b"k2", None, b"k4")
+    produce(source, topic, [NewRecord(b"%d" % number, key) for number, key in enumerate(keys, 1)])
+    # The source's policy would take the place of the target's.
+    settings = {"topics": topic, "twinlog.refused.record.policy": policy, "sync.topic.configs.enabled": "false"}
+    process = run_twinlog("left, right", flow_properties("left->right", source, target, settings))
+    if policy == "hold":
+        line = process.wait_for_line(rf"TW-RECORD-01: {topic}-0 is held at source offset 2")
+        assert "where the topic is compacted and the record has no key" in line
+        assert "skip or dead-letter" in line
+        expected = [b"1", b"2"]
+    else:
+        wait_for(lambda: len(consume(target, remote)) == 3, DEADLINE_S, f"the rest is copied: {process.log}")
+        expected = [b"1", b"2", b"4"]
+    assert [record.value for record in consume(target, remote)] == expected
+
+
+def test_a_plan_names_the_smaller_records_that_an_old_target_takes(
+    old_cluster: ZooKeeperCluster, source_cluster: KafkaCluster, new_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic = new_name("t")
+    create_topic(source_cluster, topic)
+    file = tmp_path / "mm2.properties"
+    properties = flow_properties("left->right", source_cluster, old_cluster, {"topics": topic})
+    file.write_text(f"clusters = left, right\n{properties}")
+    command = [sys.executable, "-m", "twinlog", "plan", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert (
+        f"records of up to 1048588 bytes (max.message.bytes) may come to left.{topic}, which takes 1000012"
+        in done.stdout
+    )
 
 
 def recreate(cluster: KafkaCluster, topic: str) -> None:

@@ -196,6 +196,7 @@ def test_a_produce_response_is_read_as_kafka_python_writes_it(
             base_offset,
             appended_at,
             *((message, tuple(errors)) if error and version >= 8 else (None, ())),
+            not error or version >= 8,
         )
         for name, parts in topics.items()
         for number, (error, base_offset, appended_at, _, errors, message) in parts.items()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.leader_epochs import find_divergence
+from twinlog.kafka.leader_epochs import VerifiedLogs, find_divergence
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition, RawFetch, Topic
@@ -44,9 +44,8 @@ class FetchSession:
         self._kept = kept
         self._names: dict[uuid.UUID, TopicName] = {}
         """Of the topics that the broker was asked for in this session."""
-        self._same: dict[TopicPartition, int] = {}
-        """The leader epochs in which the logs of partitions had what was read before; of brokers before Kafka 2.7.
-        Epochs of brokers before 2.4 are all -1: there an election shows in an error, or a broken connection."""
+        self._verified = VerifiedLogs()
+        """Of brokers before Kafka 2.7, whose fetches do not report a log that was cut back."""
         self._reset()
 
     def _reset(self) -> None:
@@ -55,7 +54,6 @@ class FetchSession:
         self._known: dict[TopicPartition, FetchPosition] = {}
         """What the broker has in its session. A fetch with a partition that it refuses returns at once, until a
         request forgets that partition."""
-        self._same.clear()
         self._refused: set[TopicPartition] = set()
         """Partitions that the last fetch refused: the next one names them again, for the broker keeps none of them."""
 
@@ -88,6 +86,8 @@ class FetchSession:
             forgotten = [
                 part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
             ]
+        now = self._client.loop.clock.monotonic
+        self._verified.begin_fetch(now())
         with_ids = all(at.topic_id is not None for at in wanted.values())
         request = RawFetch(
             # A cluster may be run by a format older than its brokers, without ids (Kafka class FetchRequest).
@@ -109,10 +109,10 @@ class FetchSession:
             timeout_s = (max_wait_ms + self._client.settings.request_timeout_ms) / 1000
             response: FetchedPartitions = await self._client.send(request, self._node, timeout_s)
         except Exception:
-            self._reset()
+            self._lose()
             raise
         if response.error_code != Code.NONE:
-            self._reset()
+            self._lose()
             if response.error_code in _SESSION_FAULTS:
                 return []
             raise ClusterError(
@@ -128,34 +128,35 @@ class FetchSession:
         found = self._responses(response)
         if request.API_VERSION >= EPOCHS_SINCE:
             return found
+        self._verified.end_fetch(wanted, now())
         try:
             return await self._checked(found, wanted)
         except Exception:
-            self._reset()
+            self._lose()
             raise
 
-    async def _checked(self, found: list[Fetched], wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
-        """The answers of a broker before Kafka 2.7, with those of partitions whose logs differ from what was read.
+    def _lose(self) -> None:
+        self._reset()
+        self._verified.clear()
 
-        A log is truncated only between two leader epochs, so that each is asked for once in each of them.
-        """
+    async def _checked(self, found: list[Fetched], wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
+        """The answers of a broker before Kafka 2.7, with those of partitions whose logs differ from what was read."""
         unsure = {
             one.partition: wanted[one.partition]
             for one in found
             # A log that was cut back may end below the position.
             if one.answer.error in (Code.NONE, Code.OFFSET_OUT_OF_RANGE)
             and one.partition in wanted
-            and wanted[one.partition].last_epoch >= 0
-            and self._same.get(one.partition) != wanted[one.partition].leader_epoch
+            and self._verified.lacks(one.partition, wanted[one.partition])
             # A follower answers no such question.
             and self._client.leads(one.partition, self._node)
         }
         if not unsure:
             return found
         other = await find_divergence(self._client, self._node, unsure)
-        self._same.update((part, at.leader_epoch) for part, at in unsure.items() if part not in other)
+        self._verified.add({part: at for part, at in unsure.items() if part not in other})
         for partition in other:
-            self._same.pop(partition, None)
+            self._verified.drop(partition)
         self._refused.update(other)
         return [Fetched(one.partition, other.get(one.partition, one.answer)) for one in found]
 
@@ -174,7 +175,7 @@ class FetchSession:
                 found.append(Fetched(partition, part))
                 if part.error != Code.NONE:
                     self._refused.add(partition)
-                    self._same.pop(partition, None)
+                    self._verified.drop(partition)
         return found
 
     def _forgotten(self, partitions: Sequence[TopicPartition]) -> dict[Topic, list[int]]:

@@ -7,7 +7,7 @@ requests of their own (Kafka class OffsetsForLeaderEpochClient). Metadata has th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
@@ -65,6 +65,54 @@ async def find_divergence(
             if answer.error or answer.diverging_epoch >= 0:
                 found[partition] = answer
     return found
+
+
+UNREAD_S = 1.0
+"""For so long a partition may be in no fetch, and its log still be the verified log: elections take longer."""
+
+
+class VerifiedLogs:
+    """Partitions whose logs have what was read before, as their leader has said, each in one leader epoch.
+
+    A log is cut back only between two epochs. Brokers before Kafka 2.4 have no reliable epochs, so that each is -1:
+    there an election shows in the error of a fetch, or in a broken connection, as long as a fetch names the partition.
+    So what no fetch named meanwhile is not verified any more.
+    """
+
+    def __init__(self) -> None:
+        self._epochs: dict[TopicPartition, int] = {}
+        self._named: Collection[TopicPartition] = ()
+        self._answered_at = 0.0
+
+    def begin_fetch(self, now: float) -> None:
+        """Before a fetch, at this monotonic second."""
+        if not self._epochs:
+            return
+        if now - self._answered_at > UNREAD_S:
+            self._epochs.clear()
+        for partition in [partition for partition in self._epochs if partition not in self._named]:
+            del self._epochs[partition]
+
+    def end_fetch(self, named: Mapping[TopicPartition, object], now: float) -> None:
+        """After the answer to a fetch that named these partitions, or that had named them before in its session."""
+        self._named, self._answered_at = set(named) if self._epochs else (), now
+
+    def lacks(self, partition: TopicPartition, at: FetchPosition) -> bool:
+        """Whether the leader is yet to be asked."""
+        return at.last_epoch >= 0 and self._epochs.get(partition) != at.leader_epoch
+
+    def add(self, positions: Mapping[TopicPartition, FetchPosition]) -> None:
+        """Their leaders have what was read before these positions."""
+        self._epochs.update((partition, at.leader_epoch) for partition, at in positions.items())
+        self._named = {*self._named, *positions}
+
+    def drop(self, partition: TopicPartition) -> None:
+        """An election may have changed its log."""
+        self._epochs.pop(partition, None)
+
+    def clear(self) -> None:
+        """The connection is lost: nothing shows an election any more."""
+        self._epochs.clear()
 
 
 class EpochOrder(Enum):

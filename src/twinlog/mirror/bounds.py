@@ -6,7 +6,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import alter_configs, describe_configs, supports_incremental_alter
+from twinlog.kafka.admin.configs import (
+    alter_command,
+    alter_configs,
+    describe_configs,
+    replace_configs,
+    supports_incremental_alter,
+)
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.internal_topics import InternalTopic, internal_topics
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal
@@ -71,10 +77,10 @@ class TopicBounds:
             self._warn(admin, topic, f"it has {settings} of its own, which is left alone", own)
         if not missing:
             return
-        refused = self._alter(admin, topic, missing)
+        refused = self._alter(admin, topic, missing, entries)
         if refused is not None and not error_codes.refused(refused.code) and len(missing) > 1:
             # One that a managed cluster does not allow keeps none of the others.
-            single = {name: self._alter(admin, topic, {name: value}) for name, value in missing.items()}
+            single = {name: self._alter(admin, topic, {name: value}, entries) for name, value in missing.items()}
             refused = next((refusal for refusal in single.values() if refusal is not None), None)
             left = {name: missing[name] for name, refusal in single.items() if refusal is not None}
         else:
@@ -90,22 +96,27 @@ class TopicBounds:
                 why = str(admin.client.lacks("ALTER_CONFIGS", f"topic {topic.name}", "keeping it small"))
             self._warn(admin, topic, why, left)
 
-    def _alter(self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str]) -> Refusal | None:
+    def _alter(
+        self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str], entries: Sequence[ConfigEntry]
+    ) -> Refusal | None:
         if not supports_incremental_alter(admin.client):
-            return Refusal(0, "the brokers cannot change single settings (KIP-339)")
+            # The request resets each setting that it does not name (before KIP-339).
+            own = {
+                entry.name: entry.value
+                for entry in entries
+                if entry.source == ConfigSource.TOPIC and entry.value is not None
+            }
+            return admin.call(replace_configs, admin.client, {topic.name: {**own, **wanted}}).get(topic.name)
         changes = {topic.name: [ConfigChange(name, value) for name, value in wanted.items()]}
         return admin.call(alter_configs, admin.client, changes).get(topic.name)
 
     def _warn(self, admin: ClusterAdmin, topic: InternalTopic, why: str, bounds: Mapping[str, str]) -> None:
         log.warning(
             "%s: cluster %s: internal topic %s may keep much that is overwritten, which makes every start slower: %s; "
-            "to bound it: kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s "
-            "--add-config %s",
+            "to bound it: %s",
             self._settings.name,
             admin.alias,
             topic.name,
             why,
-            ",".join(admin.client.settings.bootstrap_servers),
-            topic.name,
-            ",".join(f"{name}={value}" for name, value in bounds.items()),
+            alter_command(admin.client, topic.name, bounds),
         )

@@ -9,7 +9,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.flows.one_cluster import obstacle
 from twinlog.flows.topology import Topology
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity, Connect
-from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.configs import alter_command, describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.internal_topics import internal_topics
 from twinlog.model.internal_topics import HEARTBEATS
@@ -43,9 +43,8 @@ def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: Clus
                 continue
             text = (
                 f"cluster {admin.alias}: topic {topic.name} has cleanup.policy={policy} and must have compact, or "
-                f"{topic.loss}; nothing was changed, repair it with: kafka-configs.sh --bootstrap-server "
-                f"{','.join(admin.client.settings.bootstrap_servers)} --alter --entity-type topics --entity-name "
-                f"{topic.name} --add-config cleanup.policy=compact"
+                f"{topic.loss}; nothing was changed, repair it with: "
+                + alter_command(admin.client, topic.name, {"cleanup.policy": "compact"})
             )
             if topic.fatal:
                 raise RefusedError(text)

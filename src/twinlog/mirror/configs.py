@@ -207,7 +207,11 @@ class ConfigSync:
                 key = key_of(FlowSettings, "alter_configs")
                 text = f"it does not know single changes (KIP-339), which {key} requires"
                 return {topic: Refusal(Code.UNSUPPORTED_VERSION, text) for topic in changes}
-            log.warning("%s: the target cannot change single settings; all of a topic are sent", self._settings.name)
+            log.info(
+                "%s: cluster %s cannot change single settings, as no Kafka before 2.3 can: all own settings of a topic "
+                "are sent together",
+                *(self._settings.name, self._target.alias),
+            )
             self._replaces = True
         if not self._replaces:
             return admin.call(partial(alter_configs, admin.client, changes, validate_only=self._validate_only))

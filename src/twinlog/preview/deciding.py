@@ -11,7 +11,7 @@ from twinlog.flows.plugins import config_filter_of
 from twinlog.flows.topology import Topology
 from twinlog.inventory.contents import Inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import supports_incremental_alter
+from twinlog.kafka.admin.configs import read_broker_setting
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.acls import missing_acls
 from twinlog.mirror.bounds import too_loose
@@ -20,11 +20,13 @@ from twinlog.mirror.create import Reduced, negotiate
 from twinlog.mirror.internal_topics import absent, internal_topics, offset_syncs
 from twinlog.mirror.topics import new_remote_topics
 from twinlog.model.acls import Operation, Resource, TopicAcl
-from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, listed, own_settings
+from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, ConfigSource, NewTopic, Refusal, listed, own_settings
 from twinlog.model.types import Alias, TopicName
 from twinlog.plan.changes import Changes
 from twinlog.preview.flow_plan import Growth, NewRemote, Problem, ProblemKind, SettingChange
 from twinlog.settings.flow import FlowSettings
+
+_BROKER_LIMIT = "message.max.bytes"
 
 
 @dataclass(slots=True)
@@ -145,7 +147,7 @@ class Deciding:
                 (self.source, self.here) if topic.cluster == self.flow.source else (self.target, self.there)
             )
             entries = inventory.configs.get(topic.name)
-            if entries is None or not supports_incremental_alter(admin.client):
+            if entries is None:
                 continue
             missing, _ = too_loose(entries, topic.bounds)
             if missing and inventory.may(Operation.ALTER_CONFIGS, topic.name) is False:
@@ -178,7 +180,25 @@ class Deciding:
         last = {topic.name: topic for topic in topics} | {one.topic.name: one.topic for one in reduced}
         # What only a permission is missing for is created once that is there.
         kept = {name for name, refusal in refused.items() if error_codes.refused(refusal.code)}
-        return [topic for name, topic in last.items() if name not in refused or name in kept], configs
+        made = [topic for name, topic in last.items() if name not in refused or name in kept]
+        configs |= self._limits(admin, [topic for topic in made if topic.name not in configs])
+        return made, configs
+
+    def _limits(self, admin: ClusterAdmin, topics: Sequence[NewTopic]) -> dict[TopicName, list[ConfigEntry]]:
+        """How large the records may be that new topics take, of a cluster that does not say what settings these would
+        have (before KIP-525)."""
+        if not topics:
+            return {}
+        try:
+            default = admin.call(read_broker_setting, admin.client, _BROKER_LIMIT)
+        except RefusedError:
+            default = None
+        limits = {topic.name: topic.configs.get(MAX_MESSAGE_BYTES, default) for topic in topics}
+        return {
+            name: [ConfigEntry(MAX_MESSAGE_BYTES, limit, ConfigSource.STATIC_BROKER, False, False)]
+            for name, limit in limits.items()
+            if limit is not None
+        }
 
     def _refusals(self, refused: dict[TopicName, Refusal]) -> None:
         reasons: dict[tuple[bool, str], list[TopicName]] = defaultdict(list)

@@ -109,8 +109,9 @@ def _of_fence(facts: Facts, fence: Fence) -> list[str]:
         found.append(f"cluster {facts.source} has no authorizer, so ACLs refuse nobody; use --fence {other}")
     if fence is Fence.QUOTA and not facts.quotas:
         found.append(
-            f"cluster {facts.source} takes no quotas over its protocol, as no Kafka before 2.6 does; use --fence none, "
-            "and stop its producers when the switchover waits for that"
+            f"cluster {facts.source} takes no quotas over its protocol, as no Kafka before 2.6 does; use "
+            f"{'' if facts.authorizer is False else '--fence acl, or '}--fence none, and stop its producers when the "
+            "switchover waits for that"
         )
     allowed = facts.operations is None or Operation.ALL in facts.operations or needed in facts.operations
     if needed is not None and not allowed:

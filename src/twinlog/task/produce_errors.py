@@ -138,7 +138,8 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
         return _too_large(sent.append, part, rules)
     if error_codes.refused(code):
         return Fail(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
-    if code in error_codes.RECORD_REFUSED:
+    nameless = sent.refusal is not None and not sent.refusal.names_records
+    if code in error_codes.RECORD_REFUSED or (nameless and code == Code.CORRUPT_MESSAGE):
         return _refused_record(sent, part, rules)
     append = sent.append
     return Fail(
@@ -235,7 +236,10 @@ def _explained_alone(sent: Sent) -> str:
     code = Code(sent.code).name
     refusal = sent.refusal
     messages = () if refusal is None else (*(error.message for error in refusal.record_errors), refusal.message)
-    return f"{code}: {next(filter(None, messages), error_codes.explain(sent.code))}"
+    text = f"{code}: {next(filter(None, messages), error_codes.explain(sent.code))}"
+    if refusal is not None and not refusal.names_records and sent.code == Code.CORRUPT_MESSAGE:
+        text += "; brokers before Kafka 2.4 answer so where the topic is compacted and the record has no key"
+    return text
 
 
 def _source_offset(append: Append, index: int) -> SourceOffset | None:

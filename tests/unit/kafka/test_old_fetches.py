@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.virtual.clock import VirtualClock
+from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.net.loop import Loop
@@ -37,6 +39,9 @@ class OldBroker:
         self.away = False
         self.knows_epochs = True
         self.error = 0
+        self.session = 7
+        self.named: set[int] = set()
+        self.loop: Any = SimpleNamespace(clock=SYSTEM)
 
     def supports(self, api_key: int, version: int = 0) -> bool:
         assert (api_key, version) == (23, 2)
@@ -48,12 +53,15 @@ class OldBroker:
     async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchedPartitions:
         request.agree({1: (4, self.version)})
         self.fetches += 1
+        if request.session_epoch <= 0:
+            self.named.clear()
+        self.named |= {number for asked in request.topics.values() for number, _ in asked}
+        self.named -= {number for numbers in request.forgotten.values() for number in numbers}
         parts = [
             PartitionResponse(number, self.error, 500, 500, 0, (), memoryview(b"" if self.error else RECORDS))
-            for asked in request.topics.values()
-            for number, _ in asked
+            for number in sorted(self.named)
         ]
-        return FetchedPartitions(0, 0, 7, [(str(SHOP), parts)])
+        return FetchedPartitions(0, 0, self.session, [(str(SHOP), parts)])
 
     async def ask(self, request: Any, node: int) -> Any:
         if self.away:
@@ -134,6 +142,37 @@ def test_each_leader_epoch_is_asked_about_once(loop: Loop) -> None:
     assert broker.asked == [[(0, 5, 3)]]
     fetch(loop, session, {PART: later._replace(offset=130, leader_epoch=6)})
     assert broker.asked[1:] == [[(0, 6, 5)]]
+
+
+def test_of_brokers_without_epochs_what_no_fetch_named_meanwhile_is_looked_at_again(
+    loop: Loop,
+) -> None:
+    """An election there and back cuts a log, and shows neither in an error nor in an epoch."""
+    broker, virtual = OldBroker(), VirtualClock()
+    broker.loop = SimpleNamespace(clock=virtual)
+    session = session_with(broker)
+    both = {part: AT._replace(leader_epoch=-1) for part in (PART, OTHER)}
+    fetch(loop, session, both)
+    fetch(loop, session, both)
+    assert broker.asked == [[(0, -1, 3), (1, -1, 3)]]
+    # Appends of partition 1 wait: it is read on later.
+    fetch(loop, session, {PART: both[PART]})
+    fetch(loop, session, both)
+    assert broker.asked[1:] == [[(1, -1, 3)]]
+    # All of them wait, and no fetch is sent.
+    virtual.sleep(1.5)
+    broker.ends[0] = (0, 3, 60)
+    assert fetch(loop, session, both)[0].diverging_end == 60
+    assert broker.asked[2:] == [[(0, -1, 3), (1, -1, 3)]]
+
+
+def test_a_broker_without_fetch_sessions_is_asked_no_more_often(loop: Loop) -> None:
+    broker = OldBroker()
+    broker.session = 0
+    session = session_with(broker)
+    for _ in range(3):
+        assert bytes(fetch(loop, session, {PART: AT})[0].records) == RECORDS
+    assert broker.asked == [[(0, 5, 3)]]
 
 
 def test_a_broken_connection_ends_the_session_and_delivers_nothing(loop: Loop) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from tests.unit.read.test_nearest import CLIENT, END, PART, Cluster, Reading
+from twinlog.clock import SYSTEM
 from twinlog.kafka.fetch_session import FetchSession
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.error_codes import Code
@@ -25,6 +27,7 @@ class SessionBroker:
 
     alias = "north"
     settings = CLIENT
+    loop = SimpleNamespace(clock=SYSTEM)
 
     def __init__(self) -> None:
         self.known: dict[TopicPartition, FetchPosition] = {}

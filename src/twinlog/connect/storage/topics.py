@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
 from twinlog.errors import ClusterError, FencedError, RefusedError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.configs import alter_command, describe_configs
 from twinlog.kafka.claimed_topic import ClaimedTopic
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
@@ -123,8 +123,7 @@ class StateTopic(Generic[R]):
             raise RefusedError(
                 f"cluster {self._admin.alias}: topic {self.name} ({self._key}) has cleanup.policy={policy} and must "
                 "have compact, or the state of the connectors is lost; nothing was changed, repair it with: "
-                f"kafka-configs.sh --bootstrap-server {','.join(self._admin.client.settings.bootstrap_servers)} "
-                f"--alter --entity-type topics --entity-name {self.name} --add-config cleanup.policy=compact"
+                + alter_command(self._admin.client, self.name, {"cleanup.policy": "compact"})
             )
 
     @property

@@ -120,6 +120,19 @@ async def replace_configs(
     return await _alter(client, AlterConfigsRequest, resources, validate_only)
 
 
+def alter_command(client: ClusterClient, topic: TopicName, settings: Mapping[str, str]) -> str:
+    """The command of Kafka's own tools by which an operator changes settings of a topic of a cluster.
+
+    Tools of Kafka 2.5 and newer change single settings, which brokers before 2.3 cannot (KIP-339): there the tools of
+    their own release write to ZooKeeper.
+    """
+    changes = ",".join(f"{name}={value}" for name, value in settings.items())
+    servers = ",".join(client.settings.bootstrap_servers)
+    where = f"--bootstrap-server {servers}" if supports_incremental_alter(client) else "--zookeeper HOST:2181"
+    of = "" if supports_incremental_alter(client) else " (that of the brokers' own release)"
+    return f"kafka-configs.sh{of} {where} --alter --entity-type topics --entity-name {topic} --add-config {changes}"
+
+
 def supports_incremental_alter(client: ClusterClient) -> bool:
     """Whether a cluster takes `alter_configs`."""
     return client.supports(IncrementalAlterConfigsRequest.API_KEY)

@@ -30,6 +30,9 @@ _OFFSET_FETCH = 9
 _SEVERAL_GROUPS = 8
 """The version since which one request may name many groups (Kafka 3.0)."""
 
+_WITH_STATES = 4
+"""The version of ListGroups since which it has the states of groups."""
+
 _WITH_NAMES = 9
 """The last version of requests about offsets that names topics; newer ones want topic ids."""
 
@@ -52,7 +55,10 @@ class GroupAdmin:
         self._answers: dict[tuple[GroupId, ...], tuple[bytes, _Offsets]] = {}
 
     async def listed(self) -> dict[GroupId, Group]:
-        """Every group that this principal may describe, with its state, from all brokers."""
+        """Every group that this principal may describe, with its state, from all brokers.
+
+        The lists of brokers before Kafka 2.6 have no states (KIP-518): these brokers are asked for descriptions, too.
+        """
         deadline = self._client.loop.clock.monotonic() + LOADING_S
         while True:
             nodes = await self._client.nodes()
@@ -67,12 +73,31 @@ class GroupAdmin:
             raise ClusterError(
                 f"cluster {self._client.alias}: it does not list its groups: {error_codes.explain(code)}"
             )
+        without = {
+            node: [GroupId(one.group_id) for one in answer.groups]
+            for node, answer in zip(nodes, answers, strict=True)
+            if answer.API_VERSION < _WITH_STATES
+        }
+        states = await self._states(without) if any(without.values()) else {}
         return {
-            GroupId(one.group_id): Group(
-                GroupId(one.group_id), one.protocol_type, one.group_state or "", one.group_type or ""
-            )
+            name: Group(name, one.protocol_type, one.group_state or states.get(name, ""), one.group_type or "")
             for answer in answers
             for one in answer.groups
+            for name in [GroupId(one.group_id)]
+        }
+
+    async def _states(self, by_node: Mapping[int, Sequence[GroupId]]) -> dict[GroupId, str]:
+        """The states of groups by their coordinators' descriptions; without those that were not described."""
+        asked = [
+            (node, DescribeGroupsRequest(groups=list(chunk), include_authorized_operations=False, max_version=5))
+            for node, theirs in by_node.items()
+            for chunk in chunked(theirs, CHUNK)
+        ]
+        return {
+            GroupId(one.group_id): one.group_state
+            for answer in await self._ask_all(asked)
+            for one in answer.groups
+            if not one.error_code
         }
 
     async def kept(self) -> bool:

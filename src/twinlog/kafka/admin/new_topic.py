@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest
 
-from twinlog.errors import ClusterError
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.configs import read_broker_setting
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic, Refusal
+
+log = logging.getLogger(__name__)
 
 CREATE_MS = 30_000
 """How long the controller may take for a change of topics."""
@@ -22,17 +25,19 @@ TIMEOUT_S = 40.0
 
 _WITH_DEFAULTS = 4
 _REPLICAS = "default.replication.factor"
+_REPLICAS_UNKNOWN = 3
 
 
 async def ask_for_topics(client: ClusterClient, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Any:
     """The answer to one request for all of these topics.
 
-    Brokers before Kafka 2.4 do not know -1 for their default (KIP-464): they get the value of their own setting. Raises
-    ClusterError when the cluster does not answer, RefusedError where that setting may not be read.
+    Brokers before Kafka 2.4 do not know -1 for their default (KIP-464): they get the value of their own setting, and
+    where that may not be read, as many replicas as a cluster should have, up to its brokers. Raises ClusterError when
+    the cluster does not answer.
     """
     defaults = client.supports(CreateTopicsRequest.API_KEY, _WITH_DEFAULTS)
     if not defaults and any(topic.replication_factor == -1 for topic in topics):
-        factor = int(await read_broker_setting(client, _REPLICAS) or 1)
+        factor = await _default_factor(client)
         topics = [
             replace(topic, replication_factor=factor) if topic.replication_factor == -1 else topic for topic in topics
         ]
@@ -52,6 +57,15 @@ async def ask_for_topics(client: ClusterClient, topics: Sequence[NewTopic], *, v
         validate_only=validate_only,
     )
     return await client.ask_controller(request, TIMEOUT_S)
+
+
+async def _default_factor(client: ClusterClient) -> int:
+    try:
+        return int(await read_broker_setting(client, _REPLICAS) or 1)
+    except RefusedError as error:
+        factor = min(_REPLICAS_UNKNOWN, len(await client.nodes()))
+        log.warning("%s; brokers before Kafka 2.4 take no default: new topics get %d replicas", error, factor)
+        return factor
 
 
 async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> Refusal | None:

@@ -37,6 +37,9 @@ class Appended(NamedTuple):
     at_ms: int
     message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
+    names_records: bool = True
+    """Whether the broker names the records that it refuses: since Kafka 2.4. Before that it reports a record without a
+    key in a compacted topic as CORRUPT_MESSAGE."""
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class RawProduce(RawRequest):
                     message, records, at = _messages(layout, frame, at)
                 at = layout.skip_tags(frame, at)
                 if error:
-                    found[topic or "", partition] = Appended(error, base_offset, at_ms, message, records)
+                    found[topic or "", partition] = Appended(error, base_offset, at_ms, message, records, with_messages)
                 else:
                     found[topic or "", partition] = Appended(error, base_offset, at_ms)
             at = layout.skip_tags(frame, at)
