@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -151,6 +152,29 @@ def test_a_plan_names_the_smaller_records_that_an_old_target_takes(
         f"records of up to 1048588 bytes (max.message.bytes) may come to left.{topic}, which takes 1000012"
         in done.stdout
     )
+
+
+def test_a_request_to_reload_is_for_the_processes_that_run_then(
+    old_cluster: ZooKeeperCluster, source_cluster: KafkaCluster, run_twinlog: RunTwinlog, new_name: Callable[[str], str]
+) -> None:
+    """A topic without an id is there all the same: a process that starts later leaves its requests alone."""
+    topic = new_name("t")
+    create_topic(source_cluster, topic)
+    properties = flow_properties("left->right", source_cluster, old_cluster, {"topics": topic})
+    process = run_twinlog("left, right", properties)
+    process.wait_for_line("this process .* runs the flow")
+    command = [sys.executable, "-m", "twinlog", "reload", str(process.file)]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "nothing has changed" in done.stdout
+    process.terminate()
+    process.restart()
+    process.wait_for_line("left->right: this process .* runs the flow")
+    produce(source_cluster, topic, numbered(10))
+    wait_for(lambda: len(consume(old_cluster, f"left.{topic}")) == 10, DEADLINE_S, "the records are copied")
+    time.sleep(3)
+    assert "was read again" not in process.log
 
 
 def recreate(cluster: KafkaCluster, topic: str) -> None:

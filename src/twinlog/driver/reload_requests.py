@@ -106,7 +106,7 @@ class ReloadRequests:
             for _ in reader.read():
                 pass
             # Where there is no topic yet, all of it will be new.
-            return reader if reader.topic_id is not None else TopicReader(admin, RELOADS, optional=True)
+            return reader if reader.exists else TopicReader(admin, RELOADS, optional=True)
         for _, record in reader.read():
             request = ReloadRequest.decode(record.key, record.value)
             if request is not None and request.concerns(self._reloader.running.config.flows):

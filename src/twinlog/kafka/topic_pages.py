@@ -96,6 +96,11 @@ class TopicPages:
         """The topic that was read: another one once it was recreated (KIP-516)."""
         return self._topic_id
 
+    @property
+    def exists(self) -> bool:
+        """Whether there was such a topic when it was read last; ids alone do not show that before Kafka 2.8."""
+        return bool(self._next)
+
     def next_offset(self, partition: TopicPartition) -> int:
         """The offset that is read next."""
         return self._next[partition].offset

@@ -39,6 +39,11 @@ class TopicReader:
         """The topic that was read: another one once it was recreated."""
         return self._pages.topic_id
 
+    @property
+    def exists(self) -> bool:
+        """Whether there was such a topic at the last reading."""
+        return self._pages.exists
+
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:
         """Records added since the last call, up to the end as it is now.
 
