@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
-from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
@@ -22,6 +22,9 @@ from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.model.types import TopicName, TopicPartition
 
 _WITH_CURRENT_EPOCH = 2
+_COMPARING = 4
+"""The version of ListOffsets since which a question may be meant for one leader epoch."""
+
 _CONSUMER = -1
 
 
@@ -129,10 +132,10 @@ async def compare_leader_epoch(
 ) -> tuple[EpochOrder, int]:
     """The order, and the end of the leader's own log, -1 where the epochs are not the same.
 
-    The leader itself compares: it refuses a question that is meant for another epoch. `read_epoch` is -1 when unknown.
-    Raises ClusterError when the leader does not answer.
+    The leader itself compares: it refuses a question that is meant for another epoch. `read_epoch` is -1 when unknown;
+    brokers of other products may not compare at all. Raises ClusterError when the leader does not answer.
     """
-    if read_epoch < 0:
+    if read_epoch < 0 or not client.supports(ListOffsetsRequest.API_KEY, _COMPARING):
         return EpochOrder.UNKNOWN, -1
     errors: dict[TopicPartition, int] = {}
     found = await client.list_offsets(

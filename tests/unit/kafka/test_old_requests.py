@@ -13,8 +13,9 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.configs import alter_command
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.new_topic import ask_for_topics
+from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epoch
 from twinlog.model.topics import NewTopic
-from twinlog.model.types import GroupId, TopicName
+from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
 FACTOR = "default.replication.factor"
@@ -91,3 +92,9 @@ def test_the_command_for_an_operator_is_one_that_works() -> None:
     assert alter_command(old, TopicName("t"), settings) == (
         f"kafka-configs.sh (that of the brokers' own release) --zookeeper HOST:2181 {text}"
     )
+
+
+def test_a_broker_that_compares_no_epochs_is_not_believed() -> None:
+    old: Any = OldCluster()
+    found = asyncio.run(compare_leader_epoch(old, TopicPartition(TopicName("t"), 0), 3))
+    assert found == (EpochOrder.UNKNOWN, -1)
