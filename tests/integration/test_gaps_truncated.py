@@ -5,7 +5,6 @@ Those of Kafka 2.1 do not say so in a fetch, and have no ids of topics.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -224,7 +223,7 @@ def test_an_election_there_and_back_while_appends_wait_is_found(target_cluster: 
         running = flow.start(topic)
         running.wait_for_position(topic, COPIED)
         running.allowed.clear()
-        large = [NewRecord(b"%d " % number + os.urandom(100_000)) for number in range(COPIED, COPIED + 200)]
+        large = [NewRecord(b"%d " % number + bytes(100_000)) for number in range(COPIED, COPIED + 200)]
         produce(source, topic, large)
         wait_for(lambda: running.queued_bytes(topic) > 8 << 20, 60, "the queue is full, and nothing more is read")
         source.suspend(1)

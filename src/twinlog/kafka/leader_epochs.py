@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import Enum
+from math import inf
 from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
@@ -85,7 +86,7 @@ class VerifiedLogs:
     def __init__(self) -> None:
         self._epochs: dict[TopicPartition, int] = {}
         self._named: Collection[TopicPartition] = ()
-        self._answered_at = 0.0
+        self._answered_at = -inf
 
     def begin_fetch(self, now: float) -> None:
         """Before a fetch, at this monotonic second."""
