@@ -127,8 +127,9 @@ def move_replicas(cluster: KafkaCluster, topic: str, partition: int, nodes: list
     watching = cluster.clients.admin()
 
     def moved() -> bool:
-        found = watching.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions[partition]
-        if sorted(found.replicas) != sorted(nodes) or sorted(found.isrs) != sorted(nodes):
+        # A broker that has not heard of a new topic yet knows no partition of it.
+        found = watching.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions.get(partition)
+        if found is None or sorted(found.replicas) != sorted(nodes) or sorted(found.isrs) != sorted(nodes):
             return False
         if found.leader != nodes[0]:
             admin.elect_leaders(0, {topic: [partition]}, raise_errors=False)
