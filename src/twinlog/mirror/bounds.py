@@ -77,10 +77,15 @@ class TopicBounds:
             self._warn(admin, topic, f"it has {settings} of its own, which is left alone", own)
         if not missing:
             return
-        refused = self._alter(admin, topic, missing, entries)
+        mine = {
+            entry.name: entry.value
+            for entry in entries
+            if entry.source == ConfigSource.TOPIC and entry.value is not None
+        }
+        refused = self._alter(admin, topic, missing, mine)
         if refused is not None and not error_codes.refused(refused.code) and len(missing) > 1:
             # One that a managed cluster does not allow keeps none of the others.
-            single = {name: self._alter(admin, topic, {name: value}, entries) for name, value in missing.items()}
+            single = {name: self._alter(admin, topic, {name: value}, mine) for name, value in missing.items()}
             refused = next((refusal for refusal in single.values() if refusal is not None), None)
             left = {name: missing[name] for name, refusal in single.items() if refusal is not None}
         else:
@@ -97,16 +102,15 @@ class TopicBounds:
             self._warn(admin, topic, why, left)
 
     def _alter(
-        self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str], entries: Sequence[ConfigEntry]
+        self, admin: ClusterAdmin, topic: InternalTopic, wanted: Mapping[str, str], mine: dict[str, str]
     ) -> Refusal | None:
+        """Set what is wanted, beside what the topic has of its own (`mine`, with what was set here before)."""
         if not supports_incremental_alter(admin.client):
             # The request resets each setting that it does not name (before KIP-339).
-            own = {
-                entry.name: entry.value
-                for entry in entries
-                if entry.source == ConfigSource.TOPIC and entry.value is not None
-            }
-            return admin.call(replace_configs, admin.client, {topic.name: {**own, **wanted}}).get(topic.name)
+            refused = admin.call(replace_configs, admin.client, {topic.name: {**mine, **wanted}}).get(topic.name)
+            if refused is None:
+                mine.update(wanted)
+            return refused
         changes = {topic.name: [ConfigChange(name, value) for name, value in wanted.items()]}
         return admin.call(alter_configs, admin.client, changes).get(topic.name)
 

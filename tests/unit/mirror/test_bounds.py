@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from twinlog.mirror.bounds import too_loose
-from twinlog.model.topics import ConfigEntry, ConfigSource
+from tests.unit.driver.test_driver_report import SETTINGS
+from twinlog.kafka.admin.configs import replace_configs
+from twinlog.mirror.bounds import TopicBounds, too_loose
+from twinlog.mirror.internal_topics import InternalTopic
+from twinlog.model.topics import ConfigEntry, ConfigSource, Refusal
+from twinlog.model.types import Alias, TopicName
 
 BOUNDS = {"segment.bytes": "100", "min.cleanable.dirty.ratio": "0.1"}
 
@@ -28,3 +35,36 @@ def test_stricter_settings_and_own_settings_stay(
 ) -> None:
     entries = [ConfigEntry("segment.bytes", value, source), ConfigEntry("retention.ms", "7", ConfigSource.DEFAULT)]
     assert too_loose(entries, BOUNDS) == (to_set, own)
+
+
+class OldCluster:
+    """Takes whole sets of settings only, and refuses each set with `bad`; its topic has a setting of its own."""
+
+    alias = "west"
+    client: Any = SimpleNamespace(
+        supports=lambda *_: False, settings=SimpleNamespace(bootstrap_servers=("a:9092",)), alias="west"
+    )
+
+    def __init__(self, bad: str) -> None:
+        self.bad = bad
+        self.settings = {"retention.ms": "7"}
+
+    def call(self, step: Any, _client: Any, sets: dict[TopicName, dict[str, str]]) -> dict[TopicName, Refusal]:
+        assert step is replace_configs
+        ((name, settings),) = sets.items()
+        if self.bad in settings:
+            return {name: Refusal(40, "no such setting")}
+        self.settings = dict(settings)
+        return {}
+
+
+def test_a_whole_set_of_settings_resets_none_that_was_set_before_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A cluster before Kafka 2.3 resets what a request does not name, also where the settings are tried one by one."""
+    admin: Any = OldCluster("min.cleanable.dirty.ratio")
+    bounds = {"segment.bytes": "100", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "5"}
+    topic = InternalTopic(TopicName("t"), Alias("west"), 1, bounds, None)
+    entries = [ConfigEntry("retention.ms", "7", ConfigSource.TOPIC)]
+    entries += [ConfigEntry(name, "1000", ConfigSource.DEFAULT) for name in bounds]
+    TopicBounds(SETTINGS, admin, admin)._bound(admin, topic, entries)
+    assert admin.settings == {"retention.ms": "7", "segment.bytes": "100", "segment.ms": "5"}
+    assert "to bound it: kafka-configs.sh (that of the brokers' own release)" in caplog.text
