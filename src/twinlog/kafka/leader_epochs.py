@@ -7,14 +7,13 @@ requests of their own (Kafka class OffsetsForLeaderEpochClient). Metadata has th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from math import inf
 from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 
-from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_request import FetchPosition
@@ -38,7 +37,7 @@ async def find_divergence(
     A log without the epoch that was read is out of range. Brokers that do not know the request are not asked. Raises
     ClusterError.
     """
-    if not positions or not client.supports(OffsetForLeaderEpochRequest.API_KEY, _WITH_CURRENT_EPOCH):
+    if not client.supports(OffsetForLeaderEpochRequest.API_KEY, _WITH_CURRENT_EPOCH):
         return {}
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     topics: dict[TopicName, list[Any]] = {}
@@ -85,7 +84,7 @@ class VerifiedLogs:
 
     def __init__(self) -> None:
         self._epochs: dict[TopicPartition, int] = {}
-        self._named: Collection[TopicPartition] = ()
+        self._named: set[TopicPartition] = set()
         self._answered_at = -inf
 
     def begin_fetch(self, now: float) -> None:
@@ -99,7 +98,7 @@ class VerifiedLogs:
 
     def end_fetch(self, named: Mapping[TopicPartition, object], now: float) -> None:
         """After the answer to a fetch that named these partitions, or that had named them before in its session."""
-        self._named, self._answered_at = set(named) if self._epochs else (), now
+        self._named, self._answered_at = set(named) if self._epochs else set(), now
 
     def lacks(self, partition: TopicPartition, at: FetchPosition) -> bool:
         """Whether the leader is yet to be asked."""
@@ -108,7 +107,7 @@ class VerifiedLogs:
     def add(self, positions: Mapping[TopicPartition, FetchPosition]) -> None:
         """Their leaders have what was read before these positions."""
         self._epochs.update((partition, at.leader_epoch) for partition, at in positions.items())
-        self._named = {*self._named, *positions}
+        self._named.update(positions)
 
     def drop(self, partition: TopicPartition) -> None:
         """An election may have changed its log."""
@@ -128,25 +127,24 @@ class EpochOrder(Enum):
     UNKNOWN = None
 
 
-async def compare_leader_epoch(
-    client: ClusterClient, partition: TopicPartition, read_epoch: int
-) -> tuple[EpochOrder, int]:
-    """The order, and the end of the leader's own log, -1 where the epochs are not the same.
+_ORDERS = {Code.UNKNOWN_LEADER_EPOCH: EpochOrder.OLDER, Code.FENCED_LEADER_EPOCH: EpochOrder.NEWER}
 
-    The leader itself compares: it refuses a question that is meant for another epoch. `read_epoch` is -1 when unknown;
-    brokers of other products may not compare at all. Raises ClusterError when the leader does not answer.
+
+async def compare_leader_epochs(
+    client: ClusterClient, read_epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[EpochOrder, int]]:
+    """The order of each partition, and the end of the leader's own log, -1 where the epochs are not the same.
+
+    The leader itself compares: it refuses a question that is meant for another epoch. An epoch that was read is -1 when
+    unknown; brokers of other products may not compare at all. A partition whose leader does not compare now is missing.
+    Raises ClusterError when a broker does not answer.
     """
-    if read_epoch < 0 or not client.supports(ListOffsetsRequest.API_KEY, _COMPARING):
-        return EpochOrder.UNKNOWN, -1
+    compares = client.supports(ListOffsetsRequest.API_KEY, _COMPARING)
+    asked = {partition: epoch for partition, epoch in read_epochs.items() if compares and epoch >= 0}
     errors: dict[TopicPartition, int] = {}
-    found = await client.list_offsets(
-        [partition], LATEST, log_end=True, leader_epochs={partition: read_epoch}, errors=errors
-    )
-    if partition in found:
-        return EpochOrder.SAME, found[partition]
-    code = errors.get(partition)
-    if code == Code.UNKNOWN_LEADER_EPOCH:
-        return EpochOrder.OLDER, -1
-    if code == Code.FENCED_LEADER_EPOCH:
-        return EpochOrder.NEWER, -1
-    raise ClusterError(f"cluster {client.alias}: {partition} does not report its leader epoch")
+    ends = await client.list_offsets(asked, LATEST, log_end=True, leader_epochs=asked, errors=errors) if asked else {}
+    return {
+        **{partition: (EpochOrder.UNKNOWN, -1) for partition in read_epochs if partition not in asked},
+        **{partition: (EpochOrder.SAME, end) for partition, end in ends.items()},
+        **{partition: (_ORDERS[Code(code)], -1) for partition, code in errors.items() if code in _ORDERS},
+    }

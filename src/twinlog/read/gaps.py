@@ -59,9 +59,9 @@ def is_of_another_topic(position: SourceOffset, end: int, order: EpochOrder) -> 
 
     A log loses its end by an election, which raises the leader epoch, and a recreated topic begins with epoch 0 again.
     `position` is the next offset to copy, `end` the end of the log, `order` how the epoch of its leader compares with
-    that of the record before the position. A recreated topic that has more records by now than were copied, in the same
-    epoch, is not told apart. A broker that loses the end of its log in a crash, and leads again in the same epoch, is
-    taken for one that recreated it: records are rather repeated than lost.
+    that of the record before the position. A recreated topic that has as many records by now as were copied, or more,
+    in the same epoch, is not told apart. A broker that loses the end of its log in a crash, and leads again in the same
+    epoch, is taken for one that recreated it: records are rather repeated than lost.
     """
     return order is EpochOrder.OLDER or (order is EpochOrder.SAME and end < position)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from twinlog.errors import ClusterError, GapError
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epoch
+from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epochs
 from twinlog.kafka.metadata import OLDER_S
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
@@ -67,7 +67,10 @@ class GapCheck:
 
     async def _is_of_another_topic(self, partition: TopicPartition, position: Position) -> bool:
         """Whether a topic without an id was recreated. Raises ClusterError while that is not sure."""
-        order, end = await compare_leader_epoch(self._source, partition, position.leader_epoch)
+        orders = await compare_leader_epochs(self._source, {partition: position.leader_epoch})
+        if partition not in orders:
+            raise ClusterError(f"source partition {partition} does not report its leader epoch")
+        order, end = orders[partition]
         if order is not EpochOrder.OLDER:
             self._older_since.pop(partition, None)
             return is_of_another_topic(position.next_source, end, order)

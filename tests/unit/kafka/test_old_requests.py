@@ -13,7 +13,8 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.configs import alter_command
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.admin.new_topic import ask_for_topics
-from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epoch
+from twinlog.kafka.leader_epochs import EpochOrder, compare_leader_epochs
+from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
@@ -96,5 +97,24 @@ def test_the_command_for_an_operator_is_one_that_works() -> None:
 
 def test_a_broker_that_compares_no_epochs_is_not_believed() -> None:
     old: Any = OldCluster()
-    found = asyncio.run(compare_leader_epoch(old, TopicPartition(TopicName("t"), 0), 3))
-    assert found == (EpochOrder.UNKNOWN, -1)
+    part = TopicPartition(TopicName("t"), 0)
+    assert asyncio.run(compare_leader_epochs(old, {part: 3})) == {part: (EpochOrder.UNKNOWN, -1)}
+
+
+def test_each_leader_compares_for_itself_and_a_silent_one_keeps_no_other_from_its_answer() -> None:
+    same, older, newer, silent, unread = (TopicPartition(TopicName("t"), number) for number in range(5))
+
+    async def list_offsets(asked: Any, at: int, *, errors: dict[Any, int], **_: Any) -> dict[Any, int]:
+        assert unread not in asked
+        errors |= {older: Code.UNKNOWN_LEADER_EPOCH, newer: Code.FENCED_LEADER_EPOCH, silent: Code.LEADER_NOT_AVAILABLE}
+        return {same: 70}
+
+    new: Any = OldCluster(old=False)
+    new.list_offsets = list_offsets
+    epochs = {same: 3, older: 3, newer: 3, silent: 3, unread: -1}
+    assert asyncio.run(compare_leader_epochs(new, epochs)) == {
+        same: (EpochOrder.SAME, 70),
+        older: (EpochOrder.OLDER, -1),
+        newer: (EpochOrder.NEWER, -1),
+        unread: (EpochOrder.UNKNOWN, -1),
+    }

@@ -12,7 +12,7 @@ from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.topic_ids import require_current_id
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.leader_epochs import compare_leader_epoch
+from twinlog.kafka.leader_epochs import compare_leader_epochs
 from twinlog.kafka.single_fetch import fetch_once
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.offsets.positions import Position
@@ -46,12 +46,16 @@ def look(
     committed = settings.consumer.isolation_level == "read_committed" and command.verb is not Verb.ACCEPT_GAP
     ends = source.offsets(partitions, latest=True, read_committed=committed)
     known = [part for part in partitions if part in starts and part in ends and not _is_stale(source, part, recreated)]
-    for part in known:
-        if part in positions and part.topic in topics and topics[part.topic].topic_id is None:
-            position = positions[part]
-            order, end = source.call(compare_leader_epoch, source.client, part, position.leader_epoch)
-            if is_of_another_topic(position.next_source, end, order):
-                recreated.add(part)
+    without_id = {
+        part: positions[part].leader_epoch
+        for part in known
+        if part in positions and part.topic in topics and topics[part.topic].topic_id is None
+    }
+    orders = source.call(compare_leader_epochs, source.client, without_id)
+    known = [part for part in known if part in orders or part not in without_id]
+    recreated |= {
+        part for part, (order, end) in orders.items() if is_of_another_topic(positions[part].next_source, end, order)
+    }
     at_time: dict[TopicPartition, int] = {}
     if command.place is not None and command.place.kind is PlaceKind.TIME:
         at_time = {part: at for part, at in source.first_since(known, command.place.value).items() if at >= 0}
