@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.broker import jvm_command
 from harness.errors import HarnessError
-from harness.jars import KAFKA_VERSION
+from harness.jars import KAFKA_VERSION, Parts
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -25,12 +25,13 @@ def run_tool(
     deadline_s: float = 60.0,
     heap: str = "256m",
     version: str = KAFKA_VERSION,
+    parts: Parts = "all",
 ) -> str:
     """Run a tool, or a Java file, to its end and return its stdout.
 
     Raises HarnessError with its stderr when it fails or hangs.
     """
-    command = [*jvm_command(heap, "quick", main_class, version), *(str(arg) for arg in args)]
+    command = [*jvm_command(heap, "quick", main_class, version, parts), *(str(arg) for arg in args)]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=deadline_s)
     except subprocess.TimeoutExpired as late:

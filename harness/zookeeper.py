@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import ClassVar
@@ -12,9 +11,9 @@ from typing import ClassVar
 from harness.broker import Broker, jvm_command, to_properties
 from harness.child import Child
 from harness.cluster import KafkaCluster
-from harness.errors import HarnessError
 from harness.jars import Parts
 from harness.ports import claim_port, release_port
+from harness.tools import run_tool
 from harness.wait import wait_for
 
 OLDEST = os.environ.get("TWINLOG_OLD_KAFKA", "2.1.1")
@@ -54,11 +53,8 @@ class ZooKeeperCluster(KafkaCluster):
 
     def elect_preferred(self) -> None:
         """Begin to have each partition led by the first of its replicas again."""
-        command = jvm_command("128m", "quick", _ELECTION, self.version, self.parts)
-        command += ["--zookeeper", f"127.0.0.1:{self._zookeeper_port}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ZOOKEEPER_DEADLINE_S)
-        if done.returncode != 0:
-            raise HarnessError(f"{_ELECTION} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+        where = f"127.0.0.1:{self._zookeeper_port}"
+        run_tool(_ELECTION, ["--zookeeper", where], version=self.version, parts=self.parts)
 
     def start_async(self) -> ZooKeeperCluster:
         if not self.zookeeper.alive:

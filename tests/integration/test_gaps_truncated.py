@@ -75,12 +75,8 @@ class TornCluster(KafkaCluster):
         return f"127.0.0.1:{self.brokers[3].ports.plaintext}"
 
 
-class TornOldCluster(ZooKeeperCluster):
-    """Clients begin at node 3, which stays."""
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.brokers[3].ports.plaintext}"
+class TornOldCluster(TornCluster, ZooKeeperCluster):
+    """The same of Kafka 2.1."""
 
 
 def wait_for_leader(cluster: KafkaCluster, topic: str, node: int) -> None:

@@ -304,9 +304,9 @@ class ClusterClient:
         if not response.brokers:
             raise ClusterError(f"cluster {self.alias}: its metadata names no broker")
         self._control.cluster.update_metadata(response)
-        found = {}
+        found, now = {}, self.loop.clock.monotonic()
         for topic in map(described, response.topics):
-            found[topic.name] = newest(self._topics.get(topic.name), topic, self.loop.clock.monotonic())
+            found[topic.name] = newest(self._topics.get(topic.name), topic, now)
         self._topics.update(found)
         return found
 
@@ -352,9 +352,9 @@ class ClusterClient:
         LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
         leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). A broker
         that no longer leads, or does not know yet that it does, returns an error (KIP-320): by the epochs of the last
-        `refresh`, or by `leader_epochs`. Partitions whose leader is
-        unknown or answers with a retriable error are missing from the result; `errors` gets their codes, where it is
-        given. Raises RefusedError for a missing permission.
+        `refresh`, or by `leader_epochs`. Partitions whose leader is unknown or answers with a retriable error are
+        missing from the result; `errors` gets their codes, where it is given. Raises RefusedError for a missing
+        permission.
         """
         by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
         for partition in partitions:

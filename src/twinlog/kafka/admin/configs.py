@@ -128,9 +128,10 @@ def alter_command(client: ClusterClient, topic: TopicName, settings: Mapping[str
     """
     changes = ",".join(f"{name}={value}" for name, value in settings.items())
     servers = ",".join(client.settings.bootstrap_servers)
-    where = f"--bootstrap-server {servers}" if supports_incremental_alter(client) else "--zookeeper HOST:2181"
-    of = "" if supports_incremental_alter(client) else " (that of the brokers' own release)"
-    return f"kafka-configs.sh{of} {where} --alter --entity-type topics --entity-name {topic} --add-config {changes}"
+    where = f"--bootstrap-server {servers}"
+    if not supports_incremental_alter(client):
+        where = "(that of the brokers' own release) --zookeeper HOST:2181"
+    return f"kafka-configs.sh {where} --alter --entity-type topics --entity-name {topic} --add-config {changes}"
 
 
 def supports_incremental_alter(client: ClusterClient) -> bool:

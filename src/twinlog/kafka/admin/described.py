@@ -40,9 +40,8 @@ async def describe_topics(
 ) -> tuple[dict[TopicName, DescribedTopic], dict[TopicName, int]]:
     """Topics with the principal's rights on each (KIP-430), and the error codes of those that have none to show.
 
-    The rights are None before Kafka 2.3.
-    Without `names` every topic that the principal may describe. A topic that does not exist has the error code
-    UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterError.
+    The rights are None before Kafka 2.3. Without `names` every topic that the principal may describe. A topic that does
+    not exist has the error code UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterError.
     """
     with_rights = client.supports(MetadataRequest.API_KEY, _WITH_RIGHTS)
     request = MetadataRequest(
