@@ -15,9 +15,12 @@ from typing import Any
 def main() -> None:
     python, address, *arguments = sys.argv[1:]
     spark = arguments[0] == "-m" and arguments[1].startswith("pyspark.")
+    # The child may write to Spark before its process id is here. A signal of that moment waits for the handler.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     line = _ask(address, arguments[1:]) if spark else None
     answer = line.recv(64) if line is not None else b""
     if line is None or not answer:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         os.execv(python, [python, *arguments])
     pid = int(answer)
 
@@ -29,6 +32,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     # The child has these streams now, and Spark notices its end by them.
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):

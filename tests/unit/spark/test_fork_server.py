@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from harness.wait import wait_for
 from twinlog.cli.connect import allow_many_files
+from twinlog.spark import fork_client
 from twinlog.spark.fork_server import ForkServer
 
 DEADLINE_S = 60.0
@@ -97,6 +99,29 @@ def test_a_terminated_launcher_takes_its_daemon_along(fork_server: ForkServer) -
         wait_for(lambda: not forked.is_running(), DEADLINE_S, "the daemon ends with its launcher")
 
 
+def test_a_launcher_terminated_before_it_knows_its_daemon_terminates_the_daemon(tmp_path: Path) -> None:
+    """The daemon writes its port to Spark as soon as it runs; the launcher may hear of the daemon after that."""
+    address = str(tmp_path / "fork_server")
+    program = [sys.executable, "-S", "-E", fork_client.__file__, sys.executable, address, "-m", "pyspark.daemon"]
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener,
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as daemon,
+    ):
+        try:
+            listener.bind(address)
+            listener.listen()
+            with subprocess.Popen(program) as launcher:
+                connection, _ = listener.accept()
+                with connection:
+                    assert connection.recv(1 << 20).endswith(b"\n")
+                    launcher.terminate()
+                    connection.sendall(f"{daemon.pid}\n".encode())
+                    assert daemon.wait(DEADLINE_S) == -signal.SIGTERM
+                assert launcher.wait(DEADLINE_S) == 0
+        finally:
+            daemon.kill()
+
+
 def test_after_a_daemon_was_killed_another_one_is_forked(fork_server: ForkServer) -> None:
     with _daemon(fork_server.launcher) as daemon:
         _port(daemon)
@@ -171,6 +196,7 @@ def test_what_was_forked_ends_with_the_fork_server_whatever_it_does(own_fork_ser
 def test_transforms_can_convert_between_numpy_and_arrow() -> None:
     """Functions of users do, and Connect's transforms."""
     program = """
+from twinlog.spark import fork_client
 from twinlog.spark.fork_server import preload
 preload(numpy=True)
 import numpy as np, pyarrow as pa
@@ -193,6 +219,7 @@ def test_numpy_is_not_imported_for_copying_and_can_be_for_rows() -> None:
     """pyarrow imports it where it is there; arrays of rows come out of its memory all the same."""
     program = """
 import sys
+from twinlog.spark import fork_client
 from twinlog.spark.fork_server import preload
 preload()
 assert "pyarrow" in sys.modules and "numpy" not in sys.modules
