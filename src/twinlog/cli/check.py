@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from twinlog.cli.check_worker import check_resource, check_worker
-from twinlog.cli.foreground import print_warnings
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.summary import summary
-from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.cli.wrong_file import ends_if_wrong, print_warnings
 from twinlog.config import load
 from twinlog.config.explain import explain as explain_key
 from twinlog.config.file_kind import FileKind, kind_of

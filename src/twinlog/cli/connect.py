@@ -16,8 +16,9 @@ import typer
 
 from twinlog.cli import signals
 from twinlog.cli.adopted import adopted
-from twinlog.cli.foreground import EXIT_CONFIG, end_process, log_to_stderr, print_refusal, print_warnings
+from twinlog.cli.command_log import end_process, log_to_stderr
 from twinlog.cli.spark_options import Conf, Master, spark_options
+from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal, print_warnings
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
@@ -134,7 +135,7 @@ def run_worker(
 
     What `beside` makes begins once the worker listens, and ends before it.
     """
-    log_to_stderr(table=False)
+    log_to_stderr()
     for warning in (*config.warnings, *warnings, *(() if users is None else users.warnings)):
         log.warning("%s", warning)
     allow_many_files()

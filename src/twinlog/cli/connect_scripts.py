@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from twinlog.cli.command_log import end_process
 from twinlog.cli.connect import WorkerExits, rest_users, run_worker
-from twinlog.cli.foreground import EXIT_CONFIG, end_process, print_refusal
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
+from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.config.worker import load_worker
 from twinlog.errors import ConfigError
 

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import EXIT_CONFIG
-from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.cli.wrong_file import EXIT_CONFIG, ends_if_wrong
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.properties import read_properties
 from twinlog.config.strimzi.fields import Version

@@ -12,9 +12,8 @@ import typer
 
 from twinlog.cli.command_log import log_checks
 from twinlog.cli.flow_files import read_flows
-from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.secrets_option import Secrets
-from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.cli.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.config.client_file import load_client
 from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, NoReturn
-
-import typer
+from typing import TYPE_CHECKING
 
 from twinlog.cli import signals
 from twinlog.cli.adopted import adopted
+from twinlog.cli.command_log import end_process, log_to_stderr
 from twinlog.cli.live import LogLines
 from twinlog.cli.metrics import served
-from twinlog.cli.together import Together
 from twinlog.config import MirrorConfig
-from twinlog.errors import ConfigError, EngineError, TwinlogError
+from twinlog.errors import EngineError, TwinlogError
 from twinlog.spark.submitted import is_submitted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from twinlog.cli.live_table import LiveTable
     from twinlog.driver.reloading import ReadAgain, Reloader
     from twinlog.driver.runner import Runner
@@ -32,9 +31,6 @@ log = logging.getLogger("twinlog")
 
 HANGUP = "SIGHUP"
 """Who asks for the file, in the log."""
-
-EXIT_CONFIG = 2
-"""A file that is wrong, with programs that would have copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +42,6 @@ class ExitCodes:
     broken: int
     nothing: int
     held: int
-
-
-def print_problems(error: ConfigError) -> None:
-    """Every warning and problem of a file, on stderr."""
-    print_warnings(error.warnings)
-    for problem in error.problems:
-        typer.echo(f"problem: {problem}", err=True)
-
-
-def print_refusal(error: ConfigError) -> None:
-    """The same, for a command that would have copied."""
-    print_problems(error)
-    typer.echo("nothing was started and no cluster was contacted", err=True)
-
-
-def print_warnings(warnings: Sequence[str]) -> None:
-    """What is legal in a file and surely not meant, on stderr."""
-    for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
 
 
 def run_flows(
@@ -82,8 +59,8 @@ def run_flows(
     With `file` SIGHUP and `twinlog reload` have it read again.
     """
     # Spark's own log goes to the same place where spark-submit has started it.
-    table = sys.stderr.isatty() and not is_submitted()
-    log_to_stderr(table)
+    terminal = _terminal() if sys.stderr.isatty() and not is_submitted() else None
+    log_to_stderr(terminal)
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
     try:
@@ -93,7 +70,7 @@ def run_flows(
             from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
 
             spark = SparkOptions(master, conf or {}, config.warm_up, listener=config.driver, given=given)
-            return _run(config, table, codes, stop, spark, until_caught_up, file)
+            return _run(config, terminal, codes, stop, spark, until_caught_up, file)
     except EngineError as error:
         log.error("twinlog ends: %s", error)
         return codes.broken
@@ -146,7 +123,7 @@ class _Stop:
 
 def _run(
     config: MirrorConfig,
-    table: bool,
+    terminal: Console | None,
     codes: ExitCodes,
     stop: _Stop,
     spark: SparkOptions,
@@ -162,7 +139,7 @@ def _run(
     reloader = None if file is None else Reloader(file, runner)
     requests = None if reloader is None else ReloadRequests(reloader)
     stop.begin(runner, reloader)
-    display = _table(runner) if table else LogLines(runner)
+    display = LogLines(runner) if terminal is None else _table(runner, terminal)
 
     def started(_: Runner) -> None:
         display.start()
@@ -182,34 +159,13 @@ def _run(
     return ends.get(outcome, 0)
 
 
-def _table(runner: Runner) -> LiveTable:
+def _terminal() -> Console:
+    from rich.console import Console  # noqa: PLC0415 - only a terminal waits for it
+
+    return Console(stderr=True)
+
+
+def _table(runner: Runner, terminal: Console) -> LiveTable:
     from twinlog.cli.live_table import LiveTable  # noqa: PLC0415 - only a terminal waits for it
 
-    return LiveTable(runner)
-
-
-def end_process(code: int) -> NoReturn:
-    """End now: Spark's and Kafka's threads have nothing left to do, and waiting for them could take long."""
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def log_to_stderr(table: bool) -> None:
-    """Write the log to stderr, with `table` so that it goes on above a table there."""
-    handler: logging.Handler
-    if table:
-        from rich.logging import RichHandler  # noqa: PLC0415
-
-        from twinlog.cli.live_table import console  # noqa: PLC0415
-
-        handler = RichHandler(console=console, show_path=False, markup=False, log_time_format="%H:%M:%S")
-        handler.setFormatter(logging.Formatter("%(message)s"))
-    else:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[Together(handler)])
-    log.setLevel(logging.INFO)
-    # Lost connections are retried and reported by the flow they belong to.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    return LiveTable(runner, terminal)

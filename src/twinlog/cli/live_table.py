@@ -15,8 +15,6 @@ from twinlog.clock import SYSTEM
 if TYPE_CHECKING:
     from twinlog.driver.runner import Runner
 
-console = Console(stderr=True)
-
 TABLE_EVERY_S = 0.5
 FIGURES = ("partitions", "tasks", "records/s", "MB/s", "lag", "ETA", "copied")
 NARROW = ("records/s", "lag", "copied")
@@ -27,10 +25,11 @@ WIDE = 100
 class LiveTable:
     """A table that is drawn again twice a second."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, terminal: Console) -> None:
         self._runner = runner
+        self._terminal = terminal
         self._ended = threading.Event()
-        self._live = Live(console=console, auto_refresh=False, transient=False)
+        self._live = Live(console=terminal, auto_refresh=False, transient=False)
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def start(self) -> None:
@@ -49,7 +48,7 @@ class LiveTable:
 
     def _table(self) -> Table:
         table = Table(title=self._runner.web_url and f"Spark's pages: {self._runner.web_url}", title_justify="left")
-        shown = FIGURES if console.width >= WIDE else NARROW
+        shown = FIGURES if self._terminal.width >= WIDE else NARROW
         for name in ("flow", "state"):
             table.add_column(name, overflow="fold")
         for name in shown:

@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from twinlog.cli.foreground import ExitCodes, end_process, print_refusal, run_flows
+from twinlog.cli.command_log import end_process
+from twinlog.cli.foreground import ExitCodes, run_flows
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
+from twinlog.cli.wrong_file import print_refusal
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file

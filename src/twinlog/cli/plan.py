@@ -11,10 +11,9 @@ import typer
 from twinlog.cli.command_log import log_checks
 from twinlog.cli.flow_choice import between, chosen
 from twinlog.cli.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.cli.foreground import print_problems, print_warnings
 from twinlog.cli.rate import rate_of
 from twinlog.cli.secrets_option import Secrets
-from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.cli.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.config.queries import check_queries
 from twinlog.errors import ConfigError, TwinlogError
 

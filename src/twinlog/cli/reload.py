@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.cli.command_log import log_warnings
-from twinlog.cli.foreground import EXIT_CONFIG, print_warnings
 from twinlog.cli.waiting import waits_reported
-from twinlog.cli.wrong_file import ends_if_wrong
+from twinlog.cli.wrong_file import EXIT_CONFIG, ends_if_wrong, print_warnings
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.live_keys import Takes
 from twinlog.config.queries import checked_file

@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.foreground import EXIT_CONFIG, ExitCodes, end_process, print_refusal, run_flows
+from twinlog.cli.command_log import end_process
+from twinlog.cli.foreground import ExitCodes, run_flows
 from twinlog.cli.metrics import MetricsListeners, with_listeners
 from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.spark_options import Conf, Master, spark_options
+from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file

@@ -10,9 +10,10 @@ from typing import NoReturn
 
 import typer
 
+from twinlog.cli.command_log import end_process
 from twinlog.cli.connect import WorkerExits, run_worker
-from twinlog.cli.foreground import EXIT_CONFIG, end_process, print_refusal
 from twinlog.cli.metrics import with_listeners
+from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.queries import check_queries
 from twinlog.config.strimzi.load import ResourceConfig, load_resource

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import typer
 
 from twinlog.cli import signals
-from twinlog.cli.foreground import end_process, print_problems
+from twinlog.cli.command_log import end_process
+from twinlog.cli.wrong_file import print_problems
 from twinlog.errors import ConfigError, OptionError, TwinlogError
 
 if TYPE_CHECKING:

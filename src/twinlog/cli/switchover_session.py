@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from twinlog.cli import signals
-from twinlog.cli.foreground import end_process
+from twinlog.cli.command_log import end_process
 from twinlog.cli.switchover_owner import require_free, this_process
 from twinlog.cli.switchover_text import EXIT_NOT_READY, StepLines, print_rehearsal, print_report, stands
 from twinlog.errors import FencedError, TwinlogError

@@ -9,8 +9,8 @@ from pathlib import Path
 from twinlog.config.connector import build_connector
 from twinlog.config.connector_file import ConnectorFile, line_of, read_connector_file
 from twinlog.config.worker import WorkerConfig
+from twinlog.connect.model import VERSION
 from twinlog.connect.plugins.validation import validate
-from twinlog.connect.worker_herder import VERSION
 from twinlog.errors import ConfigError, ConfigProblem, RequestError
 
 _INVALID = re.compile(r"Invalid value (.*) for configuration [^:]*: (?:expected )?(.*)", re.DOTALL)

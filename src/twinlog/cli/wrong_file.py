@@ -1,14 +1,35 @@
-"""The end of a command whose file is wrong."""
+"""Prints the problems and warnings of a file on stderr, and ends a command whose file is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import typer
 
-from twinlog.cli.foreground import print_problems
 from twinlog.errors import ConfigError
+
+EXIT_CONFIG = 2
+"""A file that is wrong, with programs that would have copied."""
+
+
+def print_problems(error: ConfigError) -> None:
+    """Every warning and problem of a file, on stderr."""
+    print_warnings(error.warnings)
+    for problem in error.problems:
+        typer.echo(f"problem: {problem}", err=True)
+
+
+def print_refusal(error: ConfigError) -> None:
+    """The same, for a command that would have copied."""
+    print_problems(error)
+    typer.echo("nothing was started and no cluster was contacted", err=True)
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    """What is legal in a file and surely not meant, on stderr."""
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 @contextmanager

@@ -39,13 +39,12 @@ def line(flow: Flow) -> str:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_nothing_is_cut_off(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_cut_off(width: int) -> None:
     console = Console(width=width, color_system=None)
-    monkeypatch.setattr(live_table, "console", console)
     flow = Flow(status=("starting", REFUSED))
     runner: Any = SimpleNamespace(flows=[flow], idle=[], web_url=None)
     with console.capture() as captured:
-        console.print(live_table.LiveTable(runner)._table())
+        console.print(live_table.LiveTable(runner, console)._table())
     shown = captured.get()
     assert "\u2026" not in shown
     for word in ("east->west", "starting", "refused", "records/s", "lag", "unknown", "copied"):

@@ -12,7 +12,7 @@ import typer
 
 from twinlog.cli.connectors.access import DEFAULT_URL, URL, TlsFiles, access
 from twinlog.cli.connectors.rest import PATIENCE_S, ConnectRest
-from twinlog.cli.foreground import print_problems
+from twinlog.cli.wrong_file import print_problems
 from twinlog.errors import ConfigError, TwinlogError
 
 EXIT_TROUBLE, EXIT_USAGE = 1, 2

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.wait import wait_for
-from twinlog.cli.together import Together
+from twinlog.cli.command_log import Together
 
 
 class Kept(logging.Handler):
