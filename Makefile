@@ -13,7 +13,7 @@ export TWINLOG_CACHE ?= $(CURDIR)/.cache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions conformance faults connect-faults soak drill picture docs \
+.PHONY: help demo test check unit draws clocks bench parity scenarios spark-versions conformance faults connect-faults soak drill picture reference docs \
 	build image lock clean
 
 help: ## print this menu
@@ -84,6 +84,11 @@ drill: .venv/.ready ## kill the source under twinlog and MirrorMaker 2: what do 
 
 picture: .venv/.ready ## draw the pictures of the documents from their text
 	@$(PYTHON) -m scripts.picture
+
+reference: .venv/.ready ## renew what is written from code: docs/configuration.md, docs/strimzi.md, what travels to tasks
+	@$(PYTHON) -m twinlog.config.keys.reference > build.reference && mv build.reference docs/configuration.md
+	@$(PYTHON) -m twinlog.config.strimzi.reference > build.reference && mv build.reference docs/strimzi.md
+	@$(PYTHON) -m tests.unit.lease.contract
 
 docs: .venv/docs/.ready ## the documentation as a site, in build/docs/site: strict, every link followed
 	@rm -rf build/docs && mkdir -p build/docs && cp -R docs build/docs/pages && cp zensical.toml build/docs/

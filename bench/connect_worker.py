@@ -16,9 +16,9 @@ from harness.cluster import KafkaCluster
 from harness.connect_worker import ConnectWorker
 from harness.errors import HarnessError
 from harness.ports import claim_port, release_port
-from twinlog.cli.connectors.access import Access
-from twinlog.cli.connectors.rest import ConnectRest
 from twinlog.errors import RequestError, TwinlogError
+from twinlog.ops.connectors.access import Access
+from twinlog.ops.connectors.rest import ConnectRest
 
 LOOK_EVERY_S = 0.02
 DEADLINE_S = 300.0

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from twinlog.copier.reporter import INTERVAL_S
 from twinlog.lease.channel import BEAT_S, Channel, DriverAddress
 from twinlog.lease.greeting import greet_as_copier
 from twinlog.lease.messages import (
@@ -30,7 +31,6 @@ from twinlog.lease.messages import (
 )
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
-from twinlog.task.reporter import INTERVAL_S
 
 NEXT_LEASE_S = 0.5
 

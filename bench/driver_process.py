@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from twinlog.config import load
-from twinlog.driver.flow import FlowRunner
-from twinlog.driver.lease_server import LeaseServer
+from twinlog.lease.lease_server import LeaseServer
+from twinlog.worker.flow.flow import FlowRunner
 
 
 def main() -> None:

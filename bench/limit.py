@@ -25,11 +25,11 @@ from bench.wire import CLIENT_ID, Connection, EndWatch, fetch_frame, fetched
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic, delete_topic
+from twinlog.batches.prepare import prepare
+from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.protocol.produce_request import RawProduce
+from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import SourceOffset
-from twinlog.record.stamp import stamp
-from twinlog.write.appends import Append, CopyRules
-from twinlog.write.prepare import prepare
 
 PARTITION_BYTES = 4 << 20
 KEPT_BYTES = 256 << 20

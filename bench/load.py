@@ -14,7 +14,7 @@ from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.tools import PRODUCER_PERF, run_tool
 from harness.topics import create_topic
-from twinlog.record.batch import Batch, read_batch
+from twinlog.kafka.record.batch import Batch, read_batch
 
 DISTINCT = 20_000
 """Different values; the tool picks among them at random."""

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from google_crc32c import value
 
+from twinlog.batches.prepare import CopyRules, prepare
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.stamp import stamp
+from twinlog.kafka.record.varint import encode_varint
 from twinlog.model.types import SourceOffset
-from twinlog.record.builder import encode_batch
-from twinlog.record.compression import CODECS
-from twinlog.record.stamp import stamp
-from twinlog.record.varint import encode_varint
-from twinlog.write.appends import Append
-from twinlog.write.prepare import CopyRules, prepare
 
 FETCH_BYTES = 8 << 20
 _RANDOM = random.Random(7)

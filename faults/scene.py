@@ -26,8 +26,8 @@ from harness.started import Started
 from harness.topics import create_topic
 from harness.wait import wait_for
 from twinlog.clock import LONG_AGO
-from twinlog.driver.restarts import WAITS_S, WINDOW_S
 from twinlog.model.types import Alias
+from twinlog.spark.restarts import WAITS_S, WINDOW_S
 
 Mode = Literal["default", "exactly-once"]
 Role = Literal["driver", "jvm", "copier", "helper"]

@@ -14,12 +14,12 @@ from confluent_kafka import KafkaError, Message, Producer
 from harness.cluster import KafkaCluster
 from harness.errors import HarnessError
 from harness.topics import create_topic
-from twinlog.checkpoint.checkpoints import Checkpoint
+from twinlog.mirror.groups.checkpoints import Checkpoint
+from twinlog.mirror.offsets.exact_map import Point
+from twinlog.mirror.offsets.positions import Position, encode_position
+from twinlog.mirror.offsets.segments import Segment, segments_topic
+from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.offsets.exact import Point
-from twinlog.offsets.positions import Position, encode_position
-from twinlog.offsets.segments import Segment, segments_topic
-from twinlog.offsets.syncs import OffsetSync
 
 DEADLINE_S = 300.0
 COMPACTED = {"cleanup.policy": "compact"}

@@ -54,7 +54,9 @@ def _changes(contributing: Path) -> Iterator[str]:
     root = contributing.parent
     for row in _rows(section.partition("\n## ")[0]):
         for name in (name for cell in row[1:] for name in _CODE.findall(cell)):
-            if not any((place / name).exists() for place in (root, root / "src" / "twinlog")):
+            if not name.startswith("make ") and not any(
+                (place / name).exists() for place in (root, root / "src" / "twinlog")
+            ):
                 yield f"`{name}` does not exist"
 
 

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from twinlog.driver.flow_status import FlowStatus
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.exposition import Measured, Pages
 from twinlog.metrics.facts import CopyFacts
 from twinlog.metrics.mirror_beans import client_beans, source_beans
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.worker.status.flow_status import FlowStatus
 
 PARTITIONS = 10_000
 ROUNDS = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 
 from tests.source_log import New, SourceLog
-from twinlog.record.compression import CODECS
-from twinlog.write.appends import CopyRules
+from twinlog.kafka.producer.appends import CopyRules
+from twinlog.kafka.record.compression import CODECS
 
 PRODUCERS = (4_000, 4_001)
 NOW = 1_700_000_000_000

@@ -22,7 +22,7 @@ if importlib.util.find_spec("helm_python") is None:
     # There is no wheel of it for this kind of machine, see requirements/dev.in.
     collect_ignore = ["unit/test_chart.py", "integration/test_kubernetes.py"]
 logging.getLogger("kafka").setLevel(logging.WARNING)
-_LEVELS = {name: logging.getLogger(name).level for name in ("twinlog", "twinlog.mirror.checks", "kafka", "py4j")}
+_LEVELS = {name: logging.getLogger(name).level for name in ("twinlog", "twinlog.mirror.topics.checks", "kafka", "py4j")}
 # A machine may be slow, and no test is about time.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 # `make test` draws the same each time, so that more examples would find no more; `make draws` draws others, and more.

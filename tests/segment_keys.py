@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.offsets.segments import SegmentKey, decode_partition, decode_place, split_segment_key
+from twinlog.mirror.offsets.segments import SegmentKey, decode_partition, decode_place, split_segment_key
 
 
 def decode_segment_key(key: bytes | None) -> SegmentKey | None:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from twinlog.record.compression import CODECS, compress, decompress
-from twinlog.record.records import Record
+from twinlog.kafka.record.compression import CODECS, compress, decompress
+from twinlog.kafka.record.records import Record
 
 with warnings.catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.

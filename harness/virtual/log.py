@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import google_crc32c
 
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.record.batch import CRC_START, HEADER, Batch, read_batch
-from twinlog.record.builder import encode_batch
-from twinlog.record.own_records import record_body
-from twinlog.record.records import Record, decode_records
-from twinlog.record.stamp import stamp
+from twinlog.kafka.record.batch import CRC_START, HEADER, Batch, read_batch
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.records import Record, decode_records
+from twinlog.kafka.record.stamp import stamp
 
 REMEMBERED = 5
 """Of so many batches of a producer a broker knows that it has them (Kafka class ProducerStateEntry)."""

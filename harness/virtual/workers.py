@@ -20,10 +20,10 @@ from twinlog.config.connector import build_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect import connector_flows, parts, running, worker_herder
 from twinlog.connect.group.member import Worker
-from twinlog.connect.model import Validation
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.connectors.model import Validation
 from twinlog.errors import NotOwnerError, RequestError
+from twinlog.worker.spark_flows import SparkOptions
 
 TICK_S = 0.2
 END_S = 3.0

@@ -1,5 +1,5 @@
 """Lets Spark find the format `twinlog-verify`: it registers `DefaultSource` of any module named `pyspark_*`."""
 
-from twinlog.spark.verify_source import VerifySource as DefaultSource
+from twinlog.ops.verify.source import VerifySource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from twinlog.cli.signals import end_at_once
+from twinlog.console.signals import end_at_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

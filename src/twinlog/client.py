@@ -20,18 +20,18 @@ import re
 from types import TracebackType
 from typing import overload
 
-from twinlog.checkpoint.checkpoints import decode_checkpoint
-from twinlog.checkpoint.heartbeat_topics import HeartbeatTopics
 from twinlog.clock import SYSTEM
 from twinlog.errors import ClusterError
-from twinlog.flows import chains
-from twinlog.flows.naming import ReplicationPolicy
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.topic_reader import TopicReader
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.groups.checkpoints import decode_checkpoint
+from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.topology import chains
+from twinlog.mirror.topology.naming import ReplicationPolicy
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.record.last_records import KeptRecord, LastRecords
 from twinlog.settings.flow import ClientSettings
 
 __all__ = [

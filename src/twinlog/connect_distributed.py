@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.cli.signals import end_at_once
+from twinlog.console.signals import end_at_once
 
 
 def main() -> None:

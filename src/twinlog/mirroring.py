@@ -26,15 +26,15 @@ from twinlog.config import MirrorConfig
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
-from twinlog.driver.flow_status import Summary
-from twinlog.driver.outcome import Outcome
-from twinlog.driver.reload_report import ReloadReport
-from twinlog.driver.reload_requests import ReloadRequests
-from twinlog.driver.reloading import ReadAgain, Reloader
-from twinlog.driver.runner import Runner, RunOptions
-from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import TwinlogError
 from twinlog.spark.given_session import GivenSession
+from twinlog.worker.outcome import Outcome
+from twinlog.worker.reload.reload_report import ReloadReport
+from twinlog.worker.reload.reload_requests import ReloadRequests
+from twinlog.worker.reload.reloading import ReadAgain, Reloader
+from twinlog.worker.runner import Runner, RunOptions
+from twinlog.worker.spark_flows import SparkOptions
+from twinlog.worker.status.flow_status import Summary
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.metrics_server import MetricsServer
@@ -90,8 +90,8 @@ class Mirroring:
         if settings.listeners:
             from twinlog.clock import SYSTEM  # noqa: PLC0415 - nobody else needs a web server
             from twinlog.connect.metrics import metrics_server  # noqa: PLC0415
-            from twinlog.driver.run_metrics import RunMetrics  # noqa: PLC0415
             from twinlog.metrics.exposition import Pages  # noqa: PLC0415
+            from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
             measured = RunMetrics(self._runner, partitions=settings.partitions, clock=SYSTEM)
             server = metrics_server(settings, Pages(measured.measure))

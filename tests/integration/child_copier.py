@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from twinlog.copier.copier import Copier
+from twinlog.copier.listener import Listener
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.copier import Copier
-from twinlog.task.listener import Listener
 
 ROOT = Path(__file__).parents[2]
 

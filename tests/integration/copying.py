@@ -16,22 +16,22 @@ from harness.topics import create_topic, offsets, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.child_copier import ChildCopier
 from tests.policies import with_policies
-from twinlog.driver.fencing import TransactionalIds
+from twinlog.copier.copier import Copier
+from twinlog.copier.listener import Listener
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
+from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.grant import Grant
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.mirror.offsets.starts import AT_FIRST, Begin
+from twinlog.mirror.offsets.translator import Translator
 from twinlog.model.held import Held
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.offsets.map_store import MapStore
-from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import segments_topic
-from twinlog.offsets.starts import AT_FIRST, Begin
-from twinlog.offsets.store import PositionStore
-from twinlog.offsets.translator import Translator
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.task.copier import Copier
-from twinlog.task.listener import Listener
 
 SOURCE, TARGET = Alias("north"), Alias("south")
 DEADLINE_S = 60.0

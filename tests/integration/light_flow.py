@@ -11,15 +11,15 @@ from tests.integration.copying import RunningCopier
 from tests.integration.mirroring import mirror_topics
 from twinlog.config import load
 from twinlog.errors import ClusterError
-from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.lease.grant import Grant
-from twinlog.mirror.topics import TopicMirror
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.segments import Tip
+from twinlog.mirror.topics.remote_topics import TopicMirror
+from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.map_store import MapStore
-from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import Tip
-from twinlog.offsets.store import PositionStore
 from twinlog.settings.flow import FlowSettings
 
 LIMIT = 1_048_588

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from harness.wait import wait_for
-from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.topics import TopicMirror
+from twinlog.mirror.topics.changes import compare
+from twinlog.mirror.topics.remote_topics import TopicMirror
+from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import Refusal
 from twinlog.model.types import TopicName
-from twinlog.plan.changes import compare
 from twinlog.settings.flow import FlowSettings
 
 

@@ -15,10 +15,10 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror import bounds
-from twinlog.mirror.bounds import TopicBounds
-from twinlog.mirror.internal_topics import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS
-from twinlog.mirror.topics import TopicMirror
+from twinlog.mirror.topics import bounds
+from twinlog.mirror.topics.bounds import TopicBounds
+from twinlog.mirror.topics.internal_topics import JOURNALS, OFFSET_SYNCS, POSITIONS, PROGRESS
+from twinlog.mirror.topics.remote_topics import TopicMirror
 from twinlog.model.topics import Refusal
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings

@@ -21,8 +21,8 @@ from tests.integration.consuming import PROTOCOLS, Member, Protocol
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from tests.seeds import own_number
-from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.client import translate_offsets
+from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.settings.flow import ClientSettings, FlowSettings
 

@@ -17,15 +17,15 @@ from harness.topics import create_topic, delete_topic, topic_config, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.topic_refresh import TopicRefresh
 from twinlog.errors import ClusterError, RefusedError
-from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.checks import check_internal_topics, check_one_cluster, check_two_clusters
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position, encode_position
+from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters
+from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.offsets.positions import Position, encode_position
-from twinlog.offsets.store import PositionStore
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings, PolicyName
+from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 Clusters = tuple[KafkaCluster, KafkaCluster]
 
@@ -271,7 +271,7 @@ def test_a_conflicting_flow_of_another_file_is_found_by_its_positions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source, target = clusters
-    monkeypatch.setattr("twinlog.driver.topic_conflicts.FIRST_LOOK_S", 0.2)
+    monkeypatch.setattr("twinlog.worker.topics.topic_conflicts.FIRST_LOOK_S", 0.2)
     topic, other = new_name("t"), new_name("t")
     for name in (topic, other):
         create_topic(source, name)

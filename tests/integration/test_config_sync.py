@@ -22,12 +22,12 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.errors import ClusterError
-from twinlog.flows.filters import ConfigPropertyFilter
-from twinlog.flows.topology import topology_of
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.configs import ConfigSync, wanted_settings
+from twinlog.mirror.topics.changes import TopicPair, compare
+from twinlog.mirror.topics.configs import ConfigSync, wanted_settings
+from twinlog.mirror.topology.filters import ConfigPropertyFilter
+from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import ConfigEntry as Setting
-from twinlog.plan.changes import TopicPair, compare
 from twinlog.settings.flow import FlowSettings
 
 
@@ -189,7 +189,7 @@ def test_one_topic_that_cannot_be_changed_hides_no_other(
         settings = wanted_settings(source, chosen)
         return {"vendor.tier": "hot", **settings} if settings["flush.ms"] == "3001" else settings
 
-    monkeypatch.setattr("twinlog.mirror.configs.wanted_settings", with_vendors_setting)
+    monkeypatch.setattr("twinlog.mirror.topics.configs.wanted_settings", with_vendors_setting)
     pairs = sync.pairs()
     delete_topic(target, f"north.{gone}")
 
@@ -220,7 +220,7 @@ def test_whole_sets_of_settings_where_single_changes_are_unknown(
     both(clusters, topic_name, {"retention.ms": "1000"}, {"flush.ms": "5000", "min.insync.replicas": "1"})
     sync = syncing(topics=(topic_name,), alter_configs=mode)
     if mode == "requested":
-        monkeypatch.setattr("twinlog.mirror.configs.supports_incremental_alter", lambda _: False)
+        monkeypatch.setattr("twinlog.mirror.topics.configs.supports_incremental_alter", lambda _: False)
     sync()
     assert has(clusters[1], f"north.{topic_name}", {"retention.ms": "1000", "min.insync.replicas": "1"})
 
@@ -232,7 +232,7 @@ def test_single_changes_can_be_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both(clusters, topic_name, {"retention.ms": "1000"}, {"flush.ms": "5000"})
-    monkeypatch.setattr("twinlog.mirror.configs.supports_incremental_alter", lambda _: False)
+    monkeypatch.setattr("twinlog.mirror.topics.configs.supports_incremental_alter", lambda _: False)
     with pytest.raises(ClusterError, match="KIP-339"):
         syncing(topics=(topic_name,), alter_configs="required")()
     assert has(clusters[1], f"north.{topic_name}", {"flush.ms": "5000"})

@@ -18,7 +18,7 @@ from tests.integration.connect_worker import ConnectWorker, connector, path_of, 
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.worker import Worker
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.worker.spark_flows import SparkOptions
 
 ROUNDS = 20
 REQUEST_S = 100.0

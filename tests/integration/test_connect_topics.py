@@ -13,11 +13,11 @@ from harness.produce import NewRecord, produce
 from harness.topics import create_topic
 from harness.topics import topics as all_topics
 from tests.integration.copying import TARGET, flow_settings
-from twinlog.connect.model import ConnectorName, TargetState, TaskId
 from twinlog.connect.storage import config_records, topics
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import ConfigRecord
 from twinlog.connect.storage.topics import StateTopic
+from twinlog.connectors.model import ConnectorName, TargetState, TaskId
 from twinlog.errors import ClusterError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.fetch_session import Fetched, FetchSession
@@ -104,11 +104,11 @@ def test_a_long_topic_with_leftovers_is_read_once(
         return config_records.decode(key, value)
 
     monkeypatch.setattr(FetchSession, "fetch", broken_off)
-    monkeypatch.setattr("twinlog.kafka.topic_pages.FETCH_BYTES", 2_000_000)
+    monkeypatch.setattr("twinlog.kafka.consumer.topic_pages.FETCH_BYTES", 2_000_000)
     topic = StateTopic[ConfigRecord](here, StorageTopic(name, 1, 1), "config.storage.topic", decode)
     topic.ensure()
     with monkeypatch.context() as impatient:
-        impatient.setattr("twinlog.kafka.topic_pages.STALLED_S", 0.0)
+        impatient.setattr("twinlog.kafka.consumer.topic_pages.STALLED_S", 0.0)
         with pytest.raises(ClusterError):
             topic.read()
     assert 0 < len(decoded) < GENERATIONS * CONNECTORS * (TASKS + 2)

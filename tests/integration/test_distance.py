@@ -14,7 +14,7 @@ from harness.topics import create_topic, move_replicas
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, FOR_EVER, CopyFlow
 from tests.integration.records import seen
-from twinlog.read.reader import READ_AHEAD_BYTES
+from twinlog.kafka.consumer.partition_reader import READ_AHEAD_BYTES
 
 STEP = 256 * 1024
 

@@ -16,12 +16,12 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
-from twinlog.driver.election import election, fitness
-from twinlog.driver.election.election import Election
-from twinlog.driver.election.role import Standing
-from twinlog.driver.election.roster import Roster
 from twinlog.kafka.coordinator import membership
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
+from twinlog.worker.election import election, fitness
+from twinlog.worker.election.election import Election
+from twinlog.worker.election.role import Standing
+from twinlog.worker.election.roster import Roster
 
 ENOUGH_S = 60.0
 

@@ -24,7 +24,7 @@ from tests.integration.running import RunTwinlog
 from tests.integration.token_server import TokenServer, serving_tokens
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.config import load
-from twinlog.config.oauth import HANDLERS
+from twinlog.config.security.oauth import HANDLERS
 from twinlog.config.strimzi.load import ResourceConfig, load_resource
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin

@@ -19,8 +19,8 @@ from tests.integration.segments import stored_batches
 from tests.integration.test_translation import check_all
 from twinlog.errors import FencedError, RecordTooLargeError
 from twinlog.kafka.fetch_session import Fetched, FetchSession
+from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import Position
 
 PARTITIONS = 4
 COMMITTED = {"isolation_level": "read_committed"}

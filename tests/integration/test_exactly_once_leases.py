@@ -15,9 +15,9 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.flow import FlowState
+from twinlog.lease.assignment import Assignment
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.plan.assignment import Assignment
+from twinlog.worker.flow.flow import FlowState
 
 PARTITIONS = 4
 RATE = 2000

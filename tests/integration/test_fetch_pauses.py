@@ -51,7 +51,7 @@ def fetches(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
             counted[self._node] += 1
             return answers
 
-    monkeypatch.setattr("twinlog.read.reader.FetchSession", CountedSession)
+    monkeypatch.setattr("twinlog.kafka.consumer.partition_reader.FetchSession", CountedSession)
     return counted
 
 

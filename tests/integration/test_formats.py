@@ -17,18 +17,18 @@ from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, delete_records
 from harness.wait import wait_for
 from twinlog import client
-from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.client import CommittedOffset, MirrorClient
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.kafka.topic_reader import TopicReader
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.record.own_records import own_batch, record_body
+from twinlog.mirror.groups.checkpoints import Checkpoint
+from twinlog.mirror.heartbeats.records import Heartbeat
+from twinlog.mirror.offsets.exact_map import ExactMap, Run, Translated
+from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
+from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
+from twinlog.mirror.offsets.syncs import OffsetSync
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.offsets.exact import ExactMap, Run, Translated
-from twinlog.offsets.maps import ExactMaps, StoredRecord
-from twinlog.offsets.segments import SegmentWriter, segments_topic
-from twinlog.offsets.syncs import OffsetSync
-from twinlog.record.own_records import own_batch, record_body
 from twinlog.settings.flow import ClientSettings
 
 ASK = Path(__file__).parent / "AskRemoteCluster.java"

@@ -9,8 +9,8 @@ from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, CopyFlow, RunningCopier
+from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import Position, encode_position
 
 KEY = "north->south.twinlog.gap.policy"
 

@@ -18,12 +18,12 @@ from harness.topics import create_topic
 from harness.wait import wait_for
 from harness.zookeeper import ZooKeeperCluster
 from tests.integration.copying import CopyFlow, RunningCopier, flow_settings
-from twinlog.driver.control.deciding import decide
-from twinlog.driver.control.model import Command, Selector, Verb
-from twinlog.driver.control.source_logs import look
 from twinlog.errors import GapError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import TopicName, TopicPartition
+from twinlog.worker.control.deciding import decide
+from twinlog.worker.control.model import Command, Selector, Verb
+from twinlog.worker.control.source_logs import look
 
 KEPT, LOST = 100, 60
 COPIED = KEPT + LOST

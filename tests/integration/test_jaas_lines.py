@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.jars import classpath_argument
 from harness.java import java_command
-from twinlog.config.jaas import JaasError, parse_entry
+from twinlog.config.security.jaas import JaasError, parse_entry
 
 RECORDER = Path(__file__).parents[1] / "recorded" / "RecordJaas.java"
 LINES = 20_000

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from harness.broker import jvm_command
 from tests.any_log import logs, rules
 from tests.source_log import New, SourceLog
-from twinlog.record.batch import check_crc, scan
-from twinlog.record.compression import CODECS
-from twinlog.record.records import Record, decode_records
-from twinlog.record.stamp import stamp
-from twinlog.write.appends import CopyRules
-from twinlog.write.prepare import prepare
+from twinlog.batches.prepare import prepare
+from twinlog.kafka.producer.appends import CopyRules
+from twinlog.kafka.record.batch import check_crc, scan
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.records import Record, decode_records
+from twinlog.kafka.record.stamp import stamp
 
 TOOL = Path(__file__).parent / "BatchTool.java"
 VALUES = [b"", b"short", b"text " * 4_000, bytes(place * place * 7 % 251 for place in range(70_000))]

@@ -19,15 +19,15 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver import load as load_module
+from twinlog.copier.copier_thread import CopierThread
+from twinlog.lease.assignment import Assignment
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import receive_hello
 from twinlog.lease.messages import Beat, BeatResponse, Claim, Grants
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.plan.assignment import Assignment
-from twinlog.task.copier_thread import CopierThread
+from twinlog.worker.status import load as load_module
 
 log = logging.getLogger(__name__)
 
@@ -242,7 +242,7 @@ class MuteDriver:
 def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinlog.task.copier_thread.BEAT_S", 0.2)
+    monkeypatch.setattr("twinlog.copier.copier_thread.BEAT_S", 0.2)
     remote = copy_flow.create(topic_name)
     source = TopicPartition(TopicName(topic_name), 0)
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))

@@ -33,10 +33,10 @@ def slow_target() -> Iterator[KafkaCluster]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that takes seconds takes less, so that a hang of three seconds outlasts it."""
     for module in ("granting", "leases"):
-        monkeypatch.setattr(f"twinlog.driver.{module}.RELEASE_S", 0.4)
-        monkeypatch.setattr(f"twinlog.driver.{module}.VALID_S", 1.0)
-    monkeypatch.setattr("twinlog.task.copier_thread.BEAT_S", 0.2)
-    monkeypatch.setattr("twinlog.task.idempotent_producer.DRAIN_S", 0.2)
+        monkeypatch.setattr(f"twinlog.lease.{module}.RELEASE_S", 0.4)
+        monkeypatch.setattr(f"twinlog.lease.{module}.VALID_S", 1.0)
+    monkeypatch.setattr("twinlog.copier.copier_thread.BEAT_S", 0.2)
+    monkeypatch.setattr("twinlog.copier.idempotent_producer.DRAIN_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -19,8 +19,8 @@ from tests.integration.copying import POSITION_PARTITIONS, SOURCE, CopyFlow
 from tests.integration.segments import stored_batches
 from tests.integration.test_exactly_once import EXACTLY, wait_until_committed
 from twinlog.kafka.protocol.partitioner import partition_for
+from twinlog.mirror.offsets.positions import Position, Writer, encode_position
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import Position, Writer, encode_position
 
 LEFT, LOST, COUNT = 90, 10, 120
 RECORDS = [NewRecord(b"%d" % number, timestamp=1_700_000_000_000 + number) for number in range(COUNT)]

@@ -14,8 +14,8 @@ from harness.produce import numbered, produce
 from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, RunningCopier
+from twinlog.kafka.consumer import nearest
 from twinlog.kafka.fetch_session import Fetched, FetchSession
-from twinlog.read import nearest
 
 PARTITIONS = 3
 NEAR = 2
@@ -58,7 +58,7 @@ def read_from(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
             counted[self._node] += sum(len(fetched.answer.records) for fetched in answers)
             return answers
 
-    monkeypatch.setattr("twinlog.read.reader.FetchSession", CountedSession)
+    monkeypatch.setattr("twinlog.kafka.consumer.partition_reader.FetchSession", CountedSession)
     return counted
 
 

@@ -11,13 +11,13 @@ from harness.cluster import KafkaCluster
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, flow_settings
-from twinlog.driver.read_ahead import StoredOffsets
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.offsets.exact_map import Run, Translated
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position, encode_position
+from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.offsets.exact import Run, Translated
-from twinlog.offsets.positions import Position, encode_position
-from twinlog.offsets.segments import SegmentWriter, segments_topic
-from twinlog.offsets.store import PositionStore
+from twinlog.worker.read_ahead import StoredOffsets
 
 
 def test_what_it_lacks_comes_from_the_shared_one(

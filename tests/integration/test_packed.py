@@ -34,15 +34,15 @@ BARE = str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys
 
 
 IN_TASKS = (
-    *("record", "read", "rows", "transform", "write", "sink", "offsets", "kafka", "lease", "task", "verify", "replay"),
-    "settings",
+    *("arrow", "batches", "copier", "kafka", "lease", "mirror.offsets", "settings", "transforms"),
+    *("dataframes.read_task", "dataframes.writer", "ops.replay.task", "ops.verify.task"),
 )
 IMPORT = f"""
 import importlib, pkgutil, sys
 import twinlog.spark.source
 for name in {IN_TASKS!r}:
     package = importlib.import_module("twinlog." + name)
-    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    for found in pkgutil.walk_packages(getattr(package, "__path__", ()), package.__name__ + "."):
         importlib.import_module(found.name)
 print(twinlog.__file__)
 """

@@ -34,11 +34,11 @@ from tests.integration.running import sasl_properties
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.inventory.contents import Log
-from twinlog.inventory.reader import read_inventory
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.acls import Acl, Operation, Permission, Resource
 from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.reader import read_inventory
 from twinlog.settings.flow import ClientSettings
 
 Clusters = tuple[KafkaCluster, KafkaCluster]

@@ -18,9 +18,9 @@ from tests.integration.mirror_process import flow_properties
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import Position
-from twinlog.offsets.store import PositionStore
 
 COPY_S = 60.0
 

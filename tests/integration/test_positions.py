@@ -17,9 +17,9 @@ from harness.wait import slowness, wait_for
 from tests.integration.copying import SOURCE, CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import stored_batches
+from twinlog.mirror.offsets.positions import Position, PositionRecord, encode_position
+from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, Begin
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.offsets.positions import Position, PositionRecord, encode_position
-from twinlog.offsets.starts import AT_FIRST, REFUSED, Begin
 
 NEVER = {"position_interval_ms": 3_600_000}
 """Positions are stored when a partition is taken and when it is released, not in between."""

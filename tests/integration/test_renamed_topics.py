@@ -15,9 +15,9 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import DEADLINE_S, CopyFlow, flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.flow import FlowState
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import RenamedTopicPolicy
+from twinlog.worker.flow.flow import FlowState
 
 Clusters = tuple[KafkaCluster, KafkaCluster]
 

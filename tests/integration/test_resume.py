@@ -23,9 +23,9 @@ from harness.wait import wait_for
 from tests.integration.light_flow import LightFlow
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from twinlog.lease.progress import Report
+from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import Alias
-from twinlog.offsets.positions import Position, PositionRecord, decode_position
 
 log = logging.getLogger(__name__)
 

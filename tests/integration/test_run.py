@@ -21,8 +21,8 @@ from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.records import lively, seen
 from tests.integration.running import RunTwinlog, sasl_properties, wait_until_gone
 from tests.integration.segments import codecs_of
+from twinlog.mirror.offsets.positions import PositionRecord, decode_position
 from twinlog.model.types import Alias
-from twinlog.offsets.positions import PositionRecord, decode_position
 
 CLEAN_STOP_S = 60.0
 """Five seconds are promised; a busy machine takes longer."""

@@ -33,9 +33,9 @@ from tests.integration.running import RunTwinlog
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.driver.election.election import Election
-from twinlog.driver.election.roster import Roster
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.election import Election
+from twinlog.worker.election.roster import Roster
 
 log = logging.getLogger(__name__)
 

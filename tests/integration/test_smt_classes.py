@@ -19,18 +19,18 @@ import pytest
 from harness.broker import jvm_command
 from tests.drawn_smts import KINDS, drawn_config, drawn_records
 from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
-from twinlog.config.key_names import ConnectorKeyNames
-from twinlog.config.keys import CONNECTOR
+from twinlog.arrow.arrays import schema
+from twinlog.config.keys.names import ConnectorKeyNames
+from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Problems, Reading
-from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.read import read_chain
+from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.resolve import FlowLayers
 from twinlog.errors import TransformError
 from twinlog.model.types import Alias
-from twinlog.rows.arrow import schema
 from twinlog.settings.smt import SmtChain, SmtConverter
-from twinlog.transform.smt.chain import smt_transform
-from twinlog.transform.smt.converters import read
+from twinlog.transforms.smt.chain import smt_transform
+from twinlog.transforms.smt.converters import read
 
 TOOL = Path(__file__).parent / "SmtTool.java"
 CHAINS_OF_A_KIND = 6

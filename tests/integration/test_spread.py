@@ -12,12 +12,12 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.wait import wait_for
 from tests.integration.copying import flow_settings
-from twinlog.driver.election.election import Election
-from twinlog.driver.election.role import Standing
-from twinlog.driver.election.roster import Roster
-from twinlog.driver.election.spreading import spread
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.election import Election
+from twinlog.worker.election.role import Standing
+from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.spreading import spread
 
 FLOWS = 4
 ENOUGH_S = 90.0

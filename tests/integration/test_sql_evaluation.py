@@ -18,14 +18,14 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 
 from harness.cheap_sql import cheap_sql
 from harness.wait import wait_for
+from twinlog.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
-from twinlog.rows.arrow import schema
-from twinlog.transform.apply import Failure, apply
-from twinlog.transform.contract import checked
-from twinlog.transform.sql.evaluate import Evaluation
-from twinlog.transform.sql.jvm import SqlJvm
+from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.contract import checked
+from twinlog.transforms.sql.evaluate import Evaluation
+from twinlog.transforms.sql.jvm import SqlJvm
 
-STARTS_ONE = "import time; from twinlog.transform.sql.jvm import SqlJvm; print(SqlJvm().process.pid, flush=True)"
+STARTS_ONE = "import time; from twinlog.transforms.sql.jvm import SqlJvm; print(SqlJvm().process.pid, flush=True)"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -28,12 +28,12 @@ from tests.integration.parity import MM2_VERSION
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.config.per_topic import topic_rule
-from twinlog.driver.flow import FlowState
+from twinlog.config.text.per_topic import topic_rule
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.start import Start
+from twinlog.worker.flow.flow import FlowState
 
 LATEST, WEEK = Start("latest"), Start("ago", 7 * 86_400_000, "by_duration:P7D")
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -109,7 +109,7 @@ class Scene:
 
 def lines(caplog: pytest.LogCaptureFixture, piece: str) -> list[str]:
     """What drivers said about starts, of lines that contain something."""
-    said = [record.getMessage() for record in caplog.records if record.name == "twinlog.driver.starts"]
+    said = [record.getMessage() for record in caplog.records if record.name == "twinlog.worker.topics.starts"]
     return [line for line in said if piece in line]
 
 
@@ -120,7 +120,7 @@ def test_the_head_of_what_appears_later_is_copied(
     caplog: pytest.LogCaptureFixture,
     exactly_once: str,
 ) -> None:
-    caplog.set_level(logging.INFO, "twinlog.driver.starts")
+    caplog.set_level(logging.INFO, "twinlog.worker.topics.starts")
     scene = Scene(clusters, new_name, LATEST, exactly_once=exactly_once, worker_group_id=new_name("g"))
     scene.create("old")
     scene.create("idle")
@@ -288,7 +288,7 @@ def create_on(cluster: KafkaCluster, topic: str, nodes: list[int]) -> None:
 def test_partitions_without_a_leader_at_the_first_start_begin_from_that_moment(
     target_cluster: KafkaCluster, new_name: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "twinlog.driver.starts")
+    caplog.set_level(logging.INFO, "twinlog.worker.topics.starts")
     with KafkaCluster("source", nodes=3, heap="384m") as source:
         scene = Scene((source, target_cluster), new_name, LATEST)
         create_on(source, scene.topic("half"), [1, 2] * 500)

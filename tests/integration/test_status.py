@@ -24,12 +24,12 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli import live
-from twinlog.driver import flow_status as flow_status_module
-from twinlog.driver.report import DriverReport, decode_report
+from twinlog.copier import reporter as reporter_module
 from twinlog.lease.progress import Report
 from twinlog.model.internal_topics import progress_topic
 from twinlog.model.types import Alias
-from twinlog.task import reporter as reporter_module
+from twinlog.worker.status import flow_status as flow_status_module
+from twinlog.worker.status.report import DriverReport, decode_report
 
 PARTITIONS = 4
 OLD_S = 4.0
@@ -149,7 +149,7 @@ def test_every_line_is_true_while_clusters_die_and_hang(
     counts = [copied(line) for line in watcher.lines]
     assert counts == sorted(counts)
     assert counts[-1] == sum(offsets(source, topic, number)[1] for number in range(PARTITIONS))
-    ours = [record for record in caplog.records if record.name.startswith("twinlog.driver")]
+    ours = [record for record in caplog.records if record.name.startswith("twinlog.worker")]
     warnings = [record.getMessage() for record in ours if record.levelno >= logging.WARNING]
     outages_logged = [text for text in warnings if "waiting: cluster " in text]
     assert len(outages_logged) == len(outages), warnings

@@ -25,14 +25,14 @@ from harness.topics import create_topic, offsets, topics
 from harness.wait import wait_for
 from tests.integration.consuming import Member
 from tests.integration.light_flow import LightFlow
-from twinlog.checkpoint.checkpoints import Checkpoint
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import describe_producer_quotas
+from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
+from twinlog.ops.switchover.entries import Entry, Line, Phase, Run
+from twinlog.ops.switchover.journal import TopicJournal
+from twinlog.ops.switchover.model import Ends, Kind, Options, SwitchoverState
 from twinlog.settings.flow import ClientSettings
-from twinlog.switchover.entries import Entry, Line, Phase, Run
-from twinlog.switchover.journal import TopicJournal
-from twinlog.switchover.model import Ends, Kind, Options, SwitchoverState
 
 COMMAND_S = 240.0
 TO_WEST = ("--from", "east", "--to", "west", "--wave", "names stay")

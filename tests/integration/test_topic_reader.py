@@ -16,21 +16,21 @@ from harness.cluster import KafkaCluster
 from harness.produce import NewRecord, numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from tests.integration.copying import SOURCE, TARGET, flow_settings
-from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
-from twinlog.checkpoint.writer import CheckpointWriter
 from twinlog.errors import ClusterError
-from twinlog.kafka import topic_pages
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer import topic_pages
+from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.protocol.fetch_request import FetchPosition
-from twinlog.kafka.topic_reader import TopicReader
+from twinlog.kafka.record.last_records import LastRecords
+from twinlog.kafka.record.own_records import own_batch, record_body
+from twinlog.kafka.record.records import Record
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.checkpoints import Checkpoint
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.offsets.positions import Position, encode_position
-from twinlog.offsets.store import PositionStore
-from twinlog.record.last_records import LastRecords
-from twinlog.record.own_records import own_batch, record_body
-from twinlog.record.records import Record
 
 
 @pytest.fixture

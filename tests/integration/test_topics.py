@@ -27,14 +27,14 @@ from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
-from twinlog.driver.control.journal import ControlJournal
-from twinlog.driver.control.model import Result
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.offsets.map_store import MapStore
-from twinlog.offsets.store import PositionStore
+from twinlog.ops.status.flow import FlowReader
 from twinlog.settings.flow import FlowSettings
-from twinlog.status.flow import FlowReader
+from twinlog.worker.control.journal import ControlJournal
+from twinlog.worker.control.model import Result
 
 DONE, NOT_ALL, LATER = 0, 3, 4
 QUIET = {
@@ -129,7 +129,7 @@ def scene(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
     # It is the process's own.
-    monkeypatch.setattr("twinlog.cli.topics.commands.log_warnings", lambda: None)
+    monkeypatch.setattr("twinlog.ops.topics.commands.log_warnings", lambda: None)
     return Scene(source_cluster, target_cluster, tmp_path, new_name("v"))
 
 

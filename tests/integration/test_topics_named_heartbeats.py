@@ -19,8 +19,8 @@ from harness.produce import NewRecord, produce
 from harness.topics import create_topic, delete_records, topics
 from harness.wait import wait_for
 from tests.integration.mirror_process import MirrorProcess
-from twinlog.checkpoint.heartbeats import Heartbeat
 from twinlog.cli.run import EXITS
+from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.model.types import Alias
 
 COPY_S = 180.0

@@ -20,9 +20,9 @@ from harness.wait import wait_for
 from tests.integration.copying import flow_settings
 from tests.integration.running import RunTwinlog
 from tests.integration.without_spark import FlowWithoutSpark
-from twinlog.driver.flow import FlowState
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.flow.flow import FlowState
 
 WEST, EAST, NORTH = ALIASES = ("west-1", "east-1", "north-1")
 ARRIVE_S = 180.0

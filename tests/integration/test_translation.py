@@ -20,11 +20,11 @@ from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
 from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
 from tests.integration.test_positions import mm2_position, store
+from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.mirror.offsets.sync_translation import UNTRANSLATABLE, MirrorTranslation
+from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync
+from twinlog.mirror.offsets.translator import Translation
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
-from twinlog.offsets.segments import segments_topic
-from twinlog.offsets.syncs import OffsetSync, decode_offset_sync
-from twinlog.offsets.translate import UNTRANSLATABLE, MirrorTranslation
-from twinlog.offsets.translator import Translation
 
 log = logging.getLogger(__name__)
 
@@ -279,7 +279,7 @@ def test_no_sync_is_written_when_none_are_wanted(copy_flow: CopyFlow, topic_name
 def test_records_are_copied_where_offset_syncs_cannot_be_written(
     copy_flow: CopyFlow, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("twinlog.task.sync_writer.LOG_AFTER_S", 0.2)
+    monkeypatch.setattr("twinlog.copier.sync_writer.LOG_AFTER_S", 0.2)
     copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     # Nobody has created this one.

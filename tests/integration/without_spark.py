@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 
 from harness.wait import wait_for
-from twinlog.driver.bundle import Bundle
-from twinlog.driver.flow import FlowRunner
-from twinlog.driver.lease_server import LeaseServer
+from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import TwinlogError
+from twinlog.lease.assignment import Assignment
+from twinlog.lease.bundle import Bundle
 from twinlog.lease.channel import Channel
 from twinlog.lease.greeting import greet_as_planner
+from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.messages import NextRequest, NextResponse, SharesRequest, SharesResponse, require
 from twinlog.lease.ticket import LeaseTicket
-from twinlog.plan.assignment import Assignment
 from twinlog.settings.flow import FlowSettings
-from twinlog.task.copier_thread import CopierThread
+from twinlog.worker.flow.flow import FlowRunner
 
 START_S = 60.0
 BETWEEN_LEASES_S = 0.25

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.config import load
-from twinlog.config.jaas import parse_jaas
-from twinlog.config.keys import CONNECTOR, CONSUMER, PRODUCER, WORKER
-from twinlog.config.parse import parse_file
+from twinlog.config.keys.table import CONNECTOR, CONSUMER, PRODUCER, WORKER
 from twinlog.config.properties import parse_properties
-from twinlog.config.resolve import resolve_flow
+from twinlog.config.security.jaas import parse_jaas
+from twinlog.config.text.parse import parse_file
+from twinlog.config.text.resolve import resolve_flow
 from twinlog.errors import ConfigError, PatternError
-from twinlog.flows.patterns import compile_list
+from twinlog.mirror.topology.patterns import compile_list
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 

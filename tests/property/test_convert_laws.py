@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 
 from twinlog.config import load
 from twinlog.config.connector import build_connector
-from twinlog.config.key import Effect, Key, KeyType
-from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PRODUCER
+from twinlog.config.keys.key import Effect, Key, KeyType
+from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PRODUCER
 from twinlog.config.properties import read_properties
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.strimzi.fields import Version
 from twinlog.config.strimzi.load import load_resource
-from twinlog.config.values import parse_value
+from twinlog.config.text.values import parse_value
 from twinlog.config.worker import load_worker
-from twinlog.convert.from_connectors import mirrors_of_connectors
-from twinlog.convert.from_properties import mirrors_of_properties
-from twinlog.convert.from_resource import mirrors_of_resource
-from twinlog.convert.model import Mirrors, Output
-from twinlog.convert.secrets import Vault
-from twinlog.convert.to_connectors import to_connectors
-from twinlog.convert.to_properties import to_properties
-from twinlog.convert.to_strimzi import to_strimzi
 from twinlog.errors import ConfigError
+from twinlog.ops.convert.from_connectors import mirrors_of_connectors
+from twinlog.ops.convert.from_properties import mirrors_of_properties
+from twinlog.ops.convert.from_resource import mirrors_of_resource
+from twinlog.ops.convert.model import Mirrors, Output
+from twinlog.ops.convert.secrets import Vault
+from twinlog.ops.convert.to_connectors import to_connectors
+from twinlog.ops.convert.to_properties import to_properties
+from twinlog.ops.convert.to_strimzi import to_strimzi
 from twinlog.settings.flow import FlowSettings
 
 SERVERS = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1,c:1\nA->B.enabled = true\n"

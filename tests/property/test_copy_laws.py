@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.any_log import logs, rules
 from tests.source_log import SourceLog, read_back
-from twinlog.record.compression import CODECS
-from twinlog.record.records import Record
-from twinlog.record.stamp import stamp
-from twinlog.write.appends import Append, CopyRules
-from twinlog.write.prepare import prepare
-from twinlog.write.split import split_append
+from twinlog.batches.prepare import prepare
+from twinlog.batches.split import split_append
+from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.records import Record
+from twinlog.kafka.record.stamp import stamp
 
 
 def copied(appends: Sequence[Append], limit: int) -> list[Record]:

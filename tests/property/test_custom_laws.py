@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.flows.plugins import group_filter_of, topic_filter_of
-from twinlog.flows.topology import topology_of
+from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
+from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import (
     AdminSettings,
@@ -41,7 +41,7 @@ def flow(source: Alias, policy: PolicyName = "default") -> FlowSettings:
 
 
 def named(path: str) -> CustomClass:
-    return CustomClass(f"twinlog.flows.{path}", "key", "file", 1)
+    return CustomClass(f"twinlog.mirror.topology.{path}", "key", "file", 1)
 
 
 @given(ALIASES, TOPICS)

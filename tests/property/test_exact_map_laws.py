@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 
 from tests.property.map_flow import PART, Flow, Truth, holes
 from tests.segment_keys import decode_segment_key
+from twinlog.mirror.offsets.exact_map import ExactMap, Translated
+from twinlog.mirror.offsets.segments import Segment, segment_at
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.exact import ExactMap, Translated
-from twinlog.offsets.segments import Segment, segment_at
 
 appends = st.tuples(st.just("append"), holes, st.sampled_from([0, 0, 0, 1, 5]))
 

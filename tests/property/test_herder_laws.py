@@ -14,8 +14,8 @@ from tests.property.worker_campaign import NAMES, WORKER, WORKER_TEXT, Campaign,
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import zombies
-from twinlog.connect.model import ConnectorName, ConnectorState, Health, TargetState
 from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.connectors.model import ConnectorName, ConnectorState, Health, TargetState
 from twinlog.errors import ClusterError, RequestError
 
 

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 
 from tests.any_log import NOW, PRODUCERS, blobs, codecs, logs, records, rules
 from tests.source_log import New, SourceLog
+from twinlog.batches import many
+from twinlog.batches.prepare import prepare
 from twinlog.errors import TwinlogError
-from twinlog.write import many
-from twinlog.write.appends import CopyRules
-from twinlog.write.prepare import prepare
+from twinlog.kafka.producer.appends import CopyRules
 
 NEVER = 1 << 60
 

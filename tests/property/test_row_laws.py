@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from tests.any_log import NOW, logs, records
 from tests.source_log import New, SourceLog
+from twinlog.arrow.decode import RowRules, decode
 from twinlog.errors import CorruptBatchError
+from twinlog.kafka.record.batch import scan
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.records import Record, decode_records
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.record.batch import scan
-from twinlog.record.compression import CODECS
-from twinlog.record.records import Record, decode_records
-from twinlog.rows.decode import RowRules, decode
 
 WHERE = TopicPartition(TopicName("päge"), 7)
 END = 2**62

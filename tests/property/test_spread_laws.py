@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.plan.spread import Crew, choose, loads, next_gathering, next_move
+from twinlog.worker.election.spread import Crew, choose, loads, next_gathering, next_move
 
 
 def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, Crew]:

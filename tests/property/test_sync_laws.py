@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from harness.virtual.clock import VirtualClock
-from twinlog.checkpoint.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.mirror.offsets.sync_translation import MirrorTranslation
+from twinlog.mirror.offsets.syncs import OffsetSync, SyncEmitter, decode_offset_sync
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.offsets.syncs import OffsetSync, SyncEmitter, decode_offset_sync
-from twinlog.offsets.translate import MirrorTranslation
 
 PART = TopicPartition(TopicName("orders"), 0)
 

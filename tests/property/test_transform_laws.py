@@ -11,11 +11,11 @@ from tests.any_log import logs, rules
 from tests.property.test_copy_laws import copied
 from tests.source_log import SourceLog
 from tests.transforms import identity
+from twinlog.batches.prepare import prepare
+from twinlog.kafka.producer.appends import CopyRules
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
-from twinlog.transform.road import TransformedRoad
-from twinlog.write.appends import CopyRules
-from twinlog.write.prepare import prepare
+from twinlog.transforms.road import TransformedRoad
 
 WHERE = TopicPartition(TopicName("t"), 0)
 ROAD = TransformedRoad(identity, TransformSettings("a:b"), "a->b", WHERE, WHERE, lambda _: 1, lambda: 0.0)

@@ -9,11 +9,11 @@ from harness.virtual.workers import World
 from tests.unit.config import worker_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.model import ConnectorName, ConnectorState, Restart, StoredOffset, TargetState, TaskId
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import Unreadable
 from twinlog.connect.worker_herder import WorkerHerder
+from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, StoredOffset, TargetState, TaskId
 from twinlog.errors import RequestError
 
 WORKER_TEXT = worker_files.distributed()

@@ -18,8 +18,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "twinlog"
 
 BY_THEMSELVES = {
     "clock.py": "is the clock",
-    "archive.py": "looks how old files of this machine are",
-    "transform/sql/": "waits for a JVM, which is a process of this machine",
+    "jvm/archive.py": "looks how old files of this machine are",
+    "transforms/sql/": "waits for a JVM, which is a process of this machine",
     "spark/": "waits for a JVM and for workers, which are processes of this machine",
 }
 """Who may ask the system, and why."""
@@ -28,27 +28,37 @@ OUTERMOST = {
     "clock.py": "is the clock",
     "kafka/net/loop.py": "is a loop that nobody gives a clock",
     "kafka/admin/cluster.py": "makes such a loop for connections that nobody gives one",
-    "task/copier_thread.py": "makes the loop of a task",
+    "copier/copier_thread.py": "makes the loop of a task",
     "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
     "mirroring.py": "is called by programs of others",
-    "transform/sql/shared.py": "is the one JVM of a process, whose start takes its own time",
+    "transforms/sql/shared.py": "is the one JVM of a process, whose start takes its own time",
     "cli/": "is a program's beginning",
-    "rows/task.py": "makes the loop of a task that reads rows",
-    "verify/task.py": "makes the loop of a task that compares",
-    "replay/task.py": "makes the loop of a task that replays",
-    "sink/writer.py": "makes the loop of a task that writes rows",
-    "spark/topic_source.py": "is called in processes of Spark's",
-    "driver/class_archive.py": "is a program of its own",
+    "console/": "is a part of each program",
+    "dataframes/read_task.py": "makes the loop of a task that reads rows",
+    "ops/verify/task.py": "makes the loop of a task that compares",
+    "ops/replay/task.py": "makes the loop of a task that replays",
+    "dataframes/writer.py": "makes the loop of a task that writes rows",
+    "dataframes/topic_source.py": "is called in processes of Spark's",
+    "spark/class_archive.py": "is a program of its own",
+    "ops/connectors/options.py": "is a command",
+    "ops/reload/command.py": "is a command",
+    "ops/replay/job.py": "is a command's job",
+    "ops/status/command.py": "is a command",
+    "ops/switchover/owner.py": "is a part of a command",
+    "ops/switchover/session.py": "is a command",
+    "ops/topics/asking.py": "is a part of a command",
+    "ops/verify/job.py": "is a command's job",
 }
 """Where the system's clock is named, beside defaults."""
 
 WAITING = {
     "cli/": "is a program's beginning",
+    "console/": "is a part of each program",
     "connect/rest/serving.py": "waits for a web server, which has a loop of its own",
-    "driver/lease_server.py": "cuts off callers of a real socket",
-    "driver/runner.py": "kills a JVM that hangs, and may be in a signal's handler",
-    "task/stand_in.py": "beats on a thread of its own, while the loop that has the clock is held up",
+    "lease/lease_server.py": "cuts off callers of a real socket",
+    "worker/runner.py": "kills a JVM that hangs, and may be in a signal's handler",
+    "copier/stand_in.py": "beats on a thread of its own, while the loop that has the clock is held up",
 }
 """Who lets a thread wait, or a timer run, by the system's time."""
 

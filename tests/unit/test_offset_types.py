@@ -10,27 +10,27 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 HEAD = """\
-from twinlog.checkpoint.checkpoints import Checkpoint
-from twinlog.checkpoint.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.groups.checkpoints import Checkpoint
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.offsets.exact import ExactMap, Point, Run
-from twinlog.offsets.maps import ExactMaps
-from twinlog.offsets.positions import Position
-from twinlog.offsets.runs import CopiedRuns
-from twinlog.offsets.segments import Tip
-from twinlog.offsets.syncs import OffsetSync, SyncEmitter
-from twinlog.offsets.translate import MirrorTranslation
-from twinlog.offsets.translator import Translator
-from twinlog.read.gaps import Gap, find_gap
-from twinlog.task.misplaced import Misplaced
-from twinlog.task.copied_records import CopiedRecords
-from twinlog.task.lost_records import Place
-from twinlog.task.resume_after_crash import Logs
-from twinlog.task.source_position import SourcePosition
-from twinlog.write.appends import Append
-from twinlog.write.queue import AppendQueue
+from twinlog.mirror.offsets.exact_map import ExactMap, Point, Run
+from twinlog.mirror.offsets.maps import ExactMaps
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.runs import CopiedRuns
+from twinlog.mirror.offsets.segments import Tip
+from twinlog.mirror.offsets.syncs import OffsetSync, SyncEmitter
+from twinlog.mirror.offsets.sync_translation import MirrorTranslation
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.gaps import Gap, find_gap
+from twinlog.copier.partition.misplaced import Misplaced
+from twinlog.copier.partition.copied_records import CopiedRecords
+from twinlog.copier.start.lost_records import Place
+from twinlog.copier.start.resume_after_crash import Logs
+from twinlog.copier.partition.source_position import SourcePosition
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.append_queue import AppendQueue
 
 s, t = SourceOffset(1), TargetOffset(2)
 topic, group = TopicName("t"), GroupId("g")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from harness.virtual.log import VirtualLog
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.record.builder import encode_batch
-from twinlog.record.own_records import record_body
-from twinlog.record.stamp import stamp
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.stamp import stamp
 
 
 def batch(sequence: int, *, epoch: int = 0, transactional: bool = False) -> bytes:

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from twinlog.cli.check_worker import check_resource, check_worker
-from twinlog.cli.secrets_option import Secrets
 from twinlog.cli.summary import summary
-from twinlog.cli.wrong_file import ends_if_wrong, print_warnings
 from twinlog.config import load
-from twinlog.config.explain import explain as explain_key
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.queries import check_queries
+from twinlog.config.text.explain import explain as explain_key
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.wrong_file import ends_if_wrong, print_warnings
 
 
 def check(

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from twinlog.cli import signals
-from twinlog.cli.adopted import adopted
-from twinlog.cli.command_log import end_process, log_to_stderr
-from twinlog.cli.spark_options import Conf, Master, spark_options
-from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal, print_warnings
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig, load_worker
+from twinlog.console import signals
+from twinlog.console.adopted import adopted
+from twinlog.console.command_log import end_process, log_to_stderr
+from twinlog.console.spark_options import Conf, Master, spark_options
+from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal, print_warnings
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
 
 if TYPE_CHECKING:
     from twinlog.connect.rest.users import Users
     from twinlog.connect.worker import Worker
-    from twinlog.driver.spark_flows import SparkOptions
     from twinlog.spark.given_session import GivenSession
+    from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger("twinlog")
 
@@ -80,7 +80,7 @@ def connect(
     Example: twinlog connect connect-distributed.properties
     """
     master, given = spark_options(master, conf)
-    from twinlog.cli.worker_files import read_connectors  # noqa: PLC0415 - --help must not wait for it
+    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - --help must not wait for it
 
     try:
         config = load_worker(file)
@@ -152,7 +152,7 @@ def run_worker(
     signals.call(stop, hang_up if beside is not None else None)
     try:
         with adopted(master, conf or {}) as given:
-            from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - --help must not wait for it
+            from twinlog.worker.spark_flows import SparkOptions  # noqa: PLC0415 - --help must not wait for it
 
             warm_up = config.settings.warm_up
             spark = SparkOptions(

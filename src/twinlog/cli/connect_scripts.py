@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlog.cli.command_log import end_process
 from twinlog.cli.connect import WorkerExits, rest_users, run_worker
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
-from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.config.worker import load_worker
+from twinlog.console.command_log import end_process
+from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.errors import ConfigError
 
 EXIT_CONNECTOR = 3
@@ -85,7 +85,7 @@ def _run(script: Script) -> None:
     arguments = parse(script, sys.argv[1:], os.environ)
     warnings = java_warnings(os.environ, reads_login_file=True)
     code = EXIT_CONFIG
-    from twinlog.cli.worker_files import read_connectors  # noqa: PLC0415 - the usage must not wait for it
+    from twinlog.console.worker_files import read_connectors  # noqa: PLC0415 - the usage must not wait for it
 
     try:
         config = load_worker(arguments.worker, distributed=script.distributed)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from twinlog.cli import signals
-from twinlog.cli.adopted import adopted
-from twinlog.cli.command_log import end_process, log_to_stderr
 from twinlog.cli.live import LogLines
 from twinlog.cli.metrics import served
 from twinlog.config import MirrorConfig
+from twinlog.console import signals
+from twinlog.console.adopted import adopted
+from twinlog.console.command_log import end_process, log_to_stderr
 from twinlog.errors import EngineError, TwinlogError
 from twinlog.spark.submitted import is_submitted
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from twinlog.cli.live_table import LiveTable
-    from twinlog.driver.reloading import ReadAgain, Reloader
-    from twinlog.driver.runner import Runner
-    from twinlog.driver.spark_flows import SparkOptions
+    from twinlog.worker.reload.reloading import ReadAgain, Reloader
+    from twinlog.worker.runner import Runner
+    from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger("twinlog")
 
@@ -67,7 +67,7 @@ def run_flows(
         stop = _Stop(file)
         signals.call(stop, stop.hang_up)
         with adopted(master, conf or {}) as given:
-            from twinlog.driver.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
+            from twinlog.worker.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
 
             spark = SparkOptions(master, conf or {}, config.warm_up, listener=config.driver, given=given)
             return _run(config, terminal, codes, stop, spark, until_caught_up, file)
@@ -130,10 +130,10 @@ def _run(
     until_caught_up: bool,
     file: ReadAgain | None,
 ) -> int:
-    from twinlog.driver.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
-    from twinlog.driver.reload_requests import ReloadRequests  # noqa: PLC0415
-    from twinlog.driver.reloading import Reloader  # noqa: PLC0415
-    from twinlog.driver.runner import Runner, RunOptions  # noqa: PLC0415
+    from twinlog.worker.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.worker.reload.reload_requests import ReloadRequests  # noqa: PLC0415
+    from twinlog.worker.reload.reloading import Reloader  # noqa: PLC0415
+    from twinlog.worker.runner import Runner, RunOptions  # noqa: PLC0415
 
     runner = Runner(config.flows, RunOptions(spark, until_caught_up), config.all_enabled)
     reloader = None if file is None else Reloader(file, runner)

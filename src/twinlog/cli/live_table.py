@@ -13,7 +13,7 @@ from twinlog.cli.live import eta, lag
 from twinlog.clock import SYSTEM
 
 if TYPE_CHECKING:
-    from twinlog.driver.runner import Runner
+    from twinlog.worker.runner import Runner
 
 TABLE_EVERY_S = 0.5
 FIGURES = ("partitions", "tasks", "records/s", "MB/s", "lag", "ETA", "copied")

@@ -15,7 +15,7 @@ from twinlog.config.rest_values import parse_listener
 from twinlog.settings.metrics import MetricsSettings
 
 if TYPE_CHECKING:
-    from twinlog.driver.runner import Runner
+    from twinlog.worker.runner import Runner
 
 MetricsListeners = Annotated[
     list[str] | None,
@@ -52,8 +52,8 @@ def served(settings: MetricsSettings, runner: Runner) -> Iterator[None]:
         yield
         return
     from twinlog.connect.metrics import metrics_server  # noqa: PLC0415 - nobody else needs a web server
-    from twinlog.driver.run_metrics import RunMetrics  # noqa: PLC0415
     from twinlog.metrics.exposition import Pages  # noqa: PLC0415
+    from twinlog.worker.run_metrics import RunMetrics  # noqa: PLC0415
 
     server = metrics_server(settings, Pages(RunMetrics(runner, partitions=settings.partitions, clock=SYSTEM).measure))
     server.start()

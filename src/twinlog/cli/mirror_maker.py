@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from twinlog.cli.command_log import end_process
 from twinlog.cli.foreground import ExitCodes, run_flows
 from twinlog.cli.kafka_scripts import EXIT_USAGE, java_warnings, read_extra_args, run_as_daemon
-from twinlog.cli.wrong_file import print_refusal
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
-from twinlog.driver.reloading import ReadAgain
+from twinlog.console.command_log import end_process
+from twinlog.console.wrong_file import print_refusal
 from twinlog.errors import ConfigError
+from twinlog.worker.reload.reloading import ReadAgain
 
 PROGRAM = "connect-mirror-maker"
 EXIT_ARGUMENTS = 255

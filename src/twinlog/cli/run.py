@@ -10,18 +10,18 @@ from typing import Annotated
 
 import typer
 
-from twinlog.cli.command_log import end_process
 from twinlog.cli.foreground import ExitCodes, run_flows
 from twinlog.cli.metrics import MetricsListeners, with_listeners
-from twinlog.cli.secrets_option import Secrets
-from twinlog.cli.spark_options import Conf, Master, spark_options
-from twinlog.cli.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.config.file_changes import RunningFile
 from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.config.strimzi.options import DEFAULT_LISTENER
-from twinlog.driver.reloading import ReadAgain
+from twinlog.console.command_log import end_process
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.spark_options import Conf, Master, spark_options
+from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.errors import ConfigError
+from twinlog.worker.reload.reloading import ReadAgain
 
 EXITS = ExitCodes(failed=1, broken=3, nothing=4, held=5)
 

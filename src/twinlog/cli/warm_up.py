@@ -8,7 +8,7 @@ from threading import Event
 
 import typer
 
-from twinlog.cli import signals
+from twinlog.console import signals
 from twinlog.errors import TwinlogError
 
 
@@ -30,7 +30,7 @@ def warm_up() -> None:
     signals.call(end)
     logging.basicConfig(level=logging.ERROR)
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    from twinlog.driver.class_archive import warm_up as make  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.spark.class_archive import warm_up as make  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
     typer.echo("starting Spark once, this takes about a minute ...")
     try:

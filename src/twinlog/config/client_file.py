@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinlog.config.connection import read_connection
-from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.file_kind import FileKind, require_kind
-from twinlog.config.keys import ADMIN
+from twinlog.config.flow.connection import read_connection
+from twinlog.config.keys.table import ADMIN
 from twinlog.config.properties import Entry, read_properties
-from twinlog.config.reading import Problems, Reading
+from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.text.reading import Problems, Reading
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import ClientSettings
 

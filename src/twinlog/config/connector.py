@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from twinlog.config.connector_keys import no_effect, unknown_key
-from twinlog.config.entries import check_value, resolve_entry
-from twinlog.config.flow import build_flow
-from twinlog.config.key import Effect
-from twinlog.config.key_scope import connector_key
-from twinlog.config.keys import CONNECTOR
-from twinlog.config.keys_connector import CLASS_KEYS
+from twinlog.config.flow.flow import build_flow
+from twinlog.config.keys.connector import CLASS_KEYS
+from twinlog.config.keys.key import Effect
+from twinlog.config.keys.scope import connector_key
+from twinlog.config.keys.table import CONNECTOR
+from twinlog.config.keys.unused_connector_keys import no_effect, unknown_key
 from twinlog.config.overrides import check_overrides
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Problems, Reading
-from twinlog.config.resolve import resolve_connector
+from twinlog.config.text.entries import check_value, resolve_entry
+from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.resolve import resolve_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias

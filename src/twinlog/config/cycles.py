@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twinlog.config.properties import Entry
-from twinlog.config.resolve import FlowLayers
+from twinlog.config.text.resolve import FlowLayers
 from twinlog.errors import ConfigError
-from twinlog.flows.cycles import Return, cycle, returning
-from twinlog.flows.topology import Topology, topology_of
+from twinlog.mirror.topology.cycles import Return, cycle, returning
+from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.internal_topics import HEARTBEATS
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings

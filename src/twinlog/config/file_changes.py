@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from twinlog.config.explain import HIDDEN
-from twinlog.config.key import Key, Level
-from twinlog.config.key_scope import KeyScope, KeyScopes
-from twinlog.config.live_keys import Takes, fields_of, takes
+from twinlog.config.keys.key import Key, Level
+from twinlog.config.keys.live_keys import Takes, fields_of, takes
+from twinlog.config.keys.scope import KeyScope, KeyScopes
 from twinlog.config.load import LoadedFile
 from twinlog.config.merged_flow import differs, heartbeats_only, merged, reaches_others
 from twinlog.config.model import MirrorConfig
-from twinlog.config.parse import ParsedFile
 from twinlog.config.properties import Entry
 from twinlog.config.refused import ValueRefusedError
-from twinlog.config.values import parse_value
+from twinlog.config.text.explain import HIDDEN
+from twinlog.config.text.parse import ParsedFile
+from twinlog.config.text.values import parse_value
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from twinlog.config.cycles import warn_of_loops
 from twinlog.config.file_kind import FileKind, is_resource, require_kind
-from twinlog.config.flow import build_flow
-from twinlog.config.key import UnknownKeys
-from twinlog.config.key_scope import SourceAndTarget
-from twinlog.config.keys import CONNECTOR, PROCESS
+from twinlog.config.flow.flow import build_flow
+from twinlog.config.flow.naming import warn_of_shared_syncs
+from twinlog.config.keys.key import UnknownKeys
+from twinlog.config.keys.scope import SourceAndTarget
+from twinlog.config.keys.table import CONNECTOR, PROCESS
 from twinlog.config.metrics import read_metrics
 from twinlog.config.model import MirrorConfig
-from twinlog.config.naming import warn_of_shared_syncs
-from twinlog.config.parse import ParsedFile, parse_file
 from twinlog.config.properties import read_properties
-from twinlog.config.reading import Problems, Reading, plain_fields
-from twinlog.config.resolve import FlowLayers, resolve_flow
+from twinlog.config.text.parse import ParsedFile, parse_file
+from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.resolve import FlowLayers, resolve_flow
 from twinlog.config.warnings import warn_of_conflicts, warn_of_cycles, warn_of_lost_overrides
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.driver import DriverListener

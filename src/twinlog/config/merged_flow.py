@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from twinlog.config.keys import CONNECTOR
-from twinlog.config.live_keys import Takes, live_fields, takes
+from twinlog.config.keys.live_keys import Takes, live_fields, takes
+from twinlog.config.keys.table import CONNECTOR
 from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import CustomClass, FlowSettings
 

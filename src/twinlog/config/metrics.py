@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from twinlog.config.keys import KeyTable
-from twinlog.config.keys_metrics import HTTPS, LISTENERS
-from twinlog.config.reading import Problems, Reading, plain_fields
-from twinlog.config.resolve import Layer
+from twinlog.config.keys.metrics import HTTPS, LISTENERS
+from twinlog.config.keys.table import KeyTable
+from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.resolve import Layer
 from twinlog.config.worker_rest import read_https, read_listeners
 from twinlog.settings.metrics import MetricsSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Problems
+from twinlog.config.text.reading import Problems
 from twinlog.settings.worker import OverridePolicy, WorkerSettings
 
 _PRINCIPAL = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")

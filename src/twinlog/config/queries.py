@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from twinlog.config.connector_file import line_of
-from twinlog.config.explain import entry_of
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.config.key import UnknownKeys
+from twinlog.config.keys.key import UnknownKeys
 from twinlog.config.load import LoadedFile, load_file
+from twinlog.config.text.explain import entry_of
 from twinlog.errors import ConfigError, ConfigProblem, EngineError
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
@@ -32,7 +32,7 @@ def check_queries(flows: Iterable[FlowSettings], path: str | Path, more: Sequenc
     if not written:
         return []
     # Without a query nothing of pyspark is loaded.
-    from twinlog.transform.sql.check import refusals  # noqa: PLC0415
+    from twinlog.transforms.sql.check import refusals  # noqa: PLC0415
 
     try:
         found = refusals([text for _, text in written])
@@ -63,7 +63,7 @@ def refused_query(flow: FlowSettings, *, ask: bool = True) -> str | None:
     text = _query(flow)
     if not text:
         return None
-    from twinlog.transform.sql.check import refusals  # noqa: PLC0415
+    from twinlog.transforms.sql.check import refusals  # noqa: PLC0415
 
     try:
         return refusals([text], ask=ask).get(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, Decimal
 
-from twinlog.config.key import Form
+from twinlog.config.keys.key import Form
 from twinlog.config.refused import ValueRefusedError
 from twinlog.model.moment import LAST, read_moment
 from twinlog.settings.start import Start, StartKind

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import combinations
 
-from twinlog.config.parse import ParsedFile
-from twinlog.config.resolve import FlowLayers
+from twinlog.config.text.parse import ParsedFile
+from twinlog.config.text.resolve import FlowLayers
 from twinlog.settings.flow import FlowSettings
 
 _NAME = re.compile(r"[\w.-]+")

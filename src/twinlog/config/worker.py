@@ -8,18 +8,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from twinlog.config.connection import read_connection
-from twinlog.config.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.file_kind import OFFSET_FILE, FileKind, require_kind
-from twinlog.config.key import Effect, Key
-from twinlog.config.keys import CLIENTS, WORKER_CLIENT, WORKER_FILE
-from twinlog.config.keys_converter import CONVERTERS_OF
+from twinlog.config.flow.connection import read_connection
+from twinlog.config.keys.converter import CONVERTERS_OF
+from twinlog.config.keys.key import Effect, Key
+from twinlog.config.keys.suggest import spelled
+from twinlog.config.keys.table import CLIENTS, WORKER_CLIENT, WORKER_FILE
 from twinlog.config.metrics import read_metrics
 from twinlog.config.properties import Entry, read_properties
-from twinlog.config.providers import Lookup, Providers
-from twinlog.config.reading import Problems, Reading, plain_fields
-from twinlog.config.resolve import Layer
-from twinlog.config.suggest import spelled
+from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
+from twinlog.config.text.providers import Lookup, Providers
+from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.resolve import Layer
 from twinlog.config.worker_group import read_group
 from twinlog.config.worker_rest import read_rest
 from twinlog.errors import ConfigError, ConfigProblem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.config.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import Problems, Reading, plain_fields
 from twinlog.errors import ConfigProblem
 from twinlog.settings.worker import GroupSettings, StorageTopic
 

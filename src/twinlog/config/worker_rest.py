@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from twinlog.config.keys import WORKER, WORKER_FILE
-from twinlog.config.reading import Problems, Reading, plain_fields
+from twinlog.config.keys.table import WORKER, WORKER_FILE
 from twinlog.config.refused import ValueRefusedError
-from twinlog.config.resolve import Layer
 from twinlog.config.rest_values import parse_header_rules, parse_listener
-from twinlog.config.tls import read_tls
+from twinlog.config.security.tls import read_tls
+from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.resolve import Layer
 from twinlog.errors import ConfigProblem
 from twinlog.settings.listener import Listener, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings

@@ -8,8 +8,8 @@ from twinlog.config.connector import ConnectorFlow, build_connector, connector_k
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.group.spreading import Weight
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import Config, ConnectorName, TargetState
-from twinlog.connect.plugins.disagreements import disagreements
+from twinlog.connectors.disagreements import disagreements
+from twinlog.connectors.model import Config, ConnectorName, TargetState
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
 

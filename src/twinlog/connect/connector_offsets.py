@@ -19,15 +19,15 @@ from twinlog.config.connector import ConnectorFlow, connector_kind
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, StoredOffset
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.offset_records import OffsetRecord, OffsetsByConnector
 from twinlog.connect.storage.topics import StateTopic
+from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
-from twinlog.kafka.topic_reader import TopicReader
+from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.mirror.internal_topics import positions
+from twinlog.mirror.topics.internal_topics import positions
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import StorageTopic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from twinlog.connect.model import (
+from twinlog.connectors.model import (
     Config,
     ConnectorInfo,
     ConnectorName,

@@ -13,10 +13,10 @@ from twinlog.connect.group.earlier_leaders import EarlierLeaders
 from twinlog.connect.group.group import Group
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.config_records import SessionKey
 from twinlog.connect.storage.statuses import Statuses
+from twinlog.connectors.model import ConnectorName
 from twinlog.errors import TopicGoneError
 from twinlog.settings.worker import GroupSettings
 

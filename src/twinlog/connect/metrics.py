@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.connect.model import HealthStatus
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.metrics_server import MetricsServer
 from twinlog.connect.rest.settings import Listener
+from twinlog.connectors.model import HealthStatus
 from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.tls import server_context
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from twinlog.config.connector import connector_kind, refused_class
 from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, StoredOffset, TargetState
 from twinlog.connect.permission import Permission
-from twinlog.connect.plugins.offset_rules import check_offsets
 from twinlog.connect.worker_thread import WorkerThread
+from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState
+from twinlog.connectors.offset_rules import check_offsets
 from twinlog.errors import RequestError
-from twinlog.offsets.starts import is_start
+from twinlog.mirror.offsets.starts import is_start
 
 END_S = 30.0
 """How long a request waits until what runs of a stopped connector has ended."""

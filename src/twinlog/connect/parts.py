@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from twinlog.connect.model import OffsetPart
-from twinlog.driver.assigned_flow import AssignedFlow
-from twinlog.driver.groups_flow import GroupsFlow
-from twinlog.driver.idle_flow import IdleFlow
-from twinlog.driver.spark_flows import SparkFlows
+from twinlog.connectors.model import OffsetPart
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.assigned_flow import AssignedFlow
+from twinlog.worker.groups_flow import GroupsFlow
+from twinlog.worker.idle_flow import IdleFlow
+from twinlog.worker.spark_flows import SparkFlows
 
 F = TypeVar("F", GroupsFlow, IdleFlow)
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 from twinlog.clock import Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName
 from twinlog.connect.stage import timed_out
 from twinlog.connect.worker_thread import WorkerThread
+from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, NotOwnerError, RequestError, UnavailableError
 
 T = TypeVar("T")

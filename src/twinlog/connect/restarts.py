@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlog.connect.model import ConnectorState, ConnectorStatus, Restart, Status
+from twinlog.connectors.model import ConnectorState, ConnectorStatus, Restart, Status
 
 
 def restarting(restart: Restart, before: ConnectorStatus) -> ConnectorStatus:

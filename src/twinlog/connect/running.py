@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
 from twinlog.connect.parts import Beating, BothWays, Copying, Following, Nothing, Part, WithoutSpark, in_thread
 from twinlog.connect.running_connector import Running
-from twinlog.driver.assigned_flow import AssignedFlow
-from twinlog.driver.flow import FlowRunner
-from twinlog.driver.flow_lifecycle import Builder
-from twinlog.driver.flow_tasks import first_tasks
-from twinlog.driver.groups_flow import GroupsFlow
-from twinlog.driver.idle_flow import IdleFlow
-from twinlog.driver.read_ahead import StoredOffsets
-from twinlog.driver.spark_flows import SparkFlows, SparkOptions
-from twinlog.driver.topic_conflicts import have_topics_apart, may_meet
+from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
 from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.assigned_flow import AssignedFlow
+from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.flow.flow_lifecycle import Builder
+from twinlog.worker.flow_tasks import first_tasks
+from twinlog.worker.groups_flow import GroupsFlow
+from twinlog.worker.idle_flow import IdleFlow
+from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.spark_flows import SparkFlows, SparkOptions
+from twinlog.worker.topics.topic_conflicts import have_topics_apart, may_meet
 
 log = logging.getLogger(__name__)
 

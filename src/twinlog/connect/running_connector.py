@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.model import Config, ConnectorName, ConnectorState, Restart, Status, TargetState
 from twinlog.connect.parts import Part, Work
-from twinlog.connect.plugins.task_configs import task_configs
+from twinlog.connectors.model import Config, ConnectorName, ConnectorState, Restart, Status, TargetState
+from twinlog.connectors.task_configs import task_configs
 
 TROUBLE_S = 5.0
 """How long a trouble lasts before it is shown, and how long it is shown before another one is."""

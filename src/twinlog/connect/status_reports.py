@@ -8,7 +8,6 @@ from dataclasses import replace
 from twinlog.clock import LONG_AGO, SYSTEM, Clock, wall_ms
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import VERSION, ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.status_records import (
     ActiveTopic,
@@ -18,6 +17,7 @@ from twinlog.connect.storage.status_records import (
     TaskStatusRecord,
 )
 from twinlog.connect.storage.statuses import Statuses
+from twinlog.connectors.model import VERSION, ConnectorName, ConnectorState, Status, TaskId
 
 Part = ConnectorName | TaskId
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect import parts as running_parts
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, StoredOffset
 from twinlog.connect.parts import Part
 from twinlog.connect.running_connector import Running
+from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import Config, ConnectorName, TargetState
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.statuses import Statuses
+from twinlog.connectors.model import Config, ConnectorName, TargetState
 from twinlog.errors import RequestError
 from twinlog.log_once import AGAIN_S, LogOnce
 

@@ -6,16 +6,16 @@ import uuid
 from collections.abc import Mapping
 
 from twinlog.connect.connector_flows import ConnectorFlows
-from twinlog.connect.model import ConnectorName, TopicsAsked
 from twinlog.connect.permission import Permission
-from twinlog.driver.control.model import Command, Place, PlaceKind, Verb
+from twinlog.connectors.model import ConnectorName, TopicsAsked
 from twinlog.errors import ClusterError, OptionError, RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.moment import LAST, read_moment
+from twinlog.ops.topics.reader import TopicsReader, this_process
+from twinlog.ops.topics.topics_json import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
-from twinlog.status.topics import TopicsReader, this_process
-from twinlog.status.topics_json import command_json, moves_json, outcome_json, topics_json
+from twinlog.worker.control.model import Command, Place, PlaceKind, Verb
 
 WAIT_S = 10.0
 """How long a request waits until it is done."""

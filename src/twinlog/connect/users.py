@@ -11,8 +11,8 @@ from pathlib import Path
 
 import javaproperties
 
-from twinlog.config.jaas import JaasError
-from twinlog.config.jaas_file import OPTION, LoginEntry, named_file, parse_jaas_file
+from twinlog.config.security.jaas import JaasError
+from twinlog.config.security.jaas_file import OPTION, LoginEntry, named_file, parse_jaas_file
 from twinlog.connect.rest.users import Users, hashed
 from twinlog.errors import ConfigError, ConfigProblem
 

@@ -10,12 +10,10 @@ from functools import partial
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect.file_offsets import FileOffsets
 from twinlog.connect.group.group import Alone, JoinGroup
 from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
 from twinlog.connect.metrics import metrics_server
-from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
@@ -23,9 +21,10 @@ from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
+from twinlog.connect.storage.file_offsets import FileOffsets
 from twinlog.connect.storage.offset_file import OffsetFile
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.metrics.exposition import Pages
@@ -34,6 +33,7 @@ from twinlog.settings.flow import ClientSettings
 from twinlog.settings.listener import Listener
 from twinlog.settings.tls import server_context, tls_context
 from twinlog.settings.worker import GroupSettings, WorkerSettings
+from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger(__name__)
 

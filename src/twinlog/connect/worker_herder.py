@@ -14,7 +14,19 @@ from twinlog.connect.group.group import JoinGroup
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.membership import SILENT
 from twinlog.connect.group.state import Changed, GroupState
-from twinlog.connect.model import (
+from twinlog.connect.offset_requests import OffsetRequests
+from twinlog.connect.permission import Permission
+from twinlog.connect.restarts import restarting
+from twinlog.connect.storage.cluster_state import ClusterState
+from twinlog.connect.storage.status_records import ActiveTopicRecord
+from twinlog.connect.storage.statuses import Statuses
+from twinlog.connect.task_reports import AskLeader
+from twinlog.connect.topic_requests import TopicRequests
+from twinlog.connect.worker_metrics import WorkerMetrics
+from twinlog.connect.worker_thread import WorkerThread
+from twinlog.connect.zombies import Zombies
+from twinlog.connectors import listing
+from twinlog.connectors.model import (
     VERSION,
     Config,
     ConnectorInfo,
@@ -34,22 +46,10 @@ from twinlog.connect.model import (
     TopicsAsked,
     Validation,
 )
-from twinlog.connect.offset_requests import OffsetRequests
-from twinlog.connect.permission import Permission
-from twinlog.connect.plugins import listing
-from twinlog.connect.plugins.validation import QUERY, refused, validate
-from twinlog.connect.restarts import restarting
-from twinlog.connect.storage.cluster_state import ClusterState
-from twinlog.connect.storage.status_records import ActiveTopicRecord
-from twinlog.connect.storage.statuses import Statuses
-from twinlog.connect.task_reports import AskLeader
-from twinlog.connect.topic_requests import TopicRequests
-from twinlog.connect.worker_metrics import WorkerMetrics
-from twinlog.connect.worker_thread import WorkerThread
-from twinlog.connect.zombies import Zombies
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.connectors.validation import QUERY, refused, validate
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.worker.spark_flows import SparkOptions
 
 COMMIT = "twinlog"
 

@@ -8,18 +8,18 @@ from twinlog import __version__
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.connect.group.group import Group
-from twinlog.connect.model import ConnectorState
 from twinlog.connect.parts import Copying, Following
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.running_connector import Running
-from twinlog.driver.flow_beans import copying_beans, group_beans, running_facts
-from twinlog.driver.flow_families import FlowFacts, flow_families
-from twinlog.driver.jvm_sampler import JvmSampler
+from twinlog.connectors.model import ConnectorState
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
 from twinlog.metrics.exposition import Measured
 from twinlog.metrics.facts import ConnectorFacts, WorkerFacts
 from twinlog.metrics.process import jvm_families, process_families
+from twinlog.spark.jvm_sampler import JvmSampler
+from twinlog.worker.flow_beans import copying_beans, group_beans, running_facts
+from twinlog.worker.status.flow_families import FlowFacts, flow_families
 
 
 class WorkerMetrics:

@@ -14,18 +14,17 @@ from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.group import JoinGroup
 from twinlog.connect.group.member import Assignment
+from twinlog.connect.group.rebalances import Rebalances
 from twinlog.connect.group.state import GroupState
+from twinlog.connect.group.workers_before import WorkersBefore
 from twinlog.connect.leader_duties import LeaderDuties
-from twinlog.connect.model import ConnectorName, Restart, TargetState, TaskId
-from twinlog.connect.rebalances import Rebalances
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.stage import JOINS, READS_TOPICS, Stages
 from twinlog.connect.status_reports import StatusReports
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.task_offsets import TaskOffsets
 from twinlog.connect.task_reports import AskLeader, TaskReports
-from twinlog.connect.workers_before import WorkersBefore
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
 from twinlog.errors import (
     ClusterError,
     RefusedError,
@@ -37,6 +36,7 @@ from twinlog.errors import (
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import AGAIN_S, DOUBLING_S, LogOnce
 from twinlog.settings.worker import GroupSettings
+from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any
 from twinlog.config.connector import connector_kind
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, ConnectorState
-from twinlog.driver.fencing import TransactionalIds
+from twinlog.connectors.model import ConnectorName, ConnectorState
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.lease.fencing import TransactionalIds
 from twinlog.settings.flow import FlowSettings
 
 

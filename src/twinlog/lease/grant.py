@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.segments import Tip
+from twinlog.mirror.offsets.starts import AT_FIRST, Begin
 from twinlog.model.types import TopicPartition
-from twinlog.offsets.positions import Position
-from twinlog.offsets.segments import Tip
-from twinlog.offsets.starts import AT_FIRST, Begin
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import (
     SummaryMetricFamily,
 )
 
-from twinlog.spark.figures import JvmFigures
+from twinlog.spark.jvm.figures import JvmFigures
 
 _PROCESS = ProcessCollector(registry=None)
 

@@ -1,1 +1,1 @@
-"""Keeps the shape of the target equal to the source: its topics, and later their settings and ACLs."""
+"""The rules of a mirror: its topics, the offsets of its copies, its consumer groups and its heartbeats."""

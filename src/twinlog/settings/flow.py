@@ -163,7 +163,7 @@ class AdminSettings:
 class CustomClass:
     """A Python class that stands in a file: `path` is `package.module:Class`, written at `line` of `file` as `key`.
 
-    Only its path travels; the driver loads it (`twinlog.flows.custom`), tasks never do.
+    Only its path travels; the driver loads it (`twinlog.mirror.topology.custom`), tasks never do.
     """
 
     path: str

@@ -27,7 +27,7 @@ SQL_MB = 768
 """What the JVM beside a copier takes that evaluates `transform.sql`."""
 
 REQUESTS = 1.25
-"""A copier's budget with the requests on their way, which come on top of it (`task/memory.py`)."""
+"""A copier's budget with the requests on their way, which come on top of it (`copier/memory.py`)."""
 
 STEP_MB = 64
 

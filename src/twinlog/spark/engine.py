@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from twinlog.lease.channel import DriverAddress
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.figures import JvmFigures
+from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.query import LeaseQuery
 
 T = TypeVar("T")

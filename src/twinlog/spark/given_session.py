@@ -23,7 +23,7 @@ from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.executors import count_slots
-from twinlog.spark.figures import JvmFigures
+from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.of_session import OfSession
 from twinlog.spark.query import LeaseQuery
 from twinlog.spark.refusals import reason_in

@@ -15,18 +15,17 @@ from typing import Any, TypeVar
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from twinlog.archive import use_options
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.jvm.archive import use_options
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark import internals
 from twinlog.spark.cluster_settings import CLUSTER_SETTINGS
 from twinlog.spark.defaults_file import file_settings
-from twinlog.spark.figures import JvmFigures
-from twinlog.spark.fork_server import ForkServer
+from twinlog.spark.forking.fork_server import ForkServer
 from twinlog.spark.interpreters import interpreters, names_one
-from twinlog.spark.jvm import OUT_OF_MEMORY, Jvm
+from twinlog.spark.jvm.figures import JvmFigures
+from twinlog.spark.jvm.process import OUT_OF_MEMORY, Jvm, internals
 from twinlog.spark.of_session import OfSession
 from twinlog.spark.query import LeaseQuery
 from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_parent

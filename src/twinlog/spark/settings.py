@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.late_compiler import LATE
+from twinlog.jvm.late_compiler import LATE
 
 ROWS = "spark.twinlog.rows"
 """What a row of a query is: a copied range, or a record."""

@@ -127,7 +127,7 @@ class CountedLeaseReader(LeaseReader):
     """Has a row for each record that was copied; the last one has the ranges."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from twinlog.rows.counted import counted, joined  # noqa: PLC0415 - only for who asks
+        from twinlog.spark.counted_rows import counted, joined  # noqa: PLC0415 - only for who asks
 
         # One lag for each partition, as without: that of its end.
         ranges: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}

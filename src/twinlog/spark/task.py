@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark import TaskContext
 
+from twinlog.copier.copier_thread import CopierThread
 from twinlog.lease.ticket import LeaseTicket
-from twinlog.task.copier_thread import CopierThread
 
 log = logging.getLogger(__name__)
 

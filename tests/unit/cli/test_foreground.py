@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-import twinlog.driver.runner
-from twinlog.cli import foreground, mirror_maker, run, signals
+import twinlog.worker.runner
+from twinlog.cli import foreground, mirror_maker, run
 from twinlog.cli.main import app
-from twinlog.driver.outcome import Outcome
+from twinlog.console import signals
 from twinlog.errors import ClusterError, EngineError, EngineLostError, RefusedError
+from twinlog.worker.outcome import Outcome
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 
@@ -48,7 +49,7 @@ def ends_with(error: Exception, at: str, monkeypatch: pytest.MonkeyPatch) -> Non
         def run(self, **_: object) -> Outcome:
             raise error
 
-    monkeypatch.setattr(twinlog.driver.runner, "Runner", Runner)
+    monkeypatch.setattr(twinlog.worker.runner, "Runner", Runner)
 
 
 @pytest.mark.parametrize("at", ["made", "run"])
@@ -101,7 +102,7 @@ def test_how_the_flows_ended_decides_the_code(
         def run(self, **_: object) -> Outcome:
             return outcome
 
-    monkeypatch.setattr(twinlog.driver.runner, "Runner", Runner)
+    monkeypatch.setattr(twinlog.worker.runner, "Runner", Runner)
     programs: tuple[tuple[Any, tuple[str, ...]], ...] = ((app, ("run",)), (mirror_maker.main, ()))
     for (program, command), code in zip(programs, codes, strict=True):
         monkeypatch.setattr(sys, "argv", ["twinlog", *command, str(file)])
@@ -118,7 +119,7 @@ def test_a_signal_while_modules_load_starts_nothing(
     monkeypatch.setattr(foreground, "end_process", run.end_process)
 
     class Loading:
-        """`twinlog.driver.runner` while it is imported: the signal comes before it is there."""
+        """`twinlog.worker.runner` while it is imported: the signal comes before it is there."""
 
         @property
         def Runner(self) -> NoReturn:
@@ -130,7 +131,7 @@ def test_a_signal_while_modules_load_starts_nothing(
         def __getattr__(self, name: str) -> object:
             return lambda *_: pytest.fail("something was started")
 
-    monkeypatch.setitem(sys.modules, "twinlog.driver.runner", Loading())
+    monkeypatch.setitem(sys.modules, "twinlog.worker.runner", Loading())
     monkeypatch.setattr(sys, "argv", ["twinlog", "run", str(file)])
     with caplog.at_level(logging.INFO, "twinlog"), pytest.raises(SystemExit, match="the process has ended"):
         app()

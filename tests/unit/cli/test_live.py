@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from twinlog.cli import live, live_table
-from twinlog.driver.flow_status import FlowStatus
 from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.worker.status.flow_status import FlowStatus
 
 REFUSED = "cannot connect: cluster primary: no broker can be reached: primary-1:9092: connection refused"
 WAITING = ("waiting", "target cluster unreachable since 14:03:10, nothing is copied")

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from twinlog.config.keys import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
-from twinlog.config.values import parse_value
+from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PROCESS, PRODUCER, WORKER, WORKER_FILE, KeyTable
+from twinlog.config.text.values import parse_value
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings

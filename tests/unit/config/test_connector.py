@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from tests.unit.config import worker_files
 from twinlog.config import load
 from twinlog.config.connector import CONNECTOR_CLASSES, ConnectorFlow, build_connector, connector_kind
-from twinlog.config.keys import CONNECTOR_KEYS
+from twinlog.config.keys.table import CONNECTOR_KEYS
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import ConfigError
+from twinlog.mirror.offsets.positions import position_key
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.offsets.positions import position_key
 from twinlog.settings.flow import ConnectorKind
 
 FOLDER = Path(__file__).parent / "connectors"

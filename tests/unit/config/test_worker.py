@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.config import kafkas_files, worker_files
-from twinlog.config.keys import WORKER_FILE
+from twinlog.config.keys.table import WORKER_FILE
 from twinlog.config.properties import Entry, parse_properties
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener

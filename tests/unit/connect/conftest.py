@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.connect.following import Following
+from tests.unit.connect.resource.following import Following
 from tests.unit.connect.serving import Client, afresh, serving
 
 

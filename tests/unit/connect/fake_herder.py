@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.connect.model import (
+from twinlog.connectors.model import (
     Config,
     ConnectorInfo,
     ConnectorName,

@@ -6,8 +6,8 @@ from typing import Any
 
 from harness.wait import wait_for
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.model import ConnectorName, TargetState
 from twinlog.connect.running import RunningConnectors
+from twinlog.connectors.model import ConnectorName, TargetState
 from twinlog.model.types import Alias
 from twinlog.settings.flow import (
     AdminSettings,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from twinlog.connect.group.group import Alone
 from twinlog.connect.group.member import Worker
 from twinlog.connect.group.state import state_alone
-from twinlog.connect.model import ConnectorName, ConnectorState, Restart, Status, TargetState
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.cluster_state import Changes
 from twinlog.connect.storage.offset_records import OffsetRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.storage.status_records import ConnectorStatusRecord
+from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, Status, TargetState
 
 C = ConnectorName("c")
 

@@ -10,9 +10,9 @@ from twinlog.config.worker import worker_of
 from twinlog.connect.connector_flows import MOST_TASKS, ConnectorFlows
 from twinlog.connect.group.spreading import Weight
 from twinlog.connect.group.state import state_alone
-from twinlog.connect.model import ConnectorName, TargetState
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.record_log import MemoryLog
+from twinlog.connectors.model import ConnectorName, TargetState
 
 C = ConnectorName("c")
 CONFIG = {

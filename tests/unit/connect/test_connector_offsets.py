@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from harness.wait import wait_for
-from tests.unit.connect.test_validation import WORKER
+from tests.unit.connectors.test_validation import WORKER
 from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
@@ -20,10 +20,10 @@ from twinlog.connect import connector_offsets as module
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.model import ConnectorName, StoredOffset
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
+from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError, RefusedError
 
 C = ConnectorName("c")

@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.connect.serving import serving
 from twinlog.connect.metrics import metrics_server
-from twinlog.connect.model import Health, HealthStatus
 from twinlog.connect.rest.metrics_server import MetricsServer
 from twinlog.connect.rest.settings import Listener
+from twinlog.connectors.model import Health, HealthStatus
 from twinlog.settings import listener as settings
 from twinlog.settings.metrics import MetricsSettings
 

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from twinlog.connect.model import ConnectorName, StoredOffset, TargetState
 from twinlog.connect.offset_requests import OffsetRequests
+from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState
 
 C = ConnectorName("c")
 HERE = {"cluster": "a", "partition": 0, "topic": "t"}

@@ -13,8 +13,8 @@ import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.model import ConnectorName
 from twinlog.connect.permission import FENCE_S, GROUP_S, OWNER_S, Permission
+from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, NotOwnerError, RefusedError, RequestError, UnavailableError
 
 LEADS = Assignment(1, "http://leader", leads=True, connectors=frozenset(), owners={})

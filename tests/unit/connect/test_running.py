@@ -11,13 +11,13 @@ from harness.wait import wait_for
 from tests.unit.connect.one_connector import C, attend, flow, have, shown, states
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
-from twinlog.connect.model import ConnectorName, ConnectorState, Restart, TargetState, TaskId
 from twinlog.connect.running import RunningConnectors
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, TargetState, TaskId
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.settings.flow import (
     FlowSettings,
 )
+from twinlog.worker.spark_flows import SparkOptions
 
 ALL = Restart(C, include_tasks=True)
 

@@ -14,15 +14,15 @@ from harness.wait import wait_for
 from tests.unit.connect.one_connector import C, attend, flow, have, shown, states
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
-from twinlog.connect.model import ConnectorName, ConnectorState, Restart, TargetState
 from twinlog.connect.running import RunningConnectors
-from twinlog.driver import spark_flows
-from twinlog.driver.spark_flows import SparkOptions
+from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, TargetState
 from twinlog.errors import EngineError
 from twinlog.model.types import Alias
 from twinlog.settings.flow import (
     FlowSettings,
 )
+from twinlog.worker import spark_flows
+from twinlog.worker.spark_flows import SparkOptions
 
 
 class Spark:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.connect.whole_worker import whole_worker
 from twinlog.errors import EngineError
-from twinlog.transform.sql import check
+from twinlog.transforms.sql import check
 
 QUICK, SLOW = "SELECT key FROM records", "SELECT value FROM records"
 

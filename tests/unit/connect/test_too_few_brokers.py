@@ -9,20 +9,20 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.connect.test_validation import WORKER
 from tests.unit.connect.whole_worker import Nowhere
+from tests.unit.connectors.test_validation import WORKER
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.group.group import Alone
 from twinlog.connect.group.state import state_in_topics
 from twinlog.connect.storage import topics as module
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.driver.spark_flows import SparkOptions
 from twinlog.errors import TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterIdentity
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.topics import NewTopic, Refusal
 from twinlog.settings.worker import StorageTopic
+from twinlog.worker.spark_flows import SparkOptions
 
 
 class OneBroker:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.connect.test_validation import WORKER as FILE
-from tests.unit.driver.control.controlling import PARTS, Scene, scene
+from tests.unit.connectors.test_validation import WORKER as FILE
+from tests.unit.worker.control.controlling import PARTS, Scene, scene
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.model import ConnectorName, TopicsAsked
 from twinlog.connect.topic_requests import TopicRequests
+from twinlog.connectors.model import ConnectorName, TopicsAsked
 from twinlog.errors import RequestError
 
 NAME = ConnectorName("c")

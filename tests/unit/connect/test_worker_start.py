@@ -21,9 +21,9 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import worker as worker_module
 from twinlog.connect.worker import Worker, rest_settings
-from twinlog.driver.spark_flows import SparkOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.tls import TlsSettings, tls_context
+from twinlog.worker.spark_flows import SparkOptions
 
 ABOVE = authority()
 READING = re.compile(

@@ -15,7 +15,7 @@ import pytest
 
 from harness.wait import wait_for
 from tests.unit.connect.serving import LOOPBACK, Client
-from tests.unit.connect.test_validation import WORKER
+from tests.unit.connectors.test_validation import WORKER
 from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
@@ -29,11 +29,11 @@ from twinlog.connect.storage import config_records, offset_records, status_recor
 from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.driver.spark_flows import SparkOptions
 from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
+from twinlog.worker.spark_flows import SparkOptions
 
 BODY_BYTES = 20_000
 """The largest body that it takes."""

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.virtual.loop import VirtualLoop, virtual_loop
-from tests.unit.kafka.test_topic_writer import TOPIC, Target
+from tests.unit.kafka.producer.test_topic_writer import TOPIC, Target
 from twinlog.errors import ClusterError
 from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.topic_writer import TopicWriter
+from twinlog.kafka.producer.topic_writer import TopicWriter
 
 ROUNDS = 20
 

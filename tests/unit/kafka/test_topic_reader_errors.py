@@ -14,9 +14,9 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.metadata import Leader, TopicMetadata
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.kafka.topic_reader import TopicReader
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
 TOPIC = TopicName("positions")

@@ -14,19 +14,19 @@ import pytest
 
 from harness.wait import wait_for
 from twinlog import __version__
-from twinlog.driver.bundle import Bundle
-from twinlog.driver.lease_server import LeaseServer
-from twinlog.driver.leases import Leases
-from twinlog.driver.warm_up import SETTINGS
+from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import DriverLostError, MessageError, VersionMismatchError
 from twinlog.lease import greeting
+from twinlog.lease.bundle import Bundle
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.greeting import greet_as_copier, greet_as_planner
+from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.leases import Leases
 from twinlog.lease.messages import VERSION, Claim, End, Stop, encode
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.spark.source import LeaseReader
-from twinlog.task.copier_thread import CopierThread
+from twinlog.spark.warm_up import SETTINGS
 
 FLOW = SETTINGS.name
 NEWER = VERSION + 1

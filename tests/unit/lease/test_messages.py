@@ -45,11 +45,11 @@ from twinlog.lease.messages import (
     require,
 )
 from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.mirror.offsets.segments import Tip
+from twinlog.mirror.offsets.starts import Begin
 from twinlog.model.held import Held
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.offsets.positions import Position, Writer
-from twinlog.offsets.segments import Tip
-from twinlog.offsets.starts import Begin
 
 ONE, TWO = (TopicPartition(TopicName("t"), number) for number in (0, 1))
 GRANT = Grant(

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from twinlog.driver.flow_families import FlowFacts, flow_families
-from twinlog.driver.report import DriverReport, GroupsProgress, TopicProgress
 from twinlog.lease.figures import AGE_BOUNDS_MS, Figures
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.beans import BeanTable
@@ -20,7 +18,9 @@ from twinlog.metrics.mirror_beans import checkpoint_beans, client_beans, source_
 from twinlog.metrics.process import jvm_families, process_families
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import MetricNames
-from twinlog.spark.figures import JvmFigures
+from twinlog.spark.jvm.figures import JvmFigures
+from twinlog.worker.status.flow_families import FlowFacts, flow_families
+from twinlog.worker.status.report import DriverReport, GroupsProgress, TopicProgress
 
 ORDERS = TopicPartition(TopicName("orders"), 0)
 REMOTE = TopicPartition(TopicName("east.orders"), 0)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from twinlog.connect.model import ConnectorName, TargetState
 from twinlog.connect.running_connector import Running
 from twinlog.connect.worker_metrics import _flow
-from twinlog.driver.flow_families import FlowFacts
-from twinlog.driver.run_metrics import _flow_facts
+from twinlog.connectors.model import ConnectorName, TargetState
 from twinlog.metrics.meters import FlowMeters
+from twinlog.worker.run_metrics import _flow_facts
+from twinlog.worker.status.flow_families import FlowFacts
 
 
 @pytest.mark.parametrize(("flow", "failure"), [(None, None), (None, "refused"), (object(), "no permission")])

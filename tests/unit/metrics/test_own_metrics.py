@@ -15,10 +15,10 @@ from ruamel.yaml import YAML
 
 from tests.promql import Scrapes
 from tests.unit.metrics.measured import ORDERS, REMOTE, REPORT, Scene, report
-from twinlog.driver.failover import seconds_to_safe_failover
-from twinlog.driver.report import DriverReport, GroupsProgress
 from twinlog.metrics.meters import SWEEP_S
 from twinlog.model.types import GroupId
+from twinlog.worker.status.failover import seconds_to_safe_failover
+from twinlog.worker.status.report import DriverReport, GroupsProgress
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
 LABELS = {"job": "twinlog", "instance": "127.0.0.1:9404"}

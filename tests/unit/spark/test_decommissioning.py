@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.spark.internals import leaving_tasks
+from twinlog.spark.jvm.internals import leaving_tasks
 
 
 def session(leaving: str, running: str) -> Any:

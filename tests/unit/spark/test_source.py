@@ -11,16 +11,16 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.datasource import InputPartition
 
-from twinlog.driver.bundle import Bundle
-from twinlog.driver.lease_server import LeaseServer
-from twinlog.driver.leases import Leases
-from twinlog.driver.warm_up import SETTINGS
+from twinlog.lease.bundle import Bundle
 from twinlog.lease.channel import DriverAddress
+from twinlog.lease.lease_server import LeaseServer
+from twinlog.lease.leases import Leases
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.spark import source as module
 from twinlog.spark.settings import local_settings
 from twinlog.spark.source import LeaseReader, LeaseSource, source_options
+from twinlog.spark.warm_up import SETTINGS
 
 TASKS = tuple(frozenset({TopicPartition(TopicName("t"), number)}) for number in range(2))
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.wait import wait_for
+from twinlog.copier.copied_ranges import CopiedRange
 from twinlog.errors import TwinlogError
 from twinlog.spark import task as module
 from twinlog.spark.source import SCHEMA
 from twinlog.spark.task import copy_under_lease
-from twinlog.task.copied_ranges import CopiedRange
 
 COPIED = CopiedRange("t", 3, 10, 15, 20, 25, 5, 500, 7)
 

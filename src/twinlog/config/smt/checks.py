@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Problems
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.kinds import SmtKind
+from twinlog.config.text.reading import Problems
 from twinlog.errors import PatternError, TransformError
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
 from twinlog.settings.smt import SmtValue
-from twinlog.transform.smt.cast import parsed_spec
-from twinlog.transform.smt.java_dates import DateFormat, DateFormatError
-from twinlog.transform.smt.literal import literal_bytes
-from twinlog.transform.smt.paths import path_of
-from twinlog.transform.smt.replacement import Replacement
+from twinlog.transforms.smt.cast import parsed_spec
+from twinlog.transforms.smt.java_dates import DateFormat, DateFormatError
+from twinlog.transforms.smt.literal import literal_bytes
+from twinlog.transforms.smt.paths import path_of
+from twinlog.transforms.smt.replacement import Replacement
 
 Values = dict[str, SmtValue]
 _FILLED = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twinlog.config.key import Key, KeyType, Level
-from twinlog.config.key_names import KeyNames
+from twinlog.config.keys.key import Key, KeyType, Level
+from twinlog.config.keys.names import KeyNames
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Reading, refused_value
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.kinds import JSON, TEXT, SmtKind
-from twinlog.config.values import parse_value
+from twinlog.config.text.reading import Reading, refused_value
+from twinlog.config.text.values import parse_value
 from twinlog.errors import ConfigProblem
 from twinlog.settings.smt import Side, SmtConverter
 

@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from twinlog.config.key import Key, KeyType
+from twinlog.config.keys.key import Key, KeyType
+from twinlog.config.keys.suggest import spelled
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Reading, refused_value
 from twinlog.config.refused import ValueRefusedError
-from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.checks import checked
 from twinlog.config.smt.converters import flag, read_converters
 from twinlog.config.smt.kinds import CONDITIONS, PACKAGE, PREDICATES, REQUIRED, TRANSFORMS, SmtKind, transform_kind
-from twinlog.config.suggest import spelled
-from twinlog.config.values import parse_value
+from twinlog.config.text.reading import Reading, refused_value
+from twinlog.config.text.resolve import FlowLayers
+from twinlog.config.text.values import parse_value
 from twinlog.errors import ConfigProblem
 from twinlog.settings.smt import Side, SmtChain, SmtPredicate, SmtStage, SmtValue
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twinlog.config.oauth_strimzi import HANDLER
 from twinlog.config.properties import Entry
-from twinlog.config.stream_tokenizer import escaped
+from twinlog.config.security.oauth_strimzi import HANDLER
+from twinlog.config.security.stream_tokenizer import escaped
 from twinlog.config.strimzi.check import Checked
 from twinlog.config.strimzi.document import Item
 from twinlog.config.strimzi.fields import forbidden

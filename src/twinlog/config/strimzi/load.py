@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from twinlog.config.connector import ConnectorFlow, read_connector
-from twinlog.config.entries import resolve_entry
-from twinlog.config.key_scope import SourceAndTarget
-from twinlog.config.keys_connector import CHECKPOINT_KEYS
-from twinlog.config.parse import ParsedFile
+from twinlog.config.keys.connector import CHECKPOINT_KEYS
+from twinlog.config.keys.scope import SourceAndTarget
 from twinlog.config.properties import Entry
-from twinlog.config.reading import Problems
 from twinlog.config.strimzi.fields import STORAGE
 from twinlog.config.strimzi.options import DEFAULT_LISTENER
 from twinlog.config.strimzi.resource import CONVERTER, KINDS, PlannedConnector, Resource, read_resource
+from twinlog.config.text.entries import resolve_entry
+from twinlog.config.text.parse import ParsedFile
+from twinlog.config.text.reading import Problems
 from twinlog.config.worker import WorkerConfig, worker_of
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.model.types import Alias

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.connector_file import InitialState
-from twinlog.config.keys import CLIENTS, SECURITY, WORKER_FILE
+from twinlog.config.keys.table import CLIENTS, SECURITY, WORKER_FILE
 from twinlog.config.properties import Entry, parse_properties
-from twinlog.config.providers import MissingError
 from twinlog.config.strimzi.check import Checked, check_resource
 from twinlog.config.strimzi.connection import Connection
 from twinlog.config.strimzi.document import Documents, Item, read_documents
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, STORAGE
 from twinlog.config.strimzi.secrets import Secrets, secrets_of
+from twinlog.config.text.providers import MissingError
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import ConnectorKind
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from twinlog.config.providers import SECRETS_OF_KUBERNETES, Lookup, MissingError
-from twinlog.config.stream_tokenizer import escaped
+from twinlog.config.security.stream_tokenizer import escaped
 from twinlog.config.strimzi.document import Item
 from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
+from twinlog.config.text.providers import SECRETS_OF_KUBERNETES, Lookup, MissingError
 
 _PREFIX = "TWINLOG_SECRET_"
 _OTHER = re.compile(r"[^A-Z0-9]")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from twinlog.connect.group.member import Assignment, Worker
 from twinlog.connect.group.spreading import Weight
-from twinlog.connect.model import ConnectorName
+from twinlog.connectors.model import ConnectorName
 from twinlog.metrics.window import RecentTimes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.connect.model import ConnectorName
+from twinlog.connectors.model import ConnectorName
 from twinlog.model.compact_json import ascii_json, object_of
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from twinlog.connect.group.group import Weights
 from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
 from twinlog.connect.group.spreading import WorkerId, assign
-from twinlog.connect.model import ConnectorName
+from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.coordinator.group_session import GroupSession

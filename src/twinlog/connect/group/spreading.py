@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.connect.model import ConnectorName
+from twinlog.connectors.model import ConnectorName
 
 WorkerId = str
 """A worker as its group knows it."""

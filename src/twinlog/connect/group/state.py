@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from twinlog.connect.model import Config, ConnectorName, Restart, StoredOffset, TargetState, TaskId
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.cluster_state import Changes, ClusterState
 from twinlog.connect.storage.config_records import (
@@ -26,6 +25,7 @@ from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.storage.topics import StateTopic
+from twinlog.connectors.model import Config, ConnectorName, Restart, StoredOffset, TargetState, TaskId
 from twinlog.errors import TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.worker import GroupSettings

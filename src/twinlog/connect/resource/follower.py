@@ -11,17 +11,6 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.strimzi.load import ResourceConfig
-from twinlog.connect.model import (
-    ConnectorInfo,
-    ConnectorName,
-    ConnectorState,
-    ConnectorStatus,
-    Created,
-    Restart,
-    StoredOffset,
-    TargetState,
-    TaskId,
-)
 from twinlog.connect.resource.auto_restart import AutoRestarts
 from twinlog.connect.resource.loggers import logger_levels
 from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, AskedOffsets, offsets_asked
@@ -37,6 +26,17 @@ from twinlog.connect.resource.steps import (
     is_of_a_resource,
     of_others,
     steps,
+)
+from twinlog.connectors.model import (
+    ConnectorInfo,
+    ConnectorName,
+    ConnectorState,
+    ConnectorStatus,
+    Created,
+    Restart,
+    StoredOffset,
+    TargetState,
+    TaskId,
 )
 from twinlog.errors import ConfigError, NotOwnerError, RequestError
 from twinlog.log_once import AGAIN_S, LogOnce

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from twinlog.clock import LONG_AGO, Clock
-from twinlog.config.providers import MissingError
 from twinlog.config.strimzi.resource import PlannedConnector
 from twinlog.config.strimzi.secrets import Secrets
-from twinlog.connect.model import ConnectorName, StoredOffset, TargetState
+from twinlog.config.text.providers import MissingError
 from twinlog.connect.rest import bodies, responses
+from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState
 from twinlog.errors import NotOwnerError, RequestError
 from twinlog.log_once import AGAIN_S, LogOnce
 

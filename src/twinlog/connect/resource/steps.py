@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.config.keys_connect import OWNER
-from twinlog.config.keys_connector import IDENTITY_POLICIES
+from twinlog.config.keys.connect import OWNER
+from twinlog.config.keys.connector import IDENTITY_POLICIES
 from twinlog.config.strimzi.resource import PlannedConnector
-from twinlog.connect.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
 
 PAUSE = "strimzi.io/pause-reconciliation"
 _RESTART = "strimzi.io/restart-connector"

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from twinlog.clock import Clock
 from twinlog.connect.herder import Herder
-from twinlog.connect.model import ConnectorName
 from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.levels import Levels
@@ -20,6 +19,7 @@ from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.settings import RestSettings
 from twinlog.connect.rest.thread_pools import ThreadPool, ThreadPools
 from twinlog.connect.rest.users import Users
+from twinlog.connectors.model import ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
 
 T = TypeVar("T")

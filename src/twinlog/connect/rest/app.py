@@ -9,19 +9,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from twinlog.connect.rest import paths, responses
 from twinlog.connect.rest.access_log import AccessLog
 from twinlog.connect.rest.api import Api
-from twinlog.connect.rest.connectors import Connectors
 from twinlog.connect.rest.cors import CrossOrigin
 from twinlog.connect.rest.headers import ResponseHeaders
-from twinlog.connect.rest.internal import Internal
-from twinlog.connect.rest.loggers import Loggers
-from twinlog.connect.rest.metrics import Metrics
-from twinlog.connect.rest.offsets import Offsets
-from twinlog.connect.rest.plugins import Plugins
-from twinlog.connect.rest.root import Root
-from twinlog.connect.rest.states import States
-from twinlog.connect.rest.tasks import ConnectorTasks
-from twinlog.connect.rest.topic_verbs import TopicVerbs
-from twinlog.connect.rest.topics import Topics
+from twinlog.connect.rest.resources.connectors import Connectors
+from twinlog.connect.rest.resources.internal import Internal
+from twinlog.connect.rest.resources.loggers import Loggers
+from twinlog.connect.rest.resources.metrics import Metrics
+from twinlog.connect.rest.resources.offsets import Offsets
+from twinlog.connect.rest.resources.plugins import Plugins
+from twinlog.connect.rest.resources.root import Root
+from twinlog.connect.rest.resources.states import States
+from twinlog.connect.rest.resources.tasks import ConnectorTasks
+from twinlog.connect.rest.resources.topic_verbs import TopicVerbs
+from twinlog.connect.rest.resources.topics import Topics
 
 paths.register()
 

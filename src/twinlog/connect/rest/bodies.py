@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from starlette.requests import Request
 
-from twinlog.connect.model import (
+from twinlog.connectors.model import (
     BLANKS,
     INITIAL_STATES,
     ConnectorName,

@@ -19,9 +19,9 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from twinlog.connect.model import Config, ConnectorName
 from twinlog.connect.rest.responses import error
 from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
+from twinlog.connectors.model import Config, ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
 
 _LOG = logging.getLogger(__name__)

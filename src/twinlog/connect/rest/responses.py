@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from twinlog.connect.model import (
+from twinlog.connectors.model import (
     ConnectorInfo,
     ConnectorStatus,
     KeyDefinition,

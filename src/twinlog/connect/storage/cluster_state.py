@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.connect.model import Config, ConnectorName, Restart, TargetState, TaskId
 from twinlog.connect.storage.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -17,6 +16,7 @@ from twinlog.connect.storage.config_records import (
     TargetStateRecord,
     TaskRecord,
 )
+from twinlog.connectors.model import Config, ConnectorName, Restart, TargetState, TaskId
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from twinlog.connect.model import Config, ConnectorName, Restart, TargetState, TaskId
 from twinlog.connect.storage.schemaless_json import flag, load, number, strings, text
+from twinlog.connectors.model import Config, ConnectorName, Restart, TargetState, TaskId
 from twinlog.model.compact_json import utf8_json
 
 StoredRecord = tuple[bytes, bytes | None]

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twinlog.connect.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.model.compact_json import utf8_json
 
 SOURCE_FIELDS = ("cluster", "partition", "topic")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.connect.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.storage.config_records import StoredRecord, Unreadable
 from twinlog.connect.storage.schemaless_json import load, number, optional_text, text
+from twinlog.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.model.compact_json import utf8_json
 
 CONNECTOR, TASK, TOPIC = "status-connector-", "status-task-", "status-topic-"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from twinlog.connect.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.connect.storage.status_records import (
     ActiveTopic,
     ActiveTopicRecord,
@@ -12,6 +11,7 @@ from twinlog.connect.storage.status_records import (
     StatusRecord,
     TaskStatusRecord,
 )
+from twinlog.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 
 
 class Statuses:

@@ -12,12 +12,12 @@ from twinlog.connect.storage.config_records import StoredRecord, Unreadable
 from twinlog.errors import ClusterError, FencedError, RefusedError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import alter_command, describe_configs
-from twinlog.kafka.claimed_topic import ClaimedTopic
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.producer.claimed_topic import ClaimedTopic
+from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.topic_reader import TopicReader
-from twinlog.kafka.topic_writer import TopicWriter
-from twinlog.mirror.create import create_topics
+from twinlog.mirror.topics.create import create_topics
 from twinlog.model.topics import NewTopic, value_of
 from twinlog.model.types import TopicName
 from twinlog.settings.worker import StorageTopic

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from twinlog.kafka.protocol.layout import FLEXIBLE, PLAIN, Layout
-from twinlog.record.varint import read_unsigned
+from twinlog.kafka.record.varint import read_unsigned
 
 RACKS_SINCE = 11
 """From this version on a leader names a replica near the reader (KIP-392)."""

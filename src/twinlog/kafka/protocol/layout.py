@@ -6,7 +6,7 @@ from struct import Struct
 from typing import Protocol
 
 from twinlog.kafka.protocol.varint import skip_tags, uvarint
-from twinlog.record.varint import read_unsigned
+from twinlog.kafka.record.varint import read_unsigned
 
 _INT = Struct(">i")
 _SHORT = Struct(">h")

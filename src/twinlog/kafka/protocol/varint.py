@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.record.varint import read_unsigned
+from twinlog.kafka.record.varint import read_unsigned
 
 
 def uvarint(value: int) -> bytes:

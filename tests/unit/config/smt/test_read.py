@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.config.key_names import KeyNames
-from twinlog.config.keys import CONNECTOR
+from twinlog.config.keys.names import KeyNames
+from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import parse_properties
-from twinlog.config.reading import Problems, Reading
-from twinlog.config.resolve import FlowLayers
 from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
 from twinlog.config.smt.read import read_chain
+from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.resolve import FlowLayers
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage
-from twinlog.transform.smt.chain import smt_transform
+from twinlog.transforms.smt.chain import smt_transform
 
 ROUTE = f"transforms = r\ntransforms.r.type = {PACKAGE}RegexRouter\n"
 MASK = f"transforms = m\ntransforms.m.type = {PACKAGE}MaskField$Value\ntransforms.m.fields = a\n"

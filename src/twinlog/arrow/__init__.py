@@ -1,0 +1,4 @@
+"""Record batches become Arrow record batches, a whole fetch at once, and rows become record batches.
+
+The package needs numpy and pyarrow; a copier without a transform does not import it.
+"""

@@ -1,0 +1,226 @@
+"""Records as consumers see them, to be compared: offsets, timestamps, and bodies of many records at once.
+
+A body is what of a record neither its place nor its batch changes: key, value and headers as format 2 writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twinlog.arrow.arrays import gather
+from twinlog.arrow.fields import Cells
+from twinlog.arrow.record_starts import find_starts, laid_out
+from twinlog.arrow.vectors import Bytes, Flags, Longs, UnusualError, per_record, read_varints
+from twinlog.kafka.record.batch import Batch
+from twinlog.kafka.record.compression import NONE
+from twinlog.kafka.record.records import record_bodies, records_block
+
+NO_TIMESTAMP = -1
+"""The timestamp of a record of format 0, and of one whose producer set none."""
+
+
+@dataclass(slots=True)
+class Bodies:
+    """Records in the order of their offsets. Of those that are not `timed` a broker set the timestamp."""
+
+    offsets: Longs
+    timestamps: Longs
+    timed: Flags
+    cells: Any
+    """An Arrow array of binary."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def part(self, start: int, end: int) -> Bodies:
+        """The records from number `start` up to, not including, number `end`; nothing is copied."""
+        end = max(start, end)
+        return Bodies(
+            self.offsets[start:end],
+            self.timestamps[start:end],
+            self.timed[start:end],
+            self.cells.slice(start, end - start),
+        )
+
+    def from_offset(self, start: int, end: int) -> Bodies:
+        """The records with offsets from `start` to below `end`."""
+        first, past = np.searchsorted(self.offsets, [start, end])
+        return self.part(int(first), int(past))
+
+    def chosen(self, places: Any) -> Bodies:
+        """The records at these places, in their order."""
+        taken = self.cells.take(pa.array(places, pa.int64()))
+        return Bodies(self.offsets[places], self.timestamps[places], self.timed[places], taken)
+
+    def body(self, place: int) -> bytes:
+        return bytes(self.cells[place].as_py())
+
+    @property
+    def size(self) -> int:
+        """Bytes of all bodies."""
+        lengths = self._bounds()
+        return int(lengths[-1] - lengths[0]) if len(self) else 0
+
+    def content(self) -> tuple[bytes, bytes, memoryview]:
+        """Timestamps, lengths of bodies and bodies, each of all records one after the other."""
+        bounds = self._bounds()
+        data = self.cells.buffers()[2]
+        block = memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
+        return self.timestamps.astype(">i8").tobytes(), np.diff(bounds).astype(">i4").tobytes(), block
+
+    def _bounds(self) -> Any:
+        cells = self.cells
+        bounds = cells.buffers()[1]
+        if bounds is None:
+            return np.zeros(1, dtype=np.int32)
+        return np.frombuffer(bounds, dtype=np.int32)[cells.offset : cells.offset + len(cells) + 1]
+
+
+MOST_BYTES = 32 << 20
+"""Bytes of records, decompressed, after which no further batch is decoded at once."""
+
+
+def decode_bodies(records: memoryview, batches: Sequence[Batch], start: int, end: int) -> tuple[Bodies, int]:
+    """The records with offsets from `start` to below `end` out of some batches of a fetch; checksums are not looked at.
+
+    Also how many batches were decoded, at least one: compressed ones may have any number of bytes. Raises
+    CorruptBatchError.
+    """
+    blocks: list[bytes] | None = None
+    if any(batch.codec != NONE for batch in batches) and all(batch.magic == 2 for batch in batches):
+        blocks, size = [], 0
+        for batch in batches:
+            blocks.append(records_block(records, batch))
+            size += len(blocks[-1])
+            if size >= MOST_BYTES:
+                break
+        batches = batches[: len(blocks)]
+    try:
+        found = _fast(records, batches, blocks)
+    except UnusualError:
+        found = _exactly(records, batches)
+    return found.from_offset(start, end), len(batches)
+
+
+def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | None) -> Bodies:
+    """`blocks` are those of the batches, decompressed, None where they are in the fetch as they are."""
+    if any(batch.magic != 2 for batch in batches):
+        raise UnusualError("an old format")
+    counts = [batch.record_count for batch in batches]
+    data, begins, ends = laid_out(records, batches, blocks)
+    array: Bytes = np.frombuffer(data, dtype=np.uint8)
+    starts = find_starts(data, array, begins, ends, counts)
+    size, at = read_varints(array, starts)
+    past = at + size
+    stamps, at = read_varints(array, at + 1)
+    deltas, at = read_varints(array, at)
+    if len(size) and (size.min() < 0 or (at > past).any()):
+        raise UnusualError("a record is shorter than its fields")
+    offsets = per_record([batch.base_offset for batch in batches], counts) + deltas
+    if (np.diff(offsets) <= 0).any():
+        raise UnusualError("offsets that do not grow")
+    stamped = per_record([int(batch.is_log_append_time) for batch in batches], counts) == 1
+    timestamps = per_record([batch.base_timestamp for batch in batches], counts) + stamps
+    if stamped.any():
+        timestamps[stamped] = per_record([batch.max_timestamp for batch in batches], counts)[stamped]
+    return Bodies(offsets, timestamps, ~stamped, gather(data, Cells(at, past - at)))
+
+
+def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:
+    """One record after the other, for old formats and for what the fast way does not understand."""
+    offsets: list[int] = []
+    timestamps: list[int] = []
+    bodies: list[bytes] = []
+    timed: list[bool] = []
+    for batch in batches:
+        for offset, timestamp, body in record_bodies(records, batch):
+            offsets.append(offset)
+            timestamps.append(timestamp)
+            bodies.append(body)
+            timed.append(not batch.is_log_append_time)
+    return Bodies(
+        np.asarray(offsets, dtype=np.int64),
+        np.asarray(timestamps, dtype=np.int64),
+        np.asarray(timed, dtype=np.bool_),
+        pa.array(bodies, pa.binary()),
+    )
+
+
+def join(parts: Sequence[Bodies]) -> Bodies:
+    """Records one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Bodies(nothing, nothing, nothing.astype(np.bool_), pa.array([], pa.binary()))
+    return Bodies(
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.timestamps for part in parts]),
+        np.concatenate([part.timed for part in parts]),
+        pa.concat_arrays([part.cells for part in parts]),
+    )
+
+
+def equal_records(source: Bodies, target: Bodies) -> Flags:
+    """Which of as many records on both sides are the same, place by place; of a timestamp see `same_timestamps`."""
+    equal = pc.equal(source.cells, target.cells)
+    bits = np.frombuffer(equal.buffers()[1], dtype=np.uint8)
+    first = equal.offset
+    found = np.unpackbits(bits, count=first + len(equal), bitorder="little")[first:].astype(np.bool_)
+    return found & same_timestamps(source, target)
+
+
+def same_timestamps(source: Bodies, target: Bodies) -> Flags:
+    """Where timestamps are equal, or nothing can be asked of them: the target's brokers stamp records themselves, or a
+    record of the source has none, so that each copy gets one of its own."""
+    free: Flags = ~target.timed | (source.timestamps == NO_TIMESTAMP)
+    equal: Flags = source.timestamps == target.timestamps
+    return equal | free
+
+
+def first_difference(source: Bodies, target: Bodies) -> int:
+    """How many records are the same before the first that is not, or one side ends."""
+    count = min(len(source), len(target))
+    equal = equal_records(source.part(0, count), target.part(0, count))
+    different = np.flatnonzero(~equal)
+    return int(different[0]) if len(different) else count
+
+
+@dataclass(slots=True)
+class ByOffset:
+    """Two sides matched by offset: places of common records, and of those that only one side has."""
+
+    source: Any
+    target: Any
+    source_only: Any
+    target_only: Any
+
+
+def match_offsets(source: Bodies, target: Bodies, shift: int) -> ByOffset:
+    """Match records whose target offset is `shift` more than the source offset."""
+    ours, theirs = source.offsets + shift, target.offsets
+    if len(ours) == len(theirs) and (ours == theirs).all():
+        every = np.arange(len(ours))
+        return ByOffset(every, every, every[:0], every[:0])
+    in_target, in_source = np.isin(ours, theirs), np.isin(theirs, ours)
+    return ByOffset(*(np.flatnonzero(which) for which in (in_target, in_source, ~in_target, ~in_source)))
+
+
+def same_bytes(one: memoryview, other: memoryview) -> bool:
+    """Whether two blocks are equal; a memoryview would compare its elements one by one."""
+    return bool(pa.py_buffer(one).equals(pa.py_buffer(other)))
+
+
+def spans(offsets: Longs) -> list[tuple[int, int]]:
+    """Offsets, which grow, as ranges from the first to after the last."""
+    if not len(offsets):
+        return []
+    breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
+    firsts, lasts = offsets[np.concatenate(([0], breaks))], offsets[np.concatenate((breaks - 1, [len(offsets) - 1]))]
+    return [(int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]

@@ -1,0 +1,83 @@
+"""Decides where the small batches of a fetch are so many that they are merged all at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from twinlog.kafka.producer.appends import CopyRules
+from twinlog.kafka.record.batch import Batch
+from twinlog.kafka.record.builder import BatchBuilder
+from twinlog.kafka.record.compression import NONE
+
+if TYPE_CHECKING:
+    from twinlog.batches.merge_small import Block
+
+IMPORT_FROM = 1_000
+"""Batches in a row for which numpy is imported: that takes 0.1 s and 18 MB of the task's memory, once."""
+
+FROM = 300
+"""Batches in a row from which on it is faster than the loops of `merge`."""
+
+LARGEST_SECTION = 512 << 10
+"""Bytes of a fetch that are looked at together: what is noted of their batches stays in a processor's cache."""
+
+SMALLEST_SECTION = 64 << 10
+
+PAUSE = 2 << 20
+"""Bytes after a look in vain up to the next one: beside what the loops take for them it is cheap."""
+
+_AT_ONCE = "twinlog.batches.merge_small"
+
+
+class ManySmallBatches:
+    """The small batches of one fetch, as far as they are many; `limit` bytes of the source become one batch."""
+
+    __slots__ = ("_begin", "_limit", "_records", "_rules", "_section")
+
+    def __init__(self, records: memoryview, rules: CopyRules, limit: int) -> None:
+        self._records = records
+        self._rules = rules
+        self._limit = limit
+        self._section = LARGEST_SECTION
+        self._begin = 0
+
+    def may_begin(self, batch: Batch) -> bool:
+        """Whether there may be many, this one the first: there are if all that follow are as large.
+
+        Not without checksums: what is damaged would be read in another way than the loops read it.
+        """
+        if not self._rules.check_crcs:
+            return False
+        if batch.start < self._begin or batch.codec != NONE or batch.size * FROM > LARGEST_SECTION:
+            return False
+        many = FROM if _AT_ONCE in sys.modules else IMPORT_FROM
+        return len(self._records) - batch.start >= many * batch.size
+
+    def blocks(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> list[Block]:
+        """The records of the batch and of small ones after it, in blocks: the first one follows what `builder` has, if
+        there is one, and each other begins a batch.
+
+        Up to the next call there may be no more of them. Empty where they are not many, or where a batch may become
+        larger than `room` bytes: one by one they are taken up to that exactly.
+        """
+        from twinlog.batches.merge_small import merge  # noqa: PLC0415 - numpy
+
+        rules, section = self._rules, self._section
+        blocks = merge(
+            self._records[: batch.start + section],
+            batch,
+            builder,
+            limit=self._limit,
+            room=room,
+            largest=rules.small(NONE),
+            most=rules.merge_records,
+            least=FROM,
+            transactional=transactional,
+        )
+        taken = sum(block.source_bytes for block in blocks)
+        if not taken:
+            self._begin = batch.start + PAUSE
+        whole = taken > section // 2
+        self._section = min(2 * section, LARGEST_SECTION) if whole else max(SMALLEST_SECTION, 2 * taken)
+        return blocks

@@ -1,0 +1,294 @@
+"""Turns fetched batches into batches that a broker accepts from a producer: most go on as they are.
+
+Called in tasks, once per partition and fetch; a pure function that changes no byte of what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlog.batches.many import ManySmallBatches
+from twinlog.batches.merge import take_records, take_row
+from twinlog.batches.split import build_appends
+from twinlog.errors import CopyError, CorruptBatchError
+from twinlog.kafka.producer.appends import Append, CopyRules, OversizedRecord, Prepared, Road
+from twinlog.kafka.record.aborted import AbortedFilter
+from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check_crc, read_batch
+from twinlog.kafka.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
+from twinlog.kafka.record.compression import CODECS, NONE, compress
+from twinlog.kafka.record.legacy import legacy_records
+from twinlog.kafka.record.records import corrupt, is_abort_marker, records_block
+from twinlog.model.types import SourceOffset
+
+__all__ = ["Append", "CopyRules", "OversizedRecord", "Prepared", "prepare"]
+
+_EMPTY = (0, 0)
+_LARGEST_BLOCK = 16_777_216
+"""Bytes that the records of a compressed batch may have before compression; more are split, to bound memory."""
+
+
+def prepare(
+    records: memoryview,
+    position: SourceOffset,
+    rules: CopyRules,
+    aborted: Iterable[tuple[int, int]] | None = None,
+) -> Prepared:
+    """Prepare the batches of one partition's fetch for the remote topic, from source offset `position` on.
+
+    `records` is a writable view that belongs to the caller until the appends are acknowledged: appends share its bytes.
+    `aborted` is the fetch's list of aborted transactions as (producer id, first offset), used under
+    `rules.read_committed`. A batch that is opened is checked against its CRC first; one that goes on as it is only
+    under `rules.check_crcs`, because it keeps its checksum.
+
+    Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record: when others come
+    before the bad one, those are returned with the position of the rest, and the next call raises. Only a batch that is
+    not after the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
+    it is unknown which one is right.
+    """
+    work = _Preparation(records, position, rules)
+    try:
+        work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
+    except CopyError:
+        if not work.prepared.appends:
+            raise
+        work.prepared.position = work.prepared.appends[-1].next_source_offset
+    return work.prepared
+
+
+class _Preparation:
+    """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
+    second one to be merged with; never both."""
+
+    __slots__ = (
+        "builder",
+        "codec",
+        "lone",
+        "many",
+        "past",
+        "position",
+        "prepared",
+        "records",
+        "road",
+        "rules",
+        "target",
+    )
+
+    def __init__(self, records: memoryview, position: int, rules: CopyRules) -> None:
+        self.records = records
+        self.rules = rules
+        self.codec = None if rules.codec is None else CODECS[rules.codec]
+        self.target = min(rules.merge_batch_bytes, rules.max_batch_bytes)
+        self.position = position
+        self.past = 0
+        """The offset after the last v2 batch that was looked at."""
+        self.prepared = Prepared(SourceOffset(position))
+        self.many = ManySmallBatches(records, rules, self.target)
+        self.builder: BatchBuilder | None = None
+        self.lone: Batch | None = None
+        self.road: Road = "merged"
+        """Why there is a builder."""
+
+    def run(self, hidden: AbortedFilter | None) -> None:
+        """Take all complete batches, in order; `hidden` finds the aborted ones."""
+        at = 0
+        try:
+            while (batch := read_batch(self.records, at)) is not None:
+                at = self._next(batch, hidden)
+        except CorruptBatchError:
+            self._flush()
+            raise
+        self._flush()
+        self.prepared.position = SourceOffset(self.position)
+
+    def _next(self, batch: Batch, hidden: AbortedFilter | None) -> int:
+        """Take one batch, or a row of small ones; return where the next one begins."""
+        rules, prepared = self.rules, self.prepared
+        past = batch.last_offset + 1
+        prepared.leader_epoch = batch.leader_epoch
+        if rules.check_crcs:
+            check_crc(self.records, batch)
+        if batch.magic == 2:
+            if batch.base_offset < self.past:
+                prepared.appends.clear()
+                self.builder = self.lone = None
+                raise corrupt(batch, f"the batch before it ends at source offset {self.past - 1}")
+            self.past = past
+            aborted = hidden is not None and hidden.hides(batch, abort_marker=is_abort_marker(self.records, batch))
+            if aborted or batch.is_control or not batch.record_count:
+                if past > self.position:
+                    prepared.aborted += batch.record_count if aborted else 0
+                    prepared.control += 0 if aborted else batch.record_count
+                    self.position = past
+                return batch.end
+        if past <= self.position:
+            return batch.end
+        whole = (
+            batch.magic == 2
+            and batch.record_count == batch.last_offset_delta + 1
+            and batch.base_offset >= self.position
+            and not batch.is_log_append_time
+        )
+        if not whole:
+            if not self._joins(batch):
+                self._flush()
+                self.builder, self.road = BatchBuilder(self._codec_for(batch)), _road(batch, self.position)
+            self._take(batch, self.position)
+        elif batch.size >= rules.small(batch.codec) or batch.record_count > rules.merge_records:
+            self._flush()
+            self._pass_on(batch)
+        elif self.many.may_begin(batch) and (end := self._take_many(batch, transactional=hidden is None)):
+            return end
+        elif self._joins(batch):
+            last = self._take_row(batch, transactional=hidden is None)
+            if last is not None:
+                self.past = self.position = last.last_offset + 1
+                prepared.leader_epoch = last.leader_epoch
+                return last.end
+            self._take(batch, batch.base_offset)
+        else:
+            self._flush()
+            self.lone = batch
+        self.position = past
+        return batch.end
+
+    def _codec_for(self, batch: Batch) -> int:
+        return batch.codec if self.codec is None else self.codec
+
+    def _room(self, codec: int) -> int:
+        return self.rules.max_batch_bytes - HEADER_SIZE if codec == NONE else _LARGEST_BLOCK
+
+    def _joins(self, batch: Batch) -> bool:
+        """Whether the batch can be merged with what comes right before it; if so, a builder is ready for it."""
+        lone = self.lone
+        if lone is not None:
+            if self._codec_for(lone) != self._codec_for(batch) or lone.size + batch.size > self.target:
+                return False
+            self.lone = None
+            self.builder, self.road = BatchBuilder(self._codec_for(lone)), "merged"
+            self._take(lone, lone.base_offset)
+        builder = self.builder
+        return (
+            builder is not None
+            and builder.codec == self._codec_for(batch)
+            and builder.source_bytes + batch.size <= self.target
+            and builder.count + batch.record_count <= MAX_RECORDS
+        )
+
+    def _take(self, batch: Batch, position: int) -> None:
+        """Put a batch's records from `position` on into the builder; begin another one as often as it is full."""
+        if not self.rules.check_crcs:
+            check_crc(self.records, batch)
+        builder = self.builder
+        assert builder is not None
+        before = builder.mark
+        room = self._room(builder.codec)
+        try:
+            if batch.magic < 2:
+                for offset, timestamp, body in legacy_records(self.records, batch):
+                    if offset >= position:
+                        full = builder.size + len(body) + LARGEST_GROWTH > room or builder.count >= MAX_RECORDS
+                        if full and builder.count:
+                            builder, before = self._next_builder(builder), _EMPTY
+                        builder.add(offset, timestamp, body)
+                builder.next_offset = batch.last_offset + 1
+            else:
+                block = records_block(self.records, batch)
+                at, taken = take_records(builder, block, batch, 0, 0, position=position, room=room)
+                while taken < batch.record_count:
+                    builder, before = self._next_builder(builder), _EMPTY
+                    at, taken = take_records(builder, block, batch, at, taken, position=position, room=room)
+        except CorruptBatchError:
+            builder.drop_from(before)
+            raise
+        builder.source_bytes += batch.size
+
+    def _next_builder(self, full: BatchBuilder) -> BatchBuilder:
+        self._append_built(full)
+        self.builder = BatchBuilder(full.codec)
+        return self.builder
+
+    def _take_row(self, batch: Batch, *, transactional: bool) -> Batch | None:
+        """Take the batch and what follows, if they are small and plain; return the last one, None if not even one."""
+        builder, rules = self.builder, self.rules
+        assert builder is not None
+        return take_row(
+            builder,
+            self.records,
+            batch,
+            room=min(self.target - builder.source_bytes, self._room(builder.codec) - builder.size),
+            largest=rules.small(batch.codec),
+            most=rules.merge_records,
+            transactional=transactional,
+        )
+
+    def _take_many(self, batch: Batch, *, transactional: bool) -> int:
+        """Take the batch and the small ones after it, if they are many; return where the next one begins, or 0."""
+        if not self._joins(batch):
+            self._flush()
+        codec = self._codec_for(batch)
+        blocks = self.many.blocks(batch, self.builder, self._room(codec), transactional=transactional)
+        at = batch.start
+        for number, block in enumerate(blocks):
+            if number:
+                self._flush()
+            if self.builder is None and block.batches == 1:
+                self.lone = read_batch(self.records, at)
+            else:
+                if self.builder is None:
+                    self.builder, self.road = BatchBuilder(codec), "merged"
+                self.builder.extend(block.data, block.count, block.base, block.newest, block.runs)
+                self.builder.source_bytes += block.source_bytes
+                self.builder.next_offset = block.next_offset
+            at += block.source_bytes
+            self.past = self.position = block.next_offset
+        return at if blocks else 0
+
+    def _flush(self) -> None:
+        lone, self.lone = self.lone, None
+        if lone is not None:
+            self._pass_on(lone)
+        builder, self.builder = self.builder, None
+        if builder is not None:
+            self._append_built(builder)
+
+    def _pass_on(self, batch: Batch) -> None:
+        """Append a whole batch as it is, or only its codec changed; build it anew if it is too large for that."""
+        codec = self._codec_for(batch)
+        as_it_is = codec == batch.codec
+        data = self.records[batch.start : batch.end] if as_it_is else self._recompressed(batch, codec)
+        if len(data) > self.rules.max_batch_bytes:
+            self.builder, self.road = BatchBuilder(codec), "split"
+            self._take(batch, batch.base_offset)
+        else:
+            self.prepared.count("as it is" if as_it_is else "recompressed")
+            first, past = SourceOffset(batch.base_offset), SourceOffset(batch.last_offset + 1)
+            spans = ((first, batch.record_count),)
+            append = Append(data, batch.record_count, first, past, batch.max_timestamp, spans)
+            self.prepared.appends.append(append)
+
+    def _recompressed(self, batch: Batch, codec: int) -> bytearray:
+        if not self.rules.check_crcs:
+            check_crc(self.records, batch)
+        block = compress(codec, records_block(self.records, batch), self.rules.codec_level)
+        data = bytearray(self.records[batch.start : batch.start + HEADER_SIZE])
+        header = batch._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(block), crc=0, attributes=codec)
+        HEADER.pack_into(data, 0, *header[:-1])
+        data += block
+        return data
+
+    def _append_built(self, builder: BatchBuilder) -> None:
+        for part in build_appends(builder, self.rules):
+            if isinstance(part, Append):
+                self.prepared.appends.append(part)
+                self.prepared.count(self.road)
+            else:
+                self.prepared.oversized.append(part)
+
+
+def _road(batch: Batch, position: int) -> Road:
+    """Why a batch cannot go on as it is."""
+    if batch.magic < 2:
+        return "old format"
+    if batch.base_offset < position:
+        return "position"
+    return "log append time" if batch.is_log_append_time else "holes"

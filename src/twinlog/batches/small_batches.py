@@ -1,0 +1,238 @@
+"""Reads many small batches of one fetch at once: numpy looks at all of them where a loop would look at each.
+
+Imported by `prepare` where a fetch has a thousand of them, because numpy takes 18 MB of a task's memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from google_crc32c import value
+
+from twinlog.kafka.record.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    Batch,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+
+LONGEST = 8_000
+"""Bytes of the largest batch taken: the length of each record, old and new, has two bytes at most."""
+
+MOST = 64
+"""Records of the fullest batch taken: the number of each is an offset delta of one byte."""
+
+_MAGIC_AT = 16
+_RARE = 8
+"""If more than one byte of so many looks like a magic, there is too much to look at."""
+
+_WORD = 8
+_SMALLEST = HEADER_SIZE + 7
+_FIELDS = {
+    "offset": (">i8", 0),
+    "length": (">i4", 8),
+    "epoch": (">i4", 12),
+    "crc": (">u4", 17),
+    "attributes": (">i2", 21),
+    "delta": (">i4", 23),
+    "oldest": (">i8", 27),
+    "newest": (">i8", 35),
+    "count": (">i4", 57),
+}
+_HEADER = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "formats": [form for form, _ in _FIELDS.values()],
+        "offsets": [at for _, at in _FIELDS.values()],
+        "itemsize": HEADER_SIZE,
+    }
+)
+_PATCH = CRC_START + 4
+_LITTLE, _UNSET = np.dtype("<u4"), np.uint32(0xFFFF_FFFF)
+_ALL_RIGHT = 0xFFFF_FFFF
+
+
+def windows(array: Bytes, size: int) -> Any:
+    """`size` bytes from each place of an array on; to take or set those at many places costs one copy for each."""
+    return np.ndarray((max(0, len(array) - size + 1),), dtype=f"V{size}", buffer=array, strides=(1,))
+
+
+@dataclass(slots=True)
+class SmallBatches:
+    """Small dense batches that follow each other in a fetch, uncompressed, whole and with right checksums.
+
+    Of each batch: where it starts and ends in `array`, its first offset, how many records it has. Of each record: its
+    timestamp in ms, and place and length of its body, which is all from the key's length on.
+    """
+
+    array: Bytes
+    starts: Longs
+    ends: Longs
+    offsets: Longs
+    counts: Longs
+    newest: Longs
+    timestamps: Longs
+    bodies: Longs
+    lengths: Longs
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def find_small(
+    records: memoryview, first: Batch, *, largest: int, most: int, least: int, transactional: bool
+) -> SmallBatches | None:
+    """The small batches from `first` on; None if they are fewer than `least`.
+
+    They have less than `largest` bytes and at most `most` records each, and the leader epoch of `first`; none belongs
+    to a transaction unless `transactional`. Whatever else is unusual ends them.
+    """
+    array = np.frombuffer(records, dtype=np.uint8)[first.start :]
+    found = _chain(array, first, largest=min(largest, LONGEST), most=min(most, MOST), transactional=transactional)
+    if found is None or len(found[0]) < least or not _right_checksums(array, *found):
+        return None
+    at, heads = found
+    counts = heads["count"].astype(np.int64)
+    ends = at + heads["length"] + LOG_OVERHEAD
+    oldest, newest = heads["oldest"].astype(np.int64), heads["newest"].astype(np.int64)
+    deltas, bodies, lengths, usual = _records(array, at + HEADER_SIZE, ends, counts, newest - oldest)
+    if usual < least:
+        return None
+    taken = slice(0, usual)
+    total = len(deltas) if usual == len(at) else int(counts[taken].sum())
+    batches = (at[taken], ends[taken], heads["offset"].astype(np.int64)[taken], counts[taken], newest[taken])
+    timestamps = deltas + (oldest if len(deltas) == len(at) else np.repeat(oldest, counts))
+    return SmallBatches(array, *batches, timestamps[:total], bodies[:total], lengths[:total])
+
+
+def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional: bool) -> tuple[Longs, Any] | None:
+    """Places and headers of the batches that follow each other without a hole.
+
+    Places where a header may be are those with the magic and the leader epoch of `first`; that each batch ends where
+    the next one begins proves the chain.
+    """
+    # A word after each place is read together.
+    limit = len(array) - HEADER_SIZE - _WORD
+    if limit <= 0:
+        return None
+    at = np.flatnonzero(array[_MAGIC_AT : _MAGIC_AT + limit] == first.magic)
+    if len(at) > limit // _RARE:
+        return None
+    at = at[array[at + (_MAGIC_AT - 1)] == first.leader_epoch & 0xFF]
+    heads = windows(array, HEADER_SIZE)[at].view(_HEADER)
+    offset, size = heads["offset"].astype(np.int64), heads["length"].astype(np.int64) + LOG_OVERHEAD
+    count = heads["count"].astype(np.int64)
+    alike = CODEC_MASK | LOG_APPEND_TIME | CONTROL | (0 if transactional else TRANSACTIONAL)
+    usual = heads["attributes"] & alike == 0
+    usual &= heads["epoch"] == first.leader_epoch
+    usual &= heads["delta"] == count - 1
+    usual &= (count > 0) & (count <= most)
+    usual &= (size >= _SMALLEST) & (size < largest)
+    ends = at + size
+    usual &= ends <= len(array) - _WORD
+    if not usual.all():
+        at, heads, offset, ends, count = at[usual], heads[usual], offset[usual], ends[usual], count[usual]
+    if not len(at) or at[0]:
+        return None
+    follows = (ends[:-1] == at[1:]) & (offset[:-1] + count[:-1] <= offset[1:])
+    length = len(at) if follows.all() else int(np.argmin(follows)) + 1
+    return at[:length], heads[:length]
+
+
+def _right_checksums(array: Bytes, at: Longs, heads: Any) -> bool:
+    """Whether all checksums are right, found out by a single one.
+
+    The register of a CRC is 0 after a message and its own checksum. So the batches are copied, each with the checksum
+    after it, in the place of what its checksum does not cover, which is set to zeros: a register that is 0 before a
+    batch is 0 after it. What one damaged batch leaves in the register never vanishes by itself, and what several leave
+    cancels out once in four thousand million times.
+    """
+    end = int(at[-1]) + int(heads["length"][-1]) + LOG_OVERHEAD
+    copy = array[: end + 4].copy()
+    patches = np.zeros((len(at) + 1, _PATCH), dtype=np.uint8)
+    # CRC32C begins with ones, which change its first four bytes, and its result is inverted.
+    whole = windows(array, HEADER_SIZE)[at].view(np.uint8).reshape(-1, HEADER_SIZE)
+    patches[:-1, CRC_START:] = whole[:, CRC_START:_PATCH] ^ np.uint8(255)
+    patches[1:, :4] = (heads["crc"] ^ _UNSET).astype(_LITTLE).view(np.uint8).reshape(-1, 4)
+    patches[0, :4] = 255
+    windows(copy, _PATCH)[at] = patches[:-1].reshape(-1).view(f"V{_PATCH}")
+    copy[end : end + 4] = patches[-1, :4]
+    return bool(value(copy.tobytes()) == _ALL_RIGHT)
+
+
+def _records(array: Bytes, places: Longs, ends: Longs, counts: Longs, spans: Longs) -> tuple[Longs, Longs, Longs, int]:
+    """Timestamp delta, place and length of the body of each record, and how many batches are as usual.
+
+    Step number n takes the n-th record of every batch that has one.
+    """
+    most = int(counts.max())
+    words = np.ndarray((len(array) - _WORD + 1,), dtype="<i8", buffer=array, strides=(1,))
+    if most == 1:
+        deltas, bodies, past, usual = _step(words, places, 0)
+        usual &= (past == ends) & (deltas == spans)
+        return deltas, bodies, past - bodies, _before_first_unusual(usual)
+    first = np.cumsum(counts) - counts
+    total = int(counts.sum())
+    all_deltas, all_bodies, all_lengths = (np.zeros(total, dtype=np.int64) for _ in range(3))
+    fine = np.ones(len(counts), dtype=bool)
+    newest = np.full(len(counts), np.iinfo(np.int64).min)
+    at, active = places.copy(), np.arange(len(counts))
+    for number in range(most):
+        if number:
+            active = active[(counts[active] > number) & fine[active]]
+            if not len(active):
+                break
+        deltas, bodies, past, usual = _step(words, at[active], number)
+        usual &= past <= ends[active]
+        indexes = first[active] + number
+        all_deltas[indexes], all_bodies[indexes], all_lengths[indexes] = deltas, bodies, past - bodies
+        newest[active] = np.maximum(newest[active], deltas)
+        fine[active] = usual
+        at[active] = np.where(usual, past, 0)
+    fine &= (at == ends) & (newest == spans)
+    return all_deltas, all_bodies, all_lengths, _before_first_unusual(fine)
+
+
+def _step(words: Any, at: Longs, number: int) -> tuple[Longs, Longs, Longs, Any]:
+    """Of a record at each place: timestamp delta, where its body begins and ends, and whether it is as usual.
+
+    Length, attributes and the two deltas are read from one word: a length of one or two bytes, a timestamp delta of up
+    to three, and the offset delta, which is the record's number.
+    """
+    word = words[at]
+    longer = word >> 7 & 1
+    size = word & 0x7F | (word >> 1 & 0x3F80) * longer
+    usual = (size & 1 == 0) & (word & 0x8080 != 0x8080)
+    at = at + 1 + longer
+    past = at + (size >> 1)
+    rest = word >> 8 + 8 * longer
+    if not (rest & 0xFFFFFF).any():
+        deltas = np.zeros(len(at), dtype=np.int64)
+        body = at + 3
+        if number:
+            usual[:] = False
+    else:
+        rest = rest >> 8
+        second = rest >> 7 & 1
+        third = rest >> 15 & second
+        raw = rest & 0x7F | (rest >> 1 & 0x3F80) * second | (rest >> 2 & 0x1F_C000) * third
+        usual &= (rest >> 23 & third) == 0
+        deltas = raw >> 1 ^ -(raw & 1)
+        usual &= (rest >> 8 * (1 + second + third) & 0xFF) == 2 * number
+        body = at + 3 + second + third
+    usual &= past >= body + 3
+    return deltas, body, past, usual
+
+
+def _before_first_unusual(usual: Any) -> int:
+    return len(usual) if usual.all() else int(np.argmin(usual))

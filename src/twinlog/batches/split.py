@@ -1,0 +1,155 @@
+"""Cuts a batch into smaller ones, where it is too large for the remote topic, or the target refuses some records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from twinlog.batches.merge import take_records
+from twinlog.errors import RecordTooLargeError
+from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, OversizedRecord
+from twinlog.kafka.record.batch import Batch, read_batch
+from twinlog.kafka.record.builder import BatchBuilder
+from twinlog.kafka.record.records import records_block
+from twinlog.kafka.record.varint import read_varint
+from twinlog.model.types import SourceOffset
+
+
+def build_appends(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append | OversizedRecord]:
+    """Build the batch; halve it as often as it is above `rules.max_batch_bytes`.
+
+    A record too large alone comes as an `OversizedRecord` under `oversized="skip"`, as an append of its own under
+    `dead-letter`, and raises `RecordTooLargeError` under `hold` and `stop`.
+    """
+    limit = rules.max_batch_bytes
+    for append in _halved(builder, rules):
+        if append.bytes <= limit:
+            yield append
+        elif rules.oversized == "dead-letter":
+            # The target refuses it, and the record is then written to the dead-letter topic.
+            yield append
+        elif rules.oversized != "skip":
+            raise RecordTooLargeError(
+                f"the record at source offset {append.first_source_offset} needs a batch of {append.bytes} bytes, the "
+                f"remote topic takes {limit}",
+                source_offset=append.first_source_offset,
+                size=append.bytes,
+                limit=limit,
+                way_out="raise its max.message.bytes and the producer's max.request.size, or leave such records out",
+            )
+        else:
+            yield OversizedRecord(append.first_source_offset, append.bytes)
+
+
+def split_append(append: Append, rules: CopyRules) -> list[Append]:
+    """Cut an append that the target refused into appends of at most `rules.max_batch_bytes`, with the same codec.
+
+    A record that is above it alone gets an append of its own.
+    """
+    batch, block = _opened(append)
+    builder = _part(batch.codec, batch.base_timestamp, block, append.spans, 0, append.count)
+    parts = list(_cut(builder, rules, append.first_source_offset, append.next_source_offset))
+    for part in parts:
+        part.route = append.route
+    return parts
+
+
+def isolate(append: Append, numbers: Sequence[int], rules: CopyRules) -> list[Append]:
+    """Cut an append so that the records with these numbers, counted from 0, have an append each; without numbers into
+    two halves. An append of one record stays whole. The codec is kept."""
+    bounds = {0, append.count, *numbers, *(number + 1 for number in numbers)}
+    if not numbers:
+        bounds.add(append.count // 2)
+    batch, block = _opened(append)
+    parts: list[Append] = []
+    first_source, at = append.first_source_offset, 0
+    for first, end in pairwise(sorted(bounds)):
+        past = _skip(block, end - first, at)
+        builder = _part(batch.codec, batch.base_timestamp, block[at:past], append.spans, first, end)
+        data, spans = builder.build(rules.codec_level), builder.spans()
+        owner = _owner(spans, first_source)
+        follows = _offset_of(append.spans, end) if end < append.count else None
+        next_source = append.next_source_offset
+        if follows is not None:
+            next_source = owner if follows == ADDED else SourceOffset(owner + 1)
+        part = Append(data, end - first, first_source, next_source, builder.max_timestamp, spans, append.route)
+        parts.append(part)
+        first_source, at = owner if follows in (ADDED, None) else follows, past
+    return parts
+
+
+def _opened(append: Append) -> tuple[Batch, bytes]:
+    view = memoryview(append.data)
+    batch = read_batch(view, 0)
+    assert batch is not None
+    return batch, records_block(view, batch)
+
+
+def _offset_of(spans: tuple[tuple[SourceOffset, int], ...], number: int) -> SourceOffset:
+    """The source offset of the record with a number, `ADDED` where it has none."""
+    for offset, count in spans:
+        if number < count:
+            return offset if offset == ADDED else SourceOffset(offset + number)
+        number -= count
+    raise IndexError(number)
+
+
+def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
+    """The batch in pieces that are not above `rules.max_batch_bytes`, or are one record."""
+    if builder.count:
+        spans = builder.spans()
+        past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
+        yield from _cut(builder, rules, spans[0][0], past)
+
+
+def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, past: SourceOffset) -> Iterator[Append]:
+    """The same; `first_source` is the source offset of the first record, or of that which it was added to, and `past`
+    the position once all of it is acknowledged."""
+    count = builder.count
+    data = builder.build(rules.codec_level)
+    spans = builder.spans()
+    if len(data) <= rules.max_batch_bytes or count == 1:
+        yield Append(data, count, first_source, past, builder.max_timestamp, spans)
+        return
+    block = b"".join(builder.parts)
+    middle = count // 2
+    at = _skip(block, middle)
+    first = _part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle)
+    second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
+    owner, next_source = _owner(first.spans(), first_source), second.spans()[0][0]
+    # If the second half begins with rows added to a record, the first half does not hold all rows of that record.
+    yield from _cut(first, rules, first_source, owner if next_source == ADDED else SourceOffset(owner + 1))
+    yield from _cut(second, rules, owner if next_source == ADDED else next_source, past)
+
+
+def _owner(spans: tuple[tuple[SourceOffset, int], ...], first_source: SourceOffset) -> SourceOffset:
+    """The source offset of the last record, or of that which it was added to."""
+    own = [SourceOffset(offset + count - 1) for offset, count in spans if offset != ADDED]
+    return own[-1] if own else first_source
+
+
+def _skip(block: bytes, records: int, at: int = 0) -> int:
+    """Where so many records after the place `at` end."""
+    for _ in range(records):
+        size, at = read_varint(block, at)
+        at += size
+    return at
+
+
+def _part(
+    codec: int, base_timestamp: int, block: bytes, spans: tuple[tuple[SourceOffset, int], ...], first: int, end: int
+) -> BatchBuilder:
+    """Put the records numbered `first` to `end` of a batch into a builder of their own; `block` holds only those."""
+    builder = BatchBuilder(codec)
+    batch = Batch(0, 0, -1, 2, 0, codec, end - 1, base_timestamp, base_timestamp, -1, -1, -1, end - first, 0)
+    take_records(builder, block, batch, 0, 0, position=0, room=sys.maxsize)
+    builder.runs = []
+    index = 0
+    for offset, count in spans:
+        if index < end and index + count > first:
+            inside = 0 if offset == ADDED else max(0, first - index)
+            builder.runs.append((offset + inside, max(0, index - first)))
+        index += count
+    builder.next_offset = -1
+    return builder

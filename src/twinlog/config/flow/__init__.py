@@ -1,0 +1,1 @@
+"""The settings of one flow, read from its entries."""

@@ -1,0 +1,51 @@
+"""Settings of one connection to a cluster, which are the same for every client."""
+
+from __future__ import annotations
+
+from twinlog.config.security.client_security import Called, read_security
+from twinlog.config.text.reading import Reading, plain_fields
+from twinlog.errors import ConfigProblem
+from twinlog.settings.flow import ClientSettings
+
+_WITHOUT_END = 2**31 - 1
+
+
+def read_connection(
+    reading: Reading, called: Called, file: str, warnings: list[str], client_id: str, why: str = ""
+) -> ClientSettings:
+    """How the client whose settings `reading` reads connects; `called` is how the keys of its cluster are written.
+
+    A problem with a missing key names `file`, and `why` brokers are needed.
+    """
+    security = read_security(reading, called, file, warnings)
+    if "bootstrap.servers" not in reading.layer:
+        expected = f"brokers of this cluster, as host:port{why}"
+        reading.problems.add(ConfigProblem(file, None, called("bootstrap.servers"), "missing", expected))
+    return ClientSettings(
+        **plain_fields(ClientSettings, reading),
+        # A listener name in front, as in PLAINTEXT://host:port, is allowed and means nothing to a client.
+        bootstrap_servers=tuple(server.rsplit("://", 1)[-1] for server in reading.items("bootstrap.servers")),
+        security_protocol=security.protocol,
+        sasl_mechanism=security.mechanism,
+        sasl_username=security.username,
+        sasl_password=security.password,
+        tls=security.tls,
+        tokens=security.tokens,
+        client_id=client_id,
+        reconnect_backoff_max_ms=_most_backoff(reading),
+        canonical_bootstrap=reading.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
+        rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
+        # A consumer's calls are repeated without a count; a producer's batches have limits of their own.
+        default_api_timeout_ms=reading.number("default.api.timeout.ms")
+        if reading.knows("default.api.timeout.ms")
+        else _WITHOUT_END,
+        retries=reading.number("retries")
+        if reading.knows("retries") and not reading.knows("delivery.timeout.ms")
+        else _WITHOUT_END,
+    )
+
+
+def _most_backoff(reading: Reading) -> int:
+    """With a first pause of its own and no longest one, every pause is the first (CommonClientConfigs)."""
+    first, most = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+    return reading.number(first if first in reading.layer and most not in reading.layer else most)

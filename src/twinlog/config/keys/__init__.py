@@ -1,0 +1,1 @@
+"""The table of all configuration keys: type, default, documentation and scope."""

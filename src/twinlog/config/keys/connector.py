@@ -1,0 +1,342 @@
+"""Keys of a flow: those of MirrorMaker 2's connectors, and twinlog's own.
+
+Names, types and defaults are those of Kafka 4.3 (classes MirrorConnectorConfig, MirrorSourceConfig,
+MirrorCheckpointConfig and MirrorHeartbeatConfig), plus the names they had before.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twinlog.config.keys.key import Effect, Form, Instead, Key, KeyType, Level
+from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
+
+_MIRROR = "org.apache.kafka.connect.mirror."
+DEFAULT_POLICY = _MIRROR + "DefaultReplicationPolicy"
+IDENTITY_POLICY = _MIRROR + "IdentityReplicationPolicy"
+_LIKE_IDENTITY = (
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+    "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
+    "ch.mawileo.kafka.mm2.PrefixlessReplicationPolicy",
+    "com.kafka.mirror.PrefixlessReplicationPolicy",
+    "com.instaclustr.kafka.connect.mirror.SimpleReplicationPolicy",
+    _MIRROR + "LegacyReplicationPolicy",
+)
+"""Published classes that keep the names of topics: Strimzi's, AWS's sample for moves to MSK, those of two public
+examples, Instaclustr's, and the one that the README of Kafka's own module connect/mirror names."""
+
+IDENTITY_POLICIES = (IDENTITY_POLICY, *_LIKE_IDENTITY)
+
+CLASS_KEYS = (
+    "replication.policy.class",
+    "topic.filter.class",
+    "group.filter.class",
+    "config.property.filter.class",
+)
+"""Keys that may name a Python class."""
+
+OLD_NAMES = {
+    "topics.exclude": "topics.blacklist",
+    "groups.exclude": "groups.blacklist",
+    "config.properties.exclude": "config.properties.blacklist",
+}
+"""Keys with the name they had before Kafka 2.7; it counts where the new name is not written."""
+
+_flow = partial(Key, level=Level.FLOW)
+
+BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
+LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
+JVM = Effect.JVM
+
+_LONGEST_S = 2**31 - 1
+
+
+def _interval(name: str, default: int, doc: str, theirs: int | None = None, *, zero: bool = False) -> Key:
+    """`theirs` is MirrorMaker 2's default where it differs; with `zero` an interval of 0 is allowed."""
+    kafka = "" if theirs is None else f" ({theirs} in MirrorMaker 2)"
+    often = "0 is ten times a second, " if zero else ""
+    doc = f"Seconds between two {doc}{kafka}; {often}negative turns them off."
+    return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
+
+
+def _within(name: str, default: int, doc: str, theirs: int, *, zero: bool = False) -> Key:
+    """The longest time until something is seen, which often is seen sooner; the rest is as in `_interval`."""
+    often = "0 is ten times a second, " if zero else ""
+    doc = f"Seconds within which {doc} ({theirs} in MirrorMaker 2); {often}negative turns it off."
+    return _flow(name, LONG, str(default), doc, maximum=_LONGEST_S, nonzero=not zero)
+
+
+def _replicas(name: str, topic: str) -> Key:
+    doc = f"Replicas of the {topic} topic when it is created; -1 is the broker's default."
+    return _flow(name, SHORT, "3", doc, minimum=-1, nonzero=True)
+
+
+SOURCE_KEYS = (
+    _flow("topics", LIST, ".*", "Topics to mirror; whole names must match one of the expressions.", form=Form.PATTERNS),
+    _flow(
+        "topics.exclude",
+        LIST,
+        ", ".join(TOPICS_EXCLUDE),
+        "Topics never mirrored; wins over `topics`.",
+        form=Form.PATTERNS,
+    ),
+    _flow(
+        "topics.blacklist",
+        LIST,
+        None,
+        "Old name of `topics.exclude`, which wins when both are written.",
+        form=Form.PATTERNS,
+    ),
+    _flow(
+        "topic.filter.class",
+        CLASS,
+        _MIRROR + "DefaultTopicFilter",
+        "How topics are chosen.",
+        accepted_classes=(_MIRROR + "DefaultTopicFilter",),
+        custom=True,
+    ),
+    _flow("tasks.max", INT, "1", "Most Spark tasks the flow may use.", minimum=1),
+    _flow(
+        "replication.factor",
+        INT,
+        "2",
+        "Replicas of each new remote topic; -1 is the target broker's default.",
+        minimum=-1,
+        nonzero=True,
+    ),
+    _flow(
+        "replication.policy.class",
+        CLASS,
+        DEFAULT_POLICY,
+        "How remote topics are called: with the source alias in front, unchanged, or by a class of your own.",
+        accepted_classes=(DEFAULT_POLICY, IDENTITY_POLICY),
+        custom=True,
+        way_out=f"; for a class that keeps the names of topics write {IDENTITY_POLICY}",
+        instead=Instead(IDENTITY_POLICY, "that class keeps the names of topics, as this one does", _LIKE_IDENTITY),
+    ),
+    _flow(
+        "replication.policy.separator",
+        STRING,
+        ".",
+        "Stands between the alias and the topic in remote names; may be [nothing](#names-that-are-kept).",
+        form=Form.TOPIC_PART_OR_NOTHING,
+    ),
+    _flow(
+        "replication.policy.internal.topic.separator.enabled",
+        BOOL,
+        "true",
+        "Whether internal topic names use the separator too; false keeps their dots.",
+    ),
+    _flow("refresh.topics.enabled", BOOL, "true", "Whether to look for new topics and partitions."),
+    _flow(
+        "refresh.topics.interval.seconds",
+        LONG,
+        "5",
+        "Seconds between two looks for new topics and partitions (600 in MirrorMaker 2); negative turns them off.",
+        maximum=_LONGEST_S,
+        nonzero=True,
+    ),
+    _flow(
+        "config.properties.exclude",
+        LIST,
+        ", ".join(CONFIG_PROPERTIES_EXCLUDE),
+        "Topic settings that are not carried over to the remote topic.",
+        form=Form.PATTERNS,
+    ),
+    _flow(
+        "config.properties.blacklist",
+        LIST,
+        None,
+        "Old name of `config.properties.exclude`, which wins when both are written.",
+        form=Form.PATTERNS,
+    ),
+    _flow(
+        "config.property.filter.class",
+        CLASS,
+        _MIRROR + "DefaultConfigPropertyFilter",
+        "How topic settings are chosen.",
+        accepted_classes=(_MIRROR + "DefaultConfigPropertyFilter",),
+        custom=True,
+    ),
+    _flow(
+        "heartbeats.replication.enabled",
+        BOOL,
+        "true",
+        "Whether every topic whose name ends in the separator and `heartbeats` is mirrored past the filter.",
+    ),
+    _flow("sync.topic.configs.enabled", BOOL, "true", "Keeps settings of remote topics equal to the source's."),
+    _interval("sync.topic.configs.interval.seconds", 30, "syncs of topic settings", 600),
+    _flow("sync.topic.acls.enabled", BOOL, "true", "Carries topic ACLs over to remote topics."),
+    _interval("sync.topic.acls.interval.seconds", 30, "syncs of ACLs", 600),
+    _flow(
+        "emit.offset-syncs.enabled",
+        BOOL,
+        "true",
+        "Writes offset syncs: a record's source offset with its target offset.",
+    ),
+    _flow(
+        "offset-syncs.topic.location",
+        ENUM,
+        "source",
+        "Cluster that holds the offset-syncs topic.",
+        choices=("source", "target"),
+    ),
+    _replicas("offset-syncs.topic.replication.factor", "offset-syncs"),
+    _flow("offset.lag.max", LONG, "100", "Records that may pass before the next offset sync; 0 syncs each append."),
+    _flow(
+        "use.incremental.alter.configs",
+        ENUM,
+        "requested",
+        "How settings of remote topics are changed (Kafka 3.5 to 3.9): one by one where the target can, `required` or "
+        "not at all, `never` sends all of a topic.",
+        choices=("requested", "required", "never"),
+    ),
+    _flow(
+        "add.source.alias.to.metrics",
+        BOOL,
+        "false",
+        "Whether metrics have the tag `source`, as they always do since Kafka 4.0, and here where the key is missing.",
+    ),
+    _flow("consumer.poll.timeout.ms", LONG, "1000", "Milliseconds the Java task waits in one poll.", effect=JVM),
+)
+
+CHECKPOINT_KEYS = (
+    _flow("groups", LIST, ".*", "Consumer groups whose offsets are translated.", form=Form.PATTERNS),
+    _flow(
+        "groups.exclude",
+        LIST,
+        ", ".join(GROUPS_EXCLUDE),
+        "Consumer groups never translated; wins over `groups`.",
+        form=Form.PATTERNS,
+    ),
+    _flow(
+        "groups.blacklist",
+        LIST,
+        None,
+        "Old name of `groups.exclude`, which wins when both are written.",
+        form=Form.PATTERNS,
+    ),
+    _flow(
+        "group.filter.class",
+        CLASS,
+        _MIRROR + "DefaultGroupFilter",
+        "How groups are chosen.",
+        accepted_classes=(_MIRROR + "DefaultGroupFilter",),
+        custom=True,
+    ),
+    _flow("refresh.groups.enabled", BOOL, "true", "Whether to look for new groups."),
+    _within("refresh.groups.interval.seconds", 2, "a new group is found, 30 at the latest", 600),
+    _flow("emit.checkpoints.enabled", BOOL, "true", "Writes translated group offsets to the checkpoints topic."),
+    _within(
+        "emit.checkpoints.interval.seconds",
+        1,
+        "what a group commits has a checkpoint, and is committed on the target if that is enabled",
+        60,
+        zero=True,
+    ),
+    _flow(
+        "sync.group.offsets.enabled",
+        BOOL,
+        "false",
+        "Commits translated offsets for groups idle on the target; needs `emit.checkpoints.enabled`.",
+    ),
+    _within(
+        "sync.group.offsets.interval.seconds",
+        1,
+        "a group of the target is looked at again that has nothing new on the source",
+        60,
+    ),
+    _replicas("checkpoints.topic.replication.factor", "checkpoints"),
+    _flow(
+        "emit.heartbeats.enabled",
+        BOOL,
+        "true",
+        "Writes heartbeats to the target, for every two clusters, whether their flow is enabled or not.",
+    ),
+    _interval("emit.heartbeats.interval.seconds", 1, "heartbeats", zero=True),
+    _replicas("heartbeats.topic.replication.factor", "heartbeats"),
+)
+
+TWINLOG_KEYS = (
+    _flow(
+        "transform",
+        STRING,
+        None,
+        "Function that [changes records](transforms.md) on their way, `pa.RecordBatch -> pa.RecordBatch`.",
+        form=Form.FUNCTION,
+    ),
+    _flow(
+        "transform.sql",
+        STRING,
+        None,
+        "Query of Spark SQL that [changes records](transforms.md#sql) on their way: `SELECT ... FROM records ...`.",
+    ),
+    _flow(
+        "twinlog.start",
+        STRING,
+        None,
+        "Where a topic begins instead of `auto.offset.reset`, when the flow "
+        "[first starts](running.md#where-a-partition-begins) with it.",
+        form=Form.START,
+        per_topic=True,
+    ),
+    _flow(
+        "twinlog.gap.policy",
+        ENUM,
+        "hold",
+        "What to do when source records were lost by retention, truncation or a recreated topic before their copy: "
+        "`hold` the partition, `skip` the gap (`continue` is an older word for it), or `stop` the flow.",
+        choices=("hold", "skip", "continue", "stop"),
+        per_topic=True,
+    ),
+    _flow(
+        "twinlog.renamed.topic.policy",
+        ENUM,
+        "stop",
+        "What to do when a topic was copied to another remote name before: continue copies only what follows to the "
+        "new name, restart everything.",
+        choices=("stop", "continue", "restart"),
+    ),
+    _flow(
+        "twinlog.oversized.record.policy",
+        ENUM,
+        "hold",
+        "What to do with one record larger than the remote topic's `max.message.bytes`: `hold` the partition, `skip` "
+        "the record, write it to the topic of `errors.deadletterqueue.topic.name`, or `stop` the flow. With "
+        "`errors.tolerance = all` the default is `skip`, or `dead-letter` where that topic is named.",
+        choices=("hold", "skip", "dead-letter", "stop"),
+        per_topic=True,
+    ),
+    _flow(
+        "twinlog.refused.record.policy",
+        ENUM,
+        "hold",
+        "The same for a record that the target refuses for another reason, as a timestamp that "
+        "`message.timestamp.after.max.ms` does not allow, or no key in a compacted topic.",
+        choices=("hold", "skip", "dead-letter", "stop"),
+        per_topic=True,
+    ),
+    _flow(
+        "twinlog.lease.seconds",
+        INT,
+        "300",
+        "Seconds one Spark micro-batch lasts at most; while records are copied it is 30.",
+        minimum=5,
+        maximum=86_400,
+    ),
+    _flow(
+        "twinlog.position.interval.ms",
+        INT,
+        "500",
+        "Milliseconds until a position is stored; four times that where a partition is copied all the time.",
+        minimum=50,
+        maximum=1000,
+    ),
+    _flow(
+        "twinlog.copier.memory.bytes",
+        LONG,
+        "134217728",
+        "Bytes of records that one copier holds at a time, read and not appended yet; it has some 100 MB beside them.",
+        minimum=16_000_000,
+    ),
+)

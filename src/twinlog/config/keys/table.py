@@ -1,0 +1,90 @@
+"""Every key known, by the place it may be written at.
+
+To turn a key on in a later version, change its `effect` in the file that lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
+from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
+from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
+from twinlog.config.keys.key import Key, Level
+from twinlog.config.keys.process import PROCESS_KEYS
+from twinlog.config.keys.security import SECURITY_KEYS
+from twinlog.config.keys.worker import WORKER_KEYS
+from twinlog.config.keys.worker_file import worker_file_keys
+
+
+class KeyTable:
+    """Keys of one place; a key ending in `.*`, or a key per topic, stands for every name below it that has no entry of
+    its own."""
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        exact: dict[str, Key] = {}
+        self._below: list[Key] = []
+        for key in keys:
+            if key.name.endswith(".*"):
+                self._below.append(key)
+            else:
+                exact[key.name] = key
+        self.exact: Mapping[str, Key] = MappingProxyType(exact)
+        self._per_topic = tuple(key for key in exact.values() if key.per_topic)
+
+    def find(self, name: str) -> Key | None:
+        """The key called `name`, or the one that answers for it."""
+        found = self.exact.get(name)
+        if found is not None:
+            return found
+        below = next((key for key in self._below if name.startswith(key.name[:-1])), None)
+        return below or next((key for key in self._per_topic if key.pattern_in(name) is not None), None)
+
+
+CONNECTOR_KEYS = (*SOURCE_KEYS, *CHECKPOINT_KEYS, *CONNECT_KEYS, *ONE_FLOW_KEYS, *TWINLOG_KEYS)
+
+SECURITY = KeyTable(SECURITY_KEYS)
+PROCESS = KeyTable(PROCESS_KEYS)
+CONNECTOR = KeyTable(CONNECTOR_KEYS)
+WORKER = KeyTable((*WORKER_KEYS, *SECURITY_KEYS))
+WORKER_FILE = KeyTable((*SECURITY_KEYS, *worker_file_keys()))
+"""What the file of a Connect worker may hold, besides the settings of clients; ours there are for every connector."""
+
+WORKER_CLIENT = KeyTable((*ADMIN_KEYS, *WORKER_KEYS, *SECURITY_KEYS))
+"""Settings of a worker's own client, which stand in its file without a prefix."""
+
+CONSUMER = KeyTable((*CONSUMER_KEYS, *SECURITY_KEYS))
+PRODUCER = KeyTable((*PRODUCER_KEYS, *SECURITY_KEYS))
+ADMIN = KeyTable((*ADMIN_KEYS, *SECURITY_KEYS))
+
+CLIENTS: Mapping[str, KeyTable] = MappingProxyType({"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN})
+"""Key tables of the clients, by the word that stands in front of their keys."""
+
+TOP_LEVEL_CONNECTOR_NAMES = frozenset(
+    key.name for key in CONNECTOR_KEYS if key.level is Level.FLOW and not key.name.endswith(".*")
+) | (frozenset(SECURITY.exact) - {"bootstrap.servers"})
+"""Names that count for every flow when they stand at top level (the definitions of the three connectors)."""
+
+PER_TOPIC_PREFIXES = tuple(f"{key.name}." for key in CONNECTOR_KEYS if key.per_topic)
+"""What stands in front of a topic pattern; such a key counts at top level for every flow."""
+
+ALL_KEYS: tuple[Key, ...] = (
+    *PROCESS_KEYS,
+    *CONNECTOR_KEYS,
+    *SECURITY_KEYS,
+    *CONSUMER_KEYS,
+    *PRODUCER_KEYS,
+    *ADMIN_KEYS,
+    *WORKER_KEYS,
+)
+
+RESERVED_ALIASES = frozenset(
+    {key.name.split(".")[0] for key in ALL_KEYS if key.level in {Level.PROCESS, Level.FLOW, Level.SECURITY}}
+    | {"consumer", "producer", "admin"}
+) - {"source", "target"}
+"""First words of keys at top level: an alias of that name would make them mean two things.
+
+`source` and `target` are left out: nothing that may stand below an alias collides with `source.cluster.alias`, and
+many files use them.
+"""

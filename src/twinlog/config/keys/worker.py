@@ -1,0 +1,245 @@
+"""Keys of the Connect worker that MirrorMaker 2 runs per flow; a file writes them below the target's alias.
+
+Names, types and defaults are those of Kafka 4.3 (Connect class DistributedConfig). Few mean anything without a worker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from twinlog.config.keys.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys.rest import REST_KEYS
+
+BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
+LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
+
+_works = partial(Key, level=Level.CLUSTER)
+_jvm = partial(Key, level=Level.CLUSTER, effect=Effect.JVM)
+
+TOP_LEVEL_PREFIXES = (
+    "offset.storage",
+    "config.storage",
+    "status.storage",
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "task",
+    "worker",
+)
+"""Worker keys that also count at top level, where they even win over the target's (class MirrorMakerConfig)."""
+
+_POLICY = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConfigOverridePolicy"
+OVERRIDE_POLICY_CLASSES = {name: _POLICY.format(name) for name in ("All", "None", "Principal", "Allowlist")}
+"""Kafka's classes that decide what connectors may override, by their short names."""
+
+OVERRIDE_POLICIES = (*OVERRIDE_POLICY_CLASSES, *OVERRIDE_POLICY_CLASSES.values())
+
+MAC_ALGORITHMS = ("HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512")
+"""Java's names of the algorithms that sign requests between workers."""
+
+WORKER_KEYS = (
+    _works("offset.storage.topic", STRING, None, "Topic on the target that stores positions.", form=Form.TOPIC),
+    _works(
+        "offset.storage.partitions",
+        INT,
+        "25",
+        "Partitions of the positions topic when it is created; -1 is the broker's default.",
+        minimum=-1,
+        nonzero=True,
+    ),
+    _works(
+        "offset.storage.replication.factor",
+        SHORT,
+        "3",
+        "Replicas of the positions topic when it is created; -1 is the broker's default.",
+        minimum=-1,
+        nonzero=True,
+    ),
+    _works(
+        "offset.flush.interval.ms", LONG, "60000", "Accepted; positions are written at least once a second.", minimum=0
+    ),
+    _works(
+        "exactly.once.source.support",
+        ENUM,
+        "disabled",
+        "Whether records and positions are written in one transaction; first `preparing`, then `enabled` everywhere.",
+        choices=("disabled", "preparing", "enabled"),
+        any_case=True,
+    ),
+    _works(
+        "group.id", STRING, None, "Name of the processes that share a flow to this target, `source-mm2` if missing."
+    ),
+    _jvm("client.id", STRING, "", "Name of the worker's own clients."),
+    _jvm(
+        "task.shutdown.graceful.timeout.ms",
+        LONG,
+        "5000",
+        "A stop takes five seconds at most, on a Spark cluster thirty.",
+    ),
+    *(replace(key, level=Level.CLUSTER) for key in REST_KEYS),
+    _jvm(
+        "ssl.client.auth",
+        ENUM,
+        "none",
+        "Whether callers of the REST listener need a certificate.",
+        choices=("required", "requested", "none"),
+    ),
+    _jvm("offset.storage.file.filename", STRING, None, "File that stores a standalone worker's positions."),
+    _jvm("offset.storage.*", STRING, None, "Settings of the positions topic."),
+    _jvm("offset.flush.timeout.ms", LONG, "5000", "Milliseconds the worker waits for positions to be written."),
+    _jvm(
+        "config.storage.topic",
+        STRING,
+        None,
+        "Config topic: the worker's connectors and their settings.",
+        form=Form.TOPIC,
+    ),
+    _jvm("config.storage.replication.factor", SHORT, "3", "Replicas of the config topic.", minimum=-1, nonzero=True),
+    _jvm("config.storage.*", STRING, None, "Settings of the config topic."),
+    _jvm("status.storage.topic", STRING, None, "Status topic: the states of connectors and tasks.", form=Form.TOPIC),
+    _jvm("status.storage.partitions", INT, "5", "Partitions of the status topic.", minimum=-1, nonzero=True),
+    _jvm("status.storage.replication.factor", SHORT, "3", "Replicas of the status topic.", minimum=-1, nonzero=True),
+    _jvm("status.storage.*", STRING, None, "Settings of the status topic."),
+    _jvm("key.converter", CLASS, None, "Records are copied as bytes; nothing converts their keys."),
+    _jvm("value.converter", CLASS, None, "Records are copied as bytes; nothing converts their values."),
+    _jvm("header.converter", CLASS, None, "Records are copied as bytes; nothing converts their headers."),
+    _jvm("key.converter.*", STRING, None, "Settings of the key converter."),
+    _jvm("value.converter.*", STRING, None, "Settings of the value converter."),
+    _jvm("header.converter.*", STRING, None, "Settings of the header converter."),
+    _jvm("internal.key.converter", CLASS, None, "A converter inside old workers."),
+    _jvm("internal.value.converter", CLASS, None, "A converter inside old workers."),
+    _jvm(
+        "client.dns.lookup",
+        ENUM,
+        "use_all_dns_ips",
+        "How many addresses of a host the worker tries.",
+        choices=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    ),
+    _jvm(
+        "connect.protocol",
+        ENUM,
+        "sessioned",
+        "How workers share connectors.",
+        choices=("eager", "compatible", "sessioned"),
+    ),
+    _jvm("connections.max.idle.ms", LONG, "540000", "Milliseconds until the worker's idle connections close."),
+    _jvm(
+        "connector.client.config.override.policy",
+        CLASS,
+        "All",
+        "Which client settings a connector may override: All, None, Principal, or those of the allowlist.",
+        accepted_classes=OVERRIDE_POLICIES,
+    ),
+    _jvm(
+        "connector.client.config.override.allowlist",
+        LIST,
+        "",
+        "Client settings that connectors may override with the policy Allowlist.",
+    ),
+    _jvm("config.providers", LIST, "", "Write it at top level instead."),
+    _jvm("config.providers.*", STRING, None, "Write it at top level instead."),
+    _jvm("heartbeat.interval.ms", INT, "3000", "Milliseconds between two heartbeats of a worker to its group."),
+    _jvm("session.timeout.ms", INT, "10000", "Milliseconds without a heartbeat after which a worker counts as lost."),
+    _jvm("rebalance.timeout.ms", INT, "60000", "Milliseconds workers have to join again in a rebalance."),
+    _jvm(
+        "scheduled.rebalance.max.delay.ms",
+        INT,
+        "300000",
+        "Milliseconds before the tasks of a lost worker run elsewhere.",
+        minimum=0,
+    ),
+    _jvm(
+        "inter.worker.key.generation.algorithm",
+        ENUM,
+        "HmacSHA256",
+        "How the session key is made, with which requests between workers are signed.",
+        choices=MAC_ALGORITHMS,
+        any_case=True,
+    ),
+    _jvm("inter.worker.key.size", INT, None, "Bits of the session key.", minimum=40),
+    _jvm("inter.worker.key.ttl.ms", INT, "3600000", "Milliseconds a session key is used.", minimum=0),
+    _jvm(
+        "inter.worker.signature.algorithm",
+        ENUM,
+        "HmacSHA256",
+        "How requests between workers are signed.",
+        choices=MAC_ALGORITHMS,
+        any_case=True,
+    ),
+    _jvm(
+        "inter.worker.verification.algorithms",
+        LIST,
+        "HmacSHA256",
+        "Which signatures are accepted.",
+        choices=MAC_ALGORITHMS,
+    ),
+    _jvm("metadata.max.age.ms", LONG, "300000", "Milliseconds until the worker reads metadata again.", minimum=0),
+    _jvm(
+        "metadata.recovery.strategy",
+        ENUM,
+        "rebootstrap",
+        "What the worker does when no known broker can be reached.",
+        choices=("rebootstrap", "none"),
+        any_case=True,
+    ),
+    _jvm(
+        "metadata.recovery.rebootstrap.trigger.ms",
+        LONG,
+        "300000",
+        "Milliseconds without metadata after which the worker asks the bootstrap servers again.",
+        minimum=0,
+    ),
+    _jvm("metric.reporters", LIST, None, "Java classes that report metrics."),
+    _jvm("auto.include.jmx.reporter", BOOL, "true", "Whether metrics appear in JMX; gone since 4.0."),
+    _jvm("metrics.num.samples", INT, "2", "Samples from which a Java metric is computed.", minimum=1),
+    _jvm(
+        "metrics.recording.level",
+        ENUM,
+        "INFO",
+        "Which Java metrics are kept.",
+        choices=("INFO", "DEBUG", "TRACE"),
+    ),
+    _jvm("metrics.sample.window.ms", LONG, "30000", "Milliseconds of one sample of a Java metric.", minimum=0),
+    _jvm("metrics.context.*", STRING, None, "Labels of Java metrics."),
+    _jvm(
+        "plugin.discovery",
+        ENUM,
+        "hybrid_warn",
+        "How Java plugins are found.",
+        choices=("only_scan", "service_load", "hybrid_warn", "hybrid_fail"),
+        any_case=True,
+    ),
+    _jvm("plugin.path", LIST, None, "Where Java plugins are found."),
+    _jvm("receive.buffer.bytes", INT, "32768", "TCP receive buffer of the worker.", minimum=-1),
+    _jvm("send.buffer.bytes", INT, "131072", "TCP send buffer of the worker.", minimum=-1),
+    _jvm("reconnect.backoff.ms", LONG, "50", "Pause before the worker connects again.", minimum=0),
+    _jvm("reconnect.backoff.max.ms", LONG, "1000", "Longest pause before the worker connects again.", minimum=0),
+    _jvm("request.timeout.ms", INT, "40000", "Milliseconds the worker waits for a response.", minimum=0),
+    _jvm("retry.backoff.ms", LONG, "100", "Pause before the worker's request is sent again.", minimum=0),
+    _jvm("retry.backoff.max.ms", LONG, "1000", "Longest pause before its request is sent again.", minimum=0),
+    _jvm(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        "10000",
+        "Milliseconds a new connection may take; doubles with each failure.",
+        minimum=0,
+    ),
+    _jvm(
+        "socket.connection.setup.timeout.max.ms",
+        LONG,
+        "30000",
+        "Upper limit of `socket.connection.setup.timeout.ms` as it doubles.",
+        minimum=0,
+    ),
+    _jvm("topic.creation.enable", BOOL, "true", "Whether the worker creates topics; remote topics never used it."),
+    _jvm("topic.tracking.enable", BOOL, "true", "Whether the worker records a connector's topics."),
+    _jvm("topic.tracking.allow.reset", BOOL, "true", "Whether the record of a connector's topics may be cleared."),
+    _jvm("worker.sync.timeout.ms", INT, "3000", "Milliseconds a worker has to catch up with the others."),
+    _jvm(
+        "worker.unsync.backoff.ms",
+        INT,
+        "300000",
+        "Milliseconds a worker stays out of the group that did not catch up in `worker.sync.timeout.ms`.",
+    ),
+)

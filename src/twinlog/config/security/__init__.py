@@ -1,0 +1,1 @@
+"""TLS and logins: JAAS lines, OAUTHBEARER, key stores and trust stores."""

@@ -1,0 +1,124 @@
+"""How one client proves who it is and whom it trusts, out of the keys that are the same for every client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from twinlog.config.properties import Entry
+from twinlog.config.security.jaas import EXPECTED, JaasError, Login, parse_jaas
+from twinlog.config.security.oauth import read_tokens
+from twinlog.config.security.tls import read_tls
+from twinlog.config.text.reading import Reading
+from twinlog.errors import ConfigProblem
+from twinlog.settings.oauth import TokenSettings
+from twinlog.settings.tls import TlsSettings
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_TOKENS = "OAUTHBEARER"
+_INSTEAD = {
+    "GSSAPI": "; Kerberos is not supported, so the brokers need a listener with one of these",
+    "AWS_MSK_IAM": "; Amazon MSK with IAM takes OAUTHBEARER as well: have aws-msk-iam-sasl-signer write its token to a "
+    "file, and set sasl.oauthbearer.token.endpoint.url = file:///PATH",
+}
+
+Called = Callable[[str], str]
+"""From the name of a setting to its key as the user writes it for one cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """The part of ClientSettings that is about security."""
+
+    protocol: str
+    tls: TlsSettings | None = None
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tokens: TokenSettings | None = None
+
+
+def read_security(reading: Reading, called: Called, file: str, warnings: list[str]) -> Security:
+    """The security of the client whose settings `reading` reads; `called` is how the keys of its cluster are written.
+
+    A problem with a missing key names `file`.
+    """
+    return _Reader(reading, called, file, warnings).read()
+
+
+@dataclass(slots=True)
+class _Reader:
+    reading: Reading
+    called: Called
+    file: str
+    warnings: list[str]
+
+    def read(self) -> Security:
+        protocol = self.reading.text("security.protocol")
+        tls = None
+        if protocol.endswith("SSL"):
+            tls = read_tls(self.reading, self.warnings)
+        else:
+            self._warn_of_unused("ssl.", protocol)
+        if not protocol.startswith("SASL_"):
+            self._warn_of_unused("sasl.jaas.config", protocol)
+            return Security(protocol, tls)
+        mechanism = self._mechanism()
+        entry, login = self._login(mechanism)
+        if entry is None or login is None:
+            return Security(protocol, tls, mechanism)
+        if login.family == _TOKENS:
+            tokens = read_tokens(self.reading, entry, login, self.warnings)
+            return Security(protocol, tls, mechanism, tokens=tokens)
+        handler = self.reading.layer.get("sasl.login.callback.handler.class")
+        if handler is not None:
+            self._warn(f"{handler.place}: {handler.key} is not used, for sasl.mechanism is {mechanism}")
+        return Security(protocol, tls, mechanism, login.username, login.password)
+
+    def _mechanism(self) -> str:
+        mechanism = self.reading.text("sasl.mechanism").strip()
+        written = self.reading.written("sasl.mechanism")
+        if written is None and "sasl.mechanism" not in self.reading.layer:
+            self._missing("sasl.mechanism", _or(MECHANISMS))
+        elif written is not None and mechanism not in MECHANISMS:
+            expected = _or(MECHANISMS) + _INSTEAD.get(mechanism, "")
+            self.reading.problems.refuse(written, repr(mechanism), expected)
+        return mechanism
+
+    def _login(self, mechanism: str) -> tuple[Entry | None, Login | None]:
+        family = mechanism.partition("-")[0]
+        expected = EXPECTED.get(family, EXPECTED["PLAIN"])
+        entry = self.reading.written("sasl.jaas.config")
+        if entry is None:
+            if "sasl.jaas.config" not in self.reading.layer:
+                self._missing("sasl.jaas.config", expected)
+            return None, None
+        try:
+            login = parse_jaas(entry.value)
+        except JaasError as error:
+            self.reading.problems.refuse(entry, str(error), expected)
+            return entry, None
+        if mechanism in MECHANISMS and family != login.family:
+            self.reading.problems.refuse(
+                entry, f"a login module for {login.family}", f"one for {mechanism}: {expected}"
+            )
+            return entry, None
+        return entry, login
+
+    def _warn_of_unused(self, prefix: str, protocol: str) -> None:
+        """Settings of this one cluster that its protocol makes no use of; those at top level may be for another."""
+        own = self.called("")
+        for name, entry in self.reading.layer.items():
+            if name.startswith(prefix) and (name == prefix or (own and entry.key.startswith(own))):
+                self._warn(f"{entry.place}: {entry.key} is not used, for security.protocol is {protocol}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def _missing(self, key: str, expected: str) -> None:
+        self.reading.problems.add(ConfigProblem(self.file, None, self.called(key), "missing", expected))
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return ", ".join(choices[:-1]) + " or " + choices[-1]

@@ -1,0 +1,209 @@
+"""Key stores and trust stores in the forms that Java reads: PEM, PKCS12 and JKS, each to PEM text.
+
+As in Java since version 9, a store that is called JKS may be PKCS12 and the other way round (JEP 229); the bytes
+decide. PKCS12 and PEM are read by `cryptography`. JKS is a form of Java alone, and `keytool`, which comes with the Java
+that Spark needs, is the only reader of it that is still kept up.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
+
+from twinlog.config.security.keytool import KeytoolError, certificates_of_jks, key_of_jks
+from twinlog.config.security.store_error import Setting, StoreError, StoreType
+
+_JKS_MAGIC = b"\xfe\xed\xfe\xed"
+_DER_SEQUENCE = b"\x30"
+_PEM_BLOCK = re.compile(r"-+BEGIN\s+([^-]+?)\s*-+(.*?)-+END\s+\1\s*-+", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who we are: our certificate and those that vouch for it, and its private key without a password, as PEM text."""
+
+    certificates: str
+    private_key: str = field(repr=False)
+    subject: str
+
+
+def trusted_certificates(content: bytes, kind: StoreType, password: str | None) -> str:
+    """Every certificate in the trust store `content`, as PEM text. Raises StoreError."""
+    found = _trusted(content, kind, password)
+    if isinstance(found, StoreError):
+        raise found
+    return found
+
+
+def identity(content: bytes, kind: StoreType, password: str | None, key_password: str | None) -> Identity:
+    """The key in the key store `content`, with its certificates. Raises StoreError.
+
+    `key_password` None means that the store's own opens the key too.
+    """
+    found = _identity(content, kind, password, key_password)
+    if isinstance(found, StoreError):
+        raise found
+    return found
+
+
+def pem_certificates(text: str, setting: Setting) -> str:
+    """The certificates in `text`, which may have lost its line breaks in a properties file. Raises StoreError."""
+    return _pem(_parsed_certificates(text, setting))
+
+
+def pem_identity(
+    key: str, chain: str, key_password: str | None, key_setting: Setting, chain_setting: Setting
+) -> Identity:
+    """The private key in `key` with the certificates in `chain`. Raises StoreError."""
+    certificates = _parsed_certificates(chain, chain_setting)
+    blocks = [block for block in _blocks(key) if "PRIVATE KEY" in block]
+    if not blocks:
+        raise StoreError(key_setting, "no private key in it", "a private key as PEM text, in PKCS#8 as a rule")
+    secret = None if key_password is None else key_password.encode()
+    try:
+        private = load_pem_private_key(blocks[0].encode(), secret)
+    except TypeError:
+        if secret is None:
+            raise StoreError("key.password", "missing", "the password of the private key, which is encrypted") from None
+        private = _unlocked(blocks[0], key_setting)
+    except (ValueError, UnsupportedAlgorithm):
+        if secret is not None:
+            raise StoreError("key.password", "does not open the private key", "the password of that key") from None
+        raise StoreError(key_setting, "a private key that cannot be read", "one in PKCS#8, as PEM text") from None
+    return _matched(private, certificates, key_setting)
+
+
+# The outcome of reading is kept, because every client of a cluster asks for it, and keytool takes half a second.
+
+
+@lru_cache(maxsize=32)
+def _trusted(content: bytes, kind: StoreType, password: str | None) -> str | StoreError:
+    try:
+        if kind == "PEM":
+            return _pem(_parsed_certificates(_decoded(content), "location"))
+        if content.startswith(_JKS_MAGIC):
+            return _pem(_parsed_certificates(certificates_of_jks(content, password), "location"))
+        store = _opened(content, password)
+        own = [] if store.cert is None else [store.cert.certificate]
+        certificates = own + [one.certificate for one in store.additional_certs]
+        if not certificates:
+            lacking = "no certificate in it" if password else "no certificate in it that can be read without a password"
+            raise StoreError("location", lacking, "a trust store with the certificates of whom to trust")
+        return _pem(certificates)
+    except KeytoolError as error:
+        return StoreError("password" if error.password else "location", error.found, error.expected)
+    except StoreError as error:
+        return error
+
+
+@lru_cache(maxsize=32)
+def _identity(content: bytes, kind: StoreType, password: str | None, key_password: str | None) -> Identity | StoreError:
+    try:
+        if kind == "PEM":
+            text = _decoded(content)
+            return pem_identity(text, text, key_password, "location", "location")
+        if content.startswith(_JKS_MAGIC):
+            content, password = key_of_jks(content, password, key_password)
+        store = _opened(content, password)
+        if store.key is None or store.cert is None:
+            raise StoreError("location", "no private key with a certificate in it", "a key store with the client's key")
+        others = [one.certificate for one in store.additional_certs]
+        return _matched(store.key, [store.cert.certificate, *others], "location")
+    except KeytoolError as error:
+        wrong: Setting = "key.password" if error.key else "password" if error.password else "location"
+        return StoreError(wrong, error.found, error.expected)
+    except StoreError as error:
+        return error
+
+
+def _opened(content: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    if not content.startswith(_DER_SEQUENCE):
+        if b"-BEGIN " in content:
+            raise StoreError("location", "the file is PEM text", "PKCS12 or JKS, or PEM as the type of the store")
+        raise StoreError("location", "the file is no key store", "PKCS12 or JKS")
+    try:
+        return pkcs12.load_pkcs12(content, None if password is None else password.encode())
+    except UnsupportedAlgorithm as error:
+        raise StoreError(
+            "location", f"encrypted in a way that is not known here ({error})", "PKCS12 as Java writes it"
+        ) from None
+    except ValueError:
+        if password is None:
+            raise StoreError("password", "missing", "the password of that file") from None
+        raise StoreError(
+            "password", "does not open the file, or the file is damaged", "the password that the file was written with"
+        ) from None
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("ascii" if content.startswith((_JKS_MAGIC, _DER_SEQUENCE)) else "utf-8")
+    except UnicodeDecodeError:
+        raise StoreError(
+            "location", "the file is not PEM text", "PEM, or the type that it has: PKCS12 or JKS"
+        ) from None
+
+
+def _blocks(text: str) -> list[str]:
+    """The PEM blocks of `text`, with the line breaks that PEM wants."""
+    blocks = []
+    for label, body in _PEM_BLOCK.findall(text):
+        if ":" in body:
+            # Old forms of encrypted keys have headers, whose line breaks are theirs.
+            blocks.append(f"-----BEGIN {label}-----\n{body.strip()}\n-----END {label}-----\n")
+            continue
+        packed = "".join(body.split())
+        lines = "\n".join(packed[at : at + 64] for at in range(0, len(packed), 64))
+        blocks.append(f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
+    return blocks
+
+
+def _parsed_certificates(text: str, setting: Setting) -> list[x509.Certificate]:
+    blocks = [block for block in _blocks(text) if "BEGIN CERTIFICATE-" in block or "BEGIN X509 CERTIFICATE-" in block]
+    if not blocks:
+        raise StoreError(setting, "no certificate in it", "certificates as PEM text")
+    try:
+        return [x509.load_pem_x509_certificate(block.encode()) for block in blocks]
+    except ValueError as error:
+        raise StoreError(setting, f"a certificate that cannot be read ({error})", "certificates as PEM text") from None
+
+
+def _unlocked(block: str, setting: Setting) -> PrivateKeyTypes:
+    """A key without a password, for which the user gave one all the same."""
+    try:
+        return load_pem_private_key(block.encode(), None)
+    except (ValueError, UnsupportedAlgorithm):
+        raise StoreError(setting, "a private key that cannot be read", "one in PKCS#8, as PEM text") from None
+
+
+def _matched(private: PrivateKeyTypes, certificates: list[x509.Certificate], setting: Setting) -> Identity:
+    """The key with its certificate in front and the chain above it, without what else lies in the store."""
+    public = private.public_key()
+    own = next((one for one in certificates if one.public_key() == public), None)
+    if own is None:
+        raise StoreError(setting, "a private key without its certificate", "the certificate of that key beside it")
+    chain, above = [own], own
+    while above.issuer != above.subject:
+        issuer = next((one for one in certificates if one.subject == above.issuer and one not in chain), None)
+        if issuer is None:
+            break
+        chain.append(issuer)
+        above = issuer
+    secret = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return Identity(_pem(chain), secret.decode(), own.subject.rfc4514_string())
+
+
+def _pem(certificates: list[x509.Certificate]) -> str:
+    return "".join(one.public_bytes(Encoding.PEM).decode() for one in dict.fromkeys(certificates))

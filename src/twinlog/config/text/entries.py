@@ -1,0 +1,117 @@
+"""Entries of a file or of a connector, made ready: the last of each key, without comments, references resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from twinlog.config.keys.connector import OLD_NAMES
+from twinlog.config.keys.key import Key, KeyType
+from twinlog.config.keys.table import PROCESS
+from twinlog.config.properties import Entry, without_inline_comment
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.text.pattern_warnings import doubts, pattern_warnings
+from twinlog.config.text.per_topic import compile_topic_pattern, refused_pattern
+from twinlog.config.text.providers import Lookup, MissingError, ProviderError, Providers, build_providers
+from twinlog.config.text.reading import refused_value
+from twinlog.config.text.values import instead_of, parse_value
+from twinlog.errors import ConfigProblem
+from twinlog.mirror.topology.patterns import PatternError
+
+_RENAMED = {old: name for name, old in OLD_NAMES.items()}
+_COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
+
+
+def without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Entry]:
+    """The entries by key; of several with one key the last."""
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key in last:
+            warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
+        last[entry.key] = entry
+    return last
+
+
+def cut_comment(entry: Entry, warnings: list[str]) -> Entry:
+    """The entry without a comment after its value."""
+    value = without_inline_comment(entry.value)
+    if value == entry.value:
+        return entry
+    warnings.append(
+        f"{entry.place}: {entry.key}: a properties file has no comments after a value; "
+        f"read as {value!r} without {entry.value.removeprefix(value).strip()!r}"
+    )
+    return replace(entry, value=value)
+
+
+def read_providers(
+    last: Mapping[str, Entry],
+    file: str,
+    problems: list[ConfigProblem],
+    warnings: list[str],
+    known: Mapping[str, Lookup] = MappingProxyType({}),
+) -> Providers:
+    """The providers that `config.providers` names, of Kafka's classes or the `known` ones.
+
+    One that is set up wrong is a problem, and knows no values.
+    """
+    entry = last.get("config.providers")
+    if entry is None:
+        return Providers({})
+    names = parse_value(PROCESS.exact["config.providers"], without_inline_comment(entry.value))
+    assert isinstance(names, tuple)
+    try:
+        return build_providers(names, last, warnings, known)
+    except ProviderError as error:
+        line = last[error.key].line if error.key in last else entry.line
+        problems.append(ConfigProblem(file, line, error.key, error.found, error.expected))
+        return Providers(dict.fromkeys(names, _broken_lookup))
+
+
+def _broken_lookup(path: str, key: str) -> str:
+    raise MissingError("config.providers is set up wrong")
+
+
+def resolve_entry(entry: Entry, key: Key | None, providers: Providers, warnings: list[str]) -> Entry:
+    """The entry with its references resolved, and without a comment where the value of `key` cannot have one."""
+    if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
+        entry = cut_comment(entry, warnings)
+    kept = providers.why_kept(entry.value)
+    if kept is not None:
+        warnings.append(f"{entry.place}: {entry.key}: {kept}; the ${{...}} stays as it is")
+        entry = replace(entry, kept_reference=kept)
+    try:
+        return replace(entry, value=providers.resolve(entry.value))
+    except MissingError as error:
+        return replace(entry, unresolved=str(error), way_out=error.way_out)
+
+
+def check_value(entry: Entry, key: Key, warnings: list[str], pattern: str | None = None) -> ConfigProblem | None:
+    """What is wrong with the value of `entry`; an old name, a doubtful pattern and a value that another one replaces
+    are warnings.
+
+    `pattern` is the topic pattern at the end of the entry's key, if there is one. A reference that leads nowhere is a
+    problem only where its value is needed.
+    """
+    renamed = _RENAMED.get(key.name)
+    if renamed is not None:
+        warnings.append(f"{entry.place}: {entry.key} is an old name; write {renamed}")
+    if pattern is not None:
+        try:
+            compile_topic_pattern(pattern)
+        except PatternError as error:
+            return refused_pattern(entry, key, error)
+        warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in doubts((pattern,)))
+    if entry.unresolved is not None:
+        return None
+    try:
+        value = parse_value(key, entry.value)
+    except ValueRefusedError as refused:
+        return refused_value(entry, refused)
+    other = instead_of(key, entry.value)
+    if other is not None:
+        shown = entry.written if "${" in entry.written else entry.value.strip()
+        warnings.append(f"{entry.place}: {entry.key}: {shown!r} is read as {other.value}: {other.why}")
+    warnings.extend(f"{entry.place}: {entry.key}: {warning}" for warning in pattern_warnings(key, value))
+    return None

@@ -1,0 +1,156 @@
+"""Typed reading of one layer of settings, with the defaults of the key table behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from twinlog.config.keys.key import Key, KeyType
+from twinlog.config.keys.table import KeyTable
+from twinlog.config.properties import Entry
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.text.per_topic import refused_pattern, topic_rule
+from twinlog.config.text.values import Value, parse_value
+from twinlog.errors import ConfigProblem
+from twinlog.mirror.topology.patterns import PatternError
+from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.written import written
+
+
+def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
+    """The problem with the value of `entry`; what a reference led to is not shown."""
+    shown = repr(entry.written) if "${" in entry.written else refused.found
+    if entry.kept_reference is not None:
+        shown += f", where {entry.kept_reference}"
+    # Java's properties end a key at the first equals sign.
+    doubled = "; a second = belongs to the value" if entry.value.lstrip().startswith("=") else ""
+    return ConfigProblem(entry.file, entry.line, entry.key, shown, refused.expected + doubled)
+
+
+class Problems:
+    """Problems in the order they were found, each once, though several clients may read the same entry."""
+
+    def __init__(self, found: list[ConfigProblem]) -> None:
+        self._seen = {str(problem): problem for problem in found}
+
+    def add(self, problem: ConfigProblem) -> None:
+        """Keeps `problem` unless an equal one is known."""
+        self._seen.setdefault(str(problem), problem)
+
+    def refuse(self, entry: Entry, found: str, expected: str) -> None:
+        """Keeps a problem with the value of `entry`; what a reference led to is not shown."""
+        if entry.value and "${" in entry.written:
+            for text in (repr(entry.value)[1:-1], entry.value, entry.value.strip()):
+                found = found.replace(text, entry.written) if text else found
+        self.add(ConfigProblem(entry.file, entry.line, entry.key, found, expected))
+
+    def add_new(self, others: Iterable[ConfigProblem]) -> None:
+        """Keeps those of `others` whose entry has no problem yet."""
+        for problem in others:
+            if (problem.line, problem.key) not in {(known.line, known.key) for known in self._seen.values()}:
+                self.add(problem)
+
+    def all(self) -> list[ConfigProblem]:
+        """Every problem kept."""
+        return list(self._seen.values())
+
+
+class Reading:
+    """Reads settings of one layer by name. A wrong value is a problem, and its default goes on in its place."""
+
+    def __init__(self, layer: Mapping[str, Entry], table: KeyTable, problems: Problems) -> None:
+        self.layer = layer
+        self._table = table
+        self.problems = problems
+
+    def of(self, layer: Mapping[str, Entry]) -> Reading:
+        """The same of another layer."""
+        return Reading(layer, self._table, self.problems)
+
+    def written(self, name: str) -> Entry | None:
+        """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
+        entry = self.layer.get(name)
+        if entry is not None and entry.unresolved is not None:
+            self.problems.refuse(entry, f"a reference that leads nowhere: {entry.unresolved}", entry.way_out)
+            return None
+        return entry
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a key here."""
+        return name in self._table.exact
+
+    def text(self, name: str) -> str:
+        """A STRING, ENUM, CLASS or PASSWORD; empty where there is neither a value nor a default."""
+        value = self._value(name)
+        return "" if value is None else str(value)
+
+    def flag(self, name: str) -> bool:
+        """A BOOL."""
+        value = self._value(name)
+        assert isinstance(value, bool)
+        return value
+
+    def number(self, name: str) -> int:
+        """A SHORT, INT or LONG."""
+        value = self._value(name)
+        assert isinstance(value, int)
+        return value
+
+    def number_if_any(self, name: str) -> int | None:
+        """A SHORT, INT or LONG without a default; None where there is no value, either."""
+        value = self._value(name)
+        return value if isinstance(value, int) else None
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A LIST; empty where there is neither a value nor a default."""
+        value = self._value(name)
+        if value is None:
+            return ()
+        assert isinstance(value, tuple)
+        return value
+
+    def value(self, name: str) -> Value | PerTopic[Value]:
+        """A value of the key's own type, or one for each topic."""
+        key = self._table.exact[name]
+        return self.per_topic(name) if key.per_topic else self._plain(name, key)
+
+    def per_topic(self, name: str) -> PerTopic[Value]:
+        """The values of a key that may have others for some topics; a rule that is wrong is left out."""
+        key = self._table.exact[name]
+        rules = []
+        for full in self.layer:
+            pattern = key.pattern_in(full)
+            if pattern is not None and (entry := self.written(full)) is not None:
+                try:
+                    rules.append(topic_rule(pattern, parse_value(key, entry.value)))
+                except ValueRefusedError as refused:
+                    self.problems.add(refused_value(entry, refused))
+                except PatternError as error:
+                    self.problems.add(refused_pattern(entry, key, error))
+        return PerTopic.of(self._plain(name, key), rules)
+
+    def _plain(self, name: str, key: Key) -> Value:
+        if key.type is KeyType.LIST:
+            return self.items(name)
+        value = self._value(name)
+        return "" if value is None else value
+
+    def _value(self, name: str) -> Value | None:
+        key = self._table.exact[name]
+        entry = self.written(name)
+        if entry is not None:
+            try:
+                return parse_value(key, entry.value)
+            except ValueRefusedError as refused:
+                self.problems.add(refused_value(entry, refused))
+        return None if key.default is None else parse_value(key, key.default)
+
+
+def plain_fields(kind: type, *readings: Reading) -> dict[str, Any]:
+    """The fields of a settings class that hold what is written, each by the one of `readings` that knows its key."""
+    found = {}
+    for name, how in written(kind).items():
+        if how.plain:
+            reading = next(reading for reading in readings if reading.knows(how.key))
+            found[name] = reading.value(how.key)
+    return found

@@ -1,0 +1,179 @@
+"""Text of a value to the value itself, by the rules of Kafka's ConfigDef, and the checks each key asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from twinlog.config.keys.key import Form, Instead, Key, KeyType
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.rest_values import parse_header_rules, parse_listener
+from twinlog.config.starts import read_reset, read_start
+from twinlog.errors import PatternError
+from twinlog.mirror.topology.patterns import compile_list
+
+Value = bool | int | float | str | tuple[str, ...]
+
+_LIMITS = {
+    KeyType.SHORT: (-(2**15), 2**15 - 1),
+    KeyType.INT: (-(2**31), 2**31 - 1),
+    KeyType.LONG: (-(2**63), 2**63 - 1),
+}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_PYTHON_CLASS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
+_TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]+")
+_SERVER = re.compile(r"(?:[A-Za-z0-9._%-]+://)?(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]+):([0-9]+)")
+_TOPIC_NAME_LIMIT = 249
+
+
+def parse_value(key: Key, text: str) -> Value:
+    """`text` as a value of `key`, or the value that is used in its place. Raises ValueRefusedError; a secret never
+    appears in its words."""
+    other = instead_of(key, text)
+    value = _PARSERS[key.type](key, text if other is None else other.value)
+    if key.form is not None:
+        _check_form(key.form, value)
+    return value
+
+
+def instead_of(key: Key, text: str) -> Instead | None:
+    """What is used in the place of `text`, where that is a value which MirrorMaker 2 starts with and which does not
+    count here; None where `text` itself counts, or is wrong."""
+    found, word = key.instead, text.strip()
+    if found is None:
+        return None
+    if found.written:
+        return found if (word.lower() if key.type is KeyType.BOOL else word) in found.written else None
+    assert key.maximum is not None
+    above = _INTEGER.fullmatch(word) is not None and key.maximum < int(word) <= _LIMITS[key.type][1]
+    return found if above else None
+
+
+def _shown(key: Key, text: str) -> str:
+    return "[hidden]" if key.secret else repr(text)
+
+
+def _boolean(key: Key, text: str) -> bool:
+    word = text.strip().lower()
+    if word not in {"true", "false"}:
+        raise ValueRefusedError(_shown(key, text), "true or false")
+    return word == "true"
+
+
+def _whole_number(key: Key, text: str) -> int:
+    low, high = _LIMITS[key.type]
+    low = low if key.minimum is None else int(key.minimum)
+    high = high if key.maximum is None else int(key.maximum)
+    number = int(text) if _INTEGER.fullmatch(text.strip()) else None
+    if number is None or not low <= number <= high:
+        raise ValueRefusedError(_shown(key, text), f"a whole number from {low} to {high}")
+    if number == 0 and key.nonzero:
+        raise ValueRefusedError(_shown(key, text), "a number other than 0")
+    return number
+
+
+def _fraction(key: Key, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueRefusedError(_shown(key, text), "a number") from None
+    low = float("-inf") if key.minimum is None else key.minimum
+    high = float("inf") if key.maximum is None else key.maximum
+    if not low <= number <= high:
+        raise ValueRefusedError(_shown(key, text), f"a number from {low} to {high}")
+    return number
+
+
+def _items(key: Key, text: str) -> tuple[str, ...]:
+    items = tuple(dict.fromkeys(item for item in (piece.strip() for piece in text.split(",")) if item))
+    wrong = [item for item in items if key.choices and item not in key.choices]
+    if wrong:
+        raise ValueRefusedError(repr(wrong[0]), "only " + " and ".join(key.choices))
+    return items
+
+
+def _choice(key: Key, text: str) -> str:
+    word = text.strip()
+    for choice in key.choices:
+        if word == choice or (key.any_case and word.lower() == choice.lower()):
+            return choice
+    raise ValueRefusedError(_shown(key, text), _one_of(key.choices))
+
+
+def _class_name(key: Key, text: str) -> str:
+    name = text.strip()
+    if not key.accepted_classes or name in key.accepted_classes:
+        return name
+    if not key.custom:
+        raise ValueRefusedError(repr(name), f"{_one_of(key.accepted_classes)}; own Java classes cannot be loaded here")
+    if _PYTHON_CLASS.fullmatch(name) is None:
+        own = "a class of your own in Python, as package.module:Class; Java classes cannot be loaded here"
+        raise ValueRefusedError(repr(name), f"{', '.join(key.accepted_classes)} or {own}{key.way_out}")
+    return name
+
+
+def _trimmed(_: Key, text: str) -> str:
+    # Kafka's clients drop blanks around every value, which a file may well have at the end of a line (ConfigDef).
+    return text.strip()
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    return choices[0] if len(choices) == 1 else ", ".join(choices[:-1]) + " or " + choices[-1]
+
+
+_PARSERS: dict[KeyType, Callable[[Key, str], Value]] = {
+    KeyType.BOOL: _boolean,
+    KeyType.INT: _whole_number,
+    KeyType.LONG: _whole_number,
+    KeyType.SHORT: _whole_number,
+    KeyType.DOUBLE: _fraction,
+    KeyType.LIST: _items,
+    KeyType.STRING: _trimmed,
+    KeyType.CLASS: _class_name,
+    KeyType.PASSWORD: _trimmed,
+    KeyType.ENUM: _choice,
+}
+
+
+def _check_form(form: Form, value: Value) -> None:
+    items = value if isinstance(value, tuple) else (str(value),)
+    if form is Form.PATTERNS:
+        try:
+            compile_list(items)
+        except PatternError as error:
+            raise ValueRefusedError(str(error), form.value) from None
+    elif form is Form.SERVERS:
+        if not items:
+            raise ValueRefusedError("no server", form.value)
+        for item in items:
+            _check_server(item)
+    elif form is Form.TOPIC:
+        for item in items:
+            _check_topic(item, form)
+    elif form is Form.TOPIC_PART_OR_NOTHING and value:
+        _check_topic(str(value), form)
+    elif form is Form.LISTENERS:
+        for item in items:
+            parse_listener(item)
+    elif form is Form.HEADERS:
+        parse_header_rules(str(value))
+    elif form is Form.FUNCTION and value and _PYTHON_CLASS.fullmatch(str(value)) is None:
+        raise ValueRefusedError(repr(value), "a function in Python, as package.module:function")
+    elif form is Form.RESET:
+        read_reset(str(value))
+    elif form is Form.START and value:
+        read_start(str(value))
+    elif form is Form.BROKERS and items:
+        raise ValueRefusedError(repr(", ".join(items)), form.value)
+
+
+def _check_server(item: str) -> None:
+    server = _SERVER.fullmatch(item)
+    if server is None or not 0 < int(server[2]) < 2**16:
+        raise ValueRefusedError(repr(item), "host:port, with a port from 1 to 65535")
+
+
+def _check_topic(item: str, form: Form) -> None:
+    legal = _TOPIC_CHARACTERS.fullmatch(item) is not None and len(item) <= _TOPIC_NAME_LIMIT
+    if not legal or (form is Form.TOPIC and item in {".", ".."}):
+        raise ValueRefusedError(repr(item), form.value)

@@ -1,0 +1,38 @@
+"""Whether the worker that ran a connector before this one may still be running it."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from twinlog.clock import Clock
+from twinlog.connect.group.state import GroupState
+from twinlog.connectors.model import ConnectorName, ConnectorState
+
+UNHEARD_S = 1.5
+"""Longer than workers need to hear that they are no members any more: three heartbeats."""
+
+
+class WorkersBefore:
+    """The previous workers of the connectors that this worker was given.
+
+    A killed worker has been silent for a session before others get its connectors. A worker that an administrator
+    removed from the group keeps writing until its next heartbeat.
+    """
+
+    def __init__(self, state: GroupState, clock: Clock) -> None:
+        self._state = state
+        self._now = clock.monotonic
+        self._came: dict[ConnectorName, float] = {}
+        """When connectors came here that another worker has not given up."""
+
+    def keep(self, names: Set[ConnectorName]) -> None:
+        """Forget those that are not this worker's any more."""
+        self._came = {name: at for name, at in self._came.items() if name in names}
+
+    def gone(self, name: ConnectorName, worker_id: str) -> bool:
+        """Whether no other worker than this one, `worker_id`, runs a connector."""
+        status = self._state.look(lambda _, statuses: statuses.connector(name))
+        if status is None or status.state is ConnectorState.UNASSIGNED or status.worker_id == worker_id:
+            return True
+        now = self._now()
+        return now - self._came.setdefault(name, now) >= UNHEARD_S

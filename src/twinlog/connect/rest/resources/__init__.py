@@ -1,0 +1,1 @@
+"""The resources of the REST API, one file for each path of Kafka Connect's own API."""

@@ -1,0 +1,126 @@
+"""`/connectors`, and a connector with its configuration: list, create, read, change, delete."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twinlog.connect.rest import bodies, responses
+from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.resource import resource
+from twinlog.connectors.model import ConnectorName
+from twinlog.errors import RequestError
+
+_EXPANSIONS = ("status", "info")
+_UNQUOTED = "!$&'()*+,=:@"
+
+
+class Connectors:
+    """The connectors of the group, as they were submitted."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._herder = api.herder
+        self._lists: dict[tuple[str, ...], tuple[int, bytes]] = {}
+        """The last list of each kind, with the revision of what is in it: consoles ask again and again."""
+
+    def routes(self) -> list[Route]:
+        one = "/connectors/{connector:encoded}"
+        config = {"GET": self.config, "PUT": self.put, "PATCH": self.patch}
+        return [
+            resource(self._api, "/connectors", {"GET": self.names, "POST": self.create}),
+            resource(self._api, one, {"GET": self.info, "DELETE": self.delete}),
+            resource(self._api, f"{one}/config", config),
+        ]
+
+    async def names(self, request: Request) -> Response:
+        """The names; with `expand` an object of them with status, info or both."""
+        if "expand" not in request.query_params:
+            return await self._api.look(self._herder.connectors, list)
+        wanted = tuple(name for name in _EXPANSIONS if name in request.query_params.getlist("expand"))
+        revision = self._herder.revision()
+        kept = self._lists.get(wanted)
+        if revision is not None and kept is not None and kept[0] == revision:
+            return responses.written(kept[1])
+        response = await self._api.look(lambda: self._expanded(wanted), dict)
+        if revision is not None:
+            self._lists[wanted] = revision, bytes(response.body)
+        return response
+
+    def _expanded(self, wanted: tuple[str, ...]) -> dict[str, responses.Json]:
+        found: dict[str, responses.Json] = {}
+        for name in self._herder.connectors():
+            try:
+                found[name] = {what: self._expansion(what, name) for what in wanted}
+            except RequestError as error:
+                # It was deleted meanwhile, or has no status yet.
+                if error.status != 404:
+                    raise
+        return found
+
+    def _expansion(self, what: str, name: ConnectorName) -> responses.Json:
+        if what == "status":
+            return responses.connector_status(self._herder.status(name))
+        return responses.connector(self._herder.info(name))
+
+    async def info(self, request: Request) -> Response:
+        name = connector_of(request)
+        return await self._api.look(lambda: self._herder.info(name), responses.connector)
+
+    async def config(self, request: Request) -> Response:
+        name = connector_of(request)
+        return await self._api.look(lambda: self._herder.info(name).config, dict)
+
+    async def create(self, request: Request) -> Response:
+        body, value = await self._api.json(request)
+        name, config, initial = bodies.create_request(value)
+        response = await self._api.change(
+            request,
+            lambda: self._herder.put(name, config, initial=initial, replace=False),
+            lambda done: responses.json_response(responses.connector(done.info), 201),
+            body,
+        )
+        return _located(request, name, response)
+
+    async def put(self, request: Request) -> Response:
+        name = connector_of(request)
+        body, value = await self._api.json(request)
+        config = bodies.named(name, bodies.config_map(value))
+        response = await self._api.change(
+            request,
+            lambda: self._herder.put(name, config),
+            lambda done: responses.json_response(responses.connector(done.info), 201 if done.created else 200),
+            body,
+        )
+        return _located(request, name, response)
+
+    async def patch(self, request: Request) -> Response:
+        name = connector_of(request)
+        body, value = await self._api.json(request)
+        changes = bodies.keeping_name(name, bodies.config_map(value))
+        return await self._api.change(
+            request,
+            lambda: self._herder.patch(name, changes),
+            lambda done: responses.json_response(responses.connector(done.info)),
+            body,
+        )
+
+    async def delete(self, request: Request) -> Response:
+        name = connector_of(request)
+        return await self._api.change(request, lambda: self._herder.delete(name), lambda _: responses.empty(204))
+
+
+def _located(request: Request, name: ConnectorName, response: Response) -> Response:
+    """The answer with the place of a connector that was created, at the worker that the client asked."""
+    if response.status_code == 201:
+        response.headers["Location"] = f"{_base(request)}/connectors/{quote(name, safe=_UNQUOTED)}"
+    return response
+
+
+def _base(request: Request) -> str:
+    """What the client called this worker by."""
+    host = request.headers.get("host", "")
+    return f"{request.scope['scheme']}://{host}" if host.isascii() and host.isprintable() and host else ""

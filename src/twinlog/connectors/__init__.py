@@ -1,0 +1,1 @@
+"""MirrorMaker 2's three connectors as a worker presents them: their keys, their validation, and their values."""

@@ -1,0 +1,182 @@
+"""Collects what a validation returns for each key: its definition, its value, its errors."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from twinlog.config.keys.key import Key, KeyType
+from twinlog.config.keys.scope import connector_key
+from twinlog.config.keys.table import CLIENTS
+from twinlog.config.properties import Entry
+from twinlog.config.refused import ValueRefusedError
+from twinlog.config.text.values import parse_value
+from twinlog.connectors.definitions import override_definition, written
+from twinlog.connectors.disagreements import Disagreement
+from twinlog.connectors.model import KeyDefinition, KeyValue, Validation
+from twinlog.errors import ConfigProblem
+
+HIDDEN = "[hidden]"
+_KEEPS_TEXT = frozenset({KeyType.STRING, KeyType.ENUM, KeyType.LIST})
+"""Types whose values are shown as they were written, even where they are refused."""
+
+_NUMBERS = frozenset({KeyType.SHORT, KeyType.INT, KeyType.LONG, KeyType.DOUBLE})
+
+
+class Checks:
+    """What is found of one configuration; `entries` are those of its keys that have a value, references resolved."""
+
+    def __init__(self, config: Mapping[str, str | None], entries: Mapping[str, Entry]) -> None:
+        self.config = config
+        self.entries = entries
+        self._definitions: dict[str, KeyDefinition | None] = {}
+        self._values: dict[str, KeyValue] = {}
+        self._errors: dict[str, list[str]] = defaultdict(list)
+        self._groups: dict[str, None] = {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is any error."""
+        return any(self._errors.values())
+
+    def add(self, definition: KeyDefinition, key: Key, *, entry: Entry | None = None, visible: bool = True) -> None:
+        """The key of `definition` with its value, checked by `key`; `entry` stands for the one of its name."""
+        name = definition.name
+        self._definitions[name] = definition
+        if definition.group is not None:
+            self._groups.setdefault(definition.group)
+        found = self.entries.get(name) if entry is None else entry
+        value = definition.default_value
+        if found is None:
+            if definition.required and name not in self.config:
+                self._errors[name].append(_missing(name))
+        else:
+            value = self._checked(name, key, found)
+        self._values[name] = KeyValue(name, value, visible=visible)
+
+    def add_override(self, word: str, setting: str) -> None:
+        """A setting of a client of Connect itself, as it was written."""
+        name = f"{word}.override.{setting}"
+        self._definitions[name] = override_definition(word, setting)
+        entry, key = self.entries.get(name), CLIENTS[word].exact.get(setting)
+        # A key that is unknown here may be a secret of another client: its value is not shown.
+        self._values[name] = KeyValue(name, None if entry is None or key is None else shown(key, entry))
+
+    def refuse(self, name: str, why: str) -> None:
+        """An error of the key `name`, in words that follow its value."""
+        self._errors[name].append(f"Invalid value {self._shown(name)} for configuration {name}: {why}")
+
+    def add_problems(self, problems: Iterable[ConfigProblem], origin: str) -> None:
+        """What is wrong beyond single keys, each at its key unless that has an error already.
+
+        What is wrong in another place than `origin` is an error of `connector.class`.
+        """
+        before = {name for name, errors in self._errors.items() if errors}
+        for problem in problems:
+            if problem.file != origin:
+                self._errors["connector.class"].append(str(problem))
+            elif problem.key not in before:
+                self._errors[problem.key].append(_words(problem, self._shown(problem.key)))
+
+    def add_nulls(self) -> None:
+        """An error for each key that was given null."""
+        for name, value in self.config.items():
+            if value is None:
+                self._errors[name].append(f"Null is no value for configuration {name}; leave the key out")
+                self.without_value(name)
+
+    def without_value(self, name: str) -> None:
+        """What was written as the value of `name` is none."""
+        if name in self._values:
+            self._values[name] = replace(self._values[name], value=None)
+
+    def recommend(self, name: str, values: tuple[str, ...]) -> None:
+        """Values that the key `name` would better have."""
+        self._values[name] = replace(self._values[name], recommended_values=values)
+
+    def knows(self, name: str) -> bool:
+        """Whether the key `name` is defined."""
+        return name in self._values
+
+    def advise(self, name: str, found: Iterable[Disagreement]) -> None:
+        """What will not work between the connector `name` and another one, at the keys that fix it."""
+        for item in found:
+            for key, value in item.settings.items():
+                definition = self._definitions.get(key)
+                if definition is None:
+                    continue
+                self._definitions[key] = replace(definition, documentation=f"{item} {definition.documentation}")
+                if item.name == name:
+                    self.recommend(key, (value,))
+
+    def result(self, class_name: str) -> Validation:
+        """All that was found. Unknown keys come last, without a definition."""
+        for name, errors in self._errors.items():
+            if errors and name not in self._values:
+                self._definitions[name] = None
+                self._values[name] = KeyValue(name, self._shown(name) if name in self.entries else None)
+        configs = tuple(
+            (self._definitions[name], replace(value, errors=tuple(self._errors.get(name, ()))))
+            for name, value in self._values.items()
+        )
+        return Validation(class_name, tuple(self._groups), configs)
+
+    def _checked(self, name: str, key: Key, entry: Entry) -> str | None:
+        """The value as it is shown; None where its text is no value of the key's type."""
+        if entry.unresolved is not None:
+            self._errors[name].append(
+                f"Invalid value {entry.written} for configuration {name}: a reference that leads nowhere: "
+                f"{entry.unresolved}; expected {entry.way_out}"
+            )
+            return None
+        try:
+            value = parse_value(key, entry.value)
+        except ValueRefusedError as refused:
+            found = shown(key, entry)
+            self._errors[name].append(_refused(name, found, refused, hidden=found != entry.value))
+            return found if key.type in _KEEPS_TEXT else _number(key, found)
+        if "${" in entry.written or key.type is KeyType.ENUM:
+            return shown(key, entry).strip()
+        return written(key, value)
+
+    def _shown(self, name: str) -> str:
+        entry = self.entries.get(name)
+        if entry is None:
+            return "null"
+        key, _ = connector_key(name)
+        return HIDDEN if key is None else shown(key, entry)
+
+
+def shown(key: Key, entry: Entry) -> str:
+    """The value of an entry as it may be shown: never a secret, nor what a reference led to."""
+    if key.secret:
+        return HIDDEN
+    return entry.written if "${" in entry.written else entry.value
+
+
+def _number(key: Key, text: str) -> str | None:
+    """A number that is out of range, as it is shown; None for what is no number of the key's type."""
+    if key.type not in _NUMBERS:
+        return None
+    try:
+        return written(key, parse_value(replace(key, minimum=None, maximum=None, nonzero=False), text))
+    except ValueRefusedError:
+        return None
+
+
+def _refused(name: str, value: str, refused: ValueRefusedError, *, hidden: bool) -> str:
+    plain = hidden or refused.found == repr(value)
+    why = f"expected {refused.expected}" if plain else f"{refused.found}; expected {refused.expected}"
+    return f"Invalid value {value} for configuration {name}: {why}"
+
+
+def _missing(name: str) -> str:
+    return f'Missing required configuration "{name}" which has no default value.'
+
+
+def _words(problem: ConfigProblem, value: str) -> str:
+    if problem.found == "missing":
+        return f"{_missing(problem.key)} Expected {problem.expected}"
+    found = "" if problem.found in {repr(value), repr(value.strip()), HIDDEN} else f"{problem.found}; "
+    return f"Invalid value {value} for configuration {problem.key}: {found}expected {problem.expected}"

@@ -1,0 +1,177 @@
+"""Connectors of one pair of clusters that do not fit together: each runs, but what one writes the other does not find.
+
+MirrorMaker 2 logs nothing then: groups are never translated, or records are there twice, without a reason.
+Connectors belong together when they connect to the same clusters, whatever they call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlog.config.connector import ConnectorFlow
+from twinlog.errors import ConfigError
+from twinlog.mirror.topology.patterns import spelled_out
+from twinlog.mirror.topology.plugins import policy_of
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.topics.route_cycles import routed_flow
+from twinlog.worker.topics.topic_conflicts import may_meet
+
+_SAMPLE = TopicName("orders")
+_NAMING = {
+    "source.cluster.alias": "source_name",
+    "replication.policy.class": "policy",
+    "replication.policy.separator": "separator",
+}
+_SYNCS = {
+    "source.cluster.alias": "source_name",
+    "target.cluster.alias": "target_name",
+    "replication.policy.separator": "separator",
+    "replication.policy.internal.topic.separator.enabled": "internal_separator_follows",
+    "offset-syncs.topic.location": "offset_syncs_location",
+}
+_CLASSES = {
+    "default": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+    "identity": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """What will not work between the connector `name` and another one, and the settings of `name` that fix it."""
+
+    name: str
+    other: str
+    what: str
+    settings: Mapping[str, str]
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{key} = {value}" for key, value in self.settings.items())
+        return f"{self.what}. To fix it, write in {self.name}: {changes}; or change {self.other} likewise."
+
+
+def disagreements(connectors: Iterable[ConnectorFlow]) -> list[Disagreement]:
+    """What will not work between any two of the connectors of a worker; those that are switched off do not count."""
+    running = [connector for connector in connectors if not connector.idle]
+    sources = [connector for connector in running if connector.kind == "source"]
+    found = []
+    for one in running:
+        for source in sources:
+            if one is not source and _same_clusters(one.settings, source.settings):
+                found += _of_pair(one, source)
+    return found
+
+
+def _of_pair(one: ConnectorFlow, source: ConnectorFlow) -> list[Disagreement]:
+    if one.kind == "checkpoint":
+        return [found for found in (_syncs(one, source), _naming(one, source)) if found is not None]
+    found = _heartbeats(one, source) if one.kind == "heartbeat" else _doubling(one, source)
+    return [] if found is None else [found]
+
+
+def _syncs(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    reads, writes = one.settings, source.settings
+    if not writes.emit_offset_syncs:
+        what = f"{source.name} writes no offset syncs, so {one.name} translates no offset of a group"
+        return Disagreement(source.name, one.name, what, {"emit.offset-syncs.enabled": "true"})
+    if _syncs_place(reads) == _syncs_place(writes):
+        return None
+    what = (
+        f"{one.name} looks for offset syncs in {_place(reads)}, but {source.name} writes them to {_place(writes)}, so "
+        "no offset of a group is translated"
+    )
+    return Disagreement(one.name, source.name, what, _different(reads, writes, _SYNCS))
+
+
+def _naming(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    try:
+        here, there = _remote(one.settings), _remote(source.settings)
+    except ConfigError:
+        # A class that fails names nothing; its connector reports that.
+        return None
+    if here == there:
+        return None
+    what = (
+        f"checkpoints of {one.name} name {here} on the target where {source.name} copies {_SAMPLE} to {there}, so "
+        "groups get offsets of topics that nobody writes"
+    )
+    return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, _NAMING))
+
+
+def _heartbeats(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    if _ends(one.settings) == _ends(source.settings):
+        return None
+    what = (
+        f"heartbeats of {one.name} are of {_ends(one.settings)}, so a monitor of {_ends(source.settings)}, which "
+        f"{source.name} mirrors, finds none"
+    )
+    aliases = {"source.cluster.alias": "source_name", "target.cluster.alias": "target_name"}
+    return Disagreement(one.name, source.name, what, _different(one.settings, source.settings, aliases))
+
+
+def _doubling(one: ConnectorFlow, source: ConnectorFlow) -> Disagreement | None:
+    """Topics that `one` names in full; others are logged once it is known which topics there are."""
+    if not may_meet(one.settings, source.settings):
+        return None
+    try:
+        topics = _doubled(one.settings, source.settings)
+    except ConfigError:
+        # A class of the user's fails, which the connector reports that meets the topic.
+        return None
+    if not topics:
+        return None
+    what = (
+        f"{one.name} and {source.name} are both to copy {listed(topics)} to one remote topic each. As every record "
+        "would be there twice, only the connector that began with a topic copies it. Let that one keep it: the other "
+        "would copy it from its beginning"
+    )
+    exclude = ", ".join([*one.settings.topics_exclude, *topics])
+    return Disagreement(one.name, source.name, what, {"topics.exclude": exclude})
+
+
+def _doubled(one: FlowSettings, other: FlowSettings) -> list[TopicName]:
+    here, there = (routed_flow(flow, topology_of(flow)) for flow in (one, other))
+    if here is None or there is None:
+        return []
+    named = (TopicName(name) for name in sorted(spelled_out(one.topics)))
+    both = (name for name in named if here.topology.mirrors(name) and there.topology.mirrors(name))
+    # Heartbeats are copied by both, see TopicConflicts.
+    records = (name for name in both if not here.topology.is_heartbeats(name))
+    return [name for name in records if here.destination(name) == there.destination(name)]
+
+
+def _different(one: FlowSettings, other: FlowSettings, fields: Mapping[str, str]) -> dict[str, str]:
+    """The values of `other` for those keys in which the two differ."""
+    return {key: _text(other, field) for key, field in fields.items() if getattr(one, field) != getattr(other, field)}
+
+
+def _text(flow: FlowSettings, field: str) -> str:
+    value = getattr(flow, field)
+    if field == "policy":
+        return _CLASSES.get(value) or (flow.policy_class.path if flow.policy_class is not None else value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _remote(flow: FlowSettings) -> TopicName:
+    """What a topic called `orders` is called on the target."""
+    return policy_of(flow).remote_name(flow.source_name, _SAMPLE)
+
+
+def _ends(flow: FlowSettings) -> str:
+    return f"{flow.source_name}->{flow.target_name}"
+
+
+def _syncs_place(flow: FlowSettings) -> tuple[str, str]:
+    return flow.offset_syncs_location, flow.offset_syncs_topic
+
+
+def _place(flow: FlowSettings) -> str:
+    return f"{flow.offset_syncs_topic} on the {flow.offset_syncs_location}"
+
+
+def _same_clusters(one: FlowSettings, other: FlowSettings) -> bool:
+    ends = ((one.source_admin, other.source_admin), (one.target_admin, other.target_admin))
+    return all(a.client.shares_servers(b.client) for a, b in ends)

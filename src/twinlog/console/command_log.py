@@ -1,0 +1,125 @@
+"""The log of a command, on stderr: of a command that runs flows, and of a command that prints an answer."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from twinlog.model.topics import listed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+HOLD_S = 2.0
+"""A warning waits so long for equal ones."""
+
+_TOPICS = "\0"
+_FLOW = re.compile(r"(\S+->\S+): (.*)", re.DOTALL)
+
+
+def log_to_stderr(terminal: Console | None = None) -> None:
+    """Write the log to stderr, above the table that `terminal` shows there, if it shows one."""
+    handler: logging.Handler
+    if terminal is not None:
+        from rich.logging import RichHandler  # noqa: PLC0415
+
+        handler = RichHandler(console=terminal, show_path=False, markup=False, log_time_format="%H:%M:%S")
+        handler.setFormatter(logging.Formatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[Together(handler)])
+    logging.getLogger("twinlog").setLevel(logging.INFO)
+    # Lost connections are retried and reported by the flow they belong to.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def log_warnings() -> None:
+    """Log warnings and errors, without those of Kafka's library: a command reports what could not be read."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def log_checks() -> None:
+    """Log only what no line of the output has: warnings of the checks before a run."""
+    log_warnings()
+    logging.getLogger("twinlog").setLevel(logging.CRITICAL)
+    logging.getLogger("twinlog.mirror.topics.checks").setLevel(logging.WARNING)
+
+
+def end_process(code: int) -> NoReturn:
+    """End now: Spark's and Kafka's threads have nothing left to do, and waiting for them could take long."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+@dataclass(slots=True)
+class _Held:
+    record: logging.LogRecord
+    flows: dict[str, None] = field(default_factory=dict)
+    topics: dict[str, None] = field(default_factory=dict)
+
+
+class Together(logging.Handler):
+    """Passes records on to another handler, warnings of flows a little later, but before what their flows log next.
+
+    A warning begins with the name of its flow. It may have `of`, topics that it lists: warnings that are equal
+    but for these are joined, too.
+    """
+
+    def __init__(self, to: logging.Handler, hold_s: float = HOLD_S) -> None:
+        super().__init__()
+        self._to = to
+        self._hold_s = hold_s
+        self._held: dict[str, _Held] = {}
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = _FLOW.fullmatch(record.getMessage())
+        if found is None or record.levelno != logging.WARNING or record.exc_info:
+            # Else a flow that goes on again would be read as one that has just been stopped.
+            self._pass_on({text: held for text, held in self._held.items() if found and found[1] in held.flows})
+            self._to.handle(record)
+            return
+        flow, text = found.groups()
+        topics = getattr(record, "of", ())
+        held = self._held.setdefault(text.replace(listed(topics), _TOPICS, 1) if topics else text, _Held(record))
+        held.flows[flow] = None
+        held.topics.update(dict.fromkeys(topics))
+        if self._timer is None:
+            timer = threading.Timer(self._hold_s, self.flush)
+            timer.daemon = True
+            try:
+                timer.start()
+            except RuntimeError:
+                # No thread can be started: written at once.
+                self.flush()
+            else:
+                self._timer = timer
+
+    def flush(self) -> None:
+        """Log what waits now."""
+        self.acquire()
+        try:
+            self._timer = None
+            self._pass_on(dict(self._held))
+            self._to.flush()
+        finally:
+            self.release()
+
+    def _pass_on(self, waiting: Mapping[str, _Held]) -> None:
+        for text, held in waiting.items():
+            del self._held[text]
+            record = copy.copy(held.record)
+            joined = text.replace(_TOPICS, listed(held.topics), 1)
+            record.msg, record.args = f"{', '.join(held.flows)}: {joined}", ()
+            self._to.handle(record)

@@ -1,0 +1,110 @@
+"""Runs a batch job in Spark for a command: its progress on a terminal, and the signals that end it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import typer
+
+from twinlog.console import signals
+from twinlog.console.command_log import end_process
+from twinlog.console.wrong_file import print_problems
+from twinlog.errors import ConfigError, OptionError, TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.lease.channel import DriverAddress
+    from twinlog.spark.cluster_settings import Need
+    from twinlog.spark.engine import Engine
+
+T = TypeVar("T")
+
+TROUBLE, WRONG = 1, 2
+"""Exit codes: something could not be done; the file or the command line is wrong."""
+
+STOP_S = 10.0
+
+
+class Stop:
+    """What a signal does: until Spark starts it ends the process, afterwards Spark ends, and then the command.
+
+    `way_out` is added to the line that reports it.
+    """
+
+    def __init__(self, way_out: str = "") -> None:
+        self._way_out = way_out
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self.number: signal.Signals | None = None
+
+    def __call__(self, number: signal.Signals) -> None:
+        with self._lock:
+            self.number = self.number or number
+            if self._engine is not None:
+                self._engine.interrupt()
+                return
+        typer.echo(f"twinlog: ended by {number.name}", err=True)
+        end_process(signals.exit_code(number))
+
+    def begin(self, engine: Engine) -> None:
+        """From now on Spark has to end first."""
+        with self._lock:
+            self._engine = engine
+
+    def end_command(self, error: TwinlogError) -> NoReturn:
+        """End the command on an error, with one line."""
+        if self.number is not None:
+            typer.echo(f"twinlog: ended by {self.number.name}{self._way_out}", err=True)
+            raise typer.Exit(signals.exit_code(self.number)) from None
+        if isinstance(error, ConfigError):
+            print_problems(error)
+            raise typer.Exit(WRONG) from None
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(WRONG if isinstance(error, OptionError) else TROUBLE) from None
+
+
+def run_in_spark(
+    job: Callable[[Engine, DriverAddress | None], T],
+    master: str | None,
+    conf: Mapping[str, str],
+    stop: Stop,
+    *,
+    need: Need,
+    doing: str,
+    offsets: int,
+) -> T:
+    """Start Spark, run a job in it whose tasks go through so many offsets, and end Spark. Raises EngineError.
+
+    A cluster is asked for what the job needs, as far as the user and `spark-defaults.conf` leave that open.
+    """
+    from twinlog.console.adopted import adopted  # noqa: PLC0415
+    from twinlog.console.batch_progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+    from twinlog.lease.task_progress import ProgressServer  # noqa: PLC0415
+    from twinlog.spark.cluster_settings import derived  # noqa: PLC0415
+    from twinlog.spark.defaults_file import file_settings  # noqa: PLC0415
+    from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
+    from twinlog.spark.refusals import MASTER  # noqa: PLC0415
+    from twinlog.spark.scratch_dirs import sweep_leftovers  # noqa: PLC0415
+    from twinlog.spark.session import SparkEngine, local_master  # noqa: PLC0415
+
+    sweep_leftovers(conf)
+    with adopted(master, conf) as given:
+        engine: Engine
+        if given is None:
+            ways = dict.fromkeys(conf, "--conf") | ({} if master is None else {MASTER: "--master"})
+            master = master or local_master(os.cpu_count() or 1)
+            sized = derived(master, need, {**file_settings(), **conf})
+            engine = SparkEngine(master, {**sized, **conf}, given=ways)
+        else:
+            engine = GivenEngine(given)
+        stop.begin(engine)
+        try:
+            engine.start()
+            engine.wait_for_slot(STOP_S, threading.Event())
+            with ProgressServer(engine.host) as server, BatchProgress(doing, offsets, lambda: server.done):
+                return job(engine, server.address)
+        finally:
+            engine.stop(STOP_S)

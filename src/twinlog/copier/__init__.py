@@ -1,0 +1,1 @@
+"""The copier: copies granted partitions, in a Spark task's Python worker, on an event loop in a thread of its own."""

@@ -1,0 +1,171 @@
+"""Granted partitions until they are copied: each begins as soon as its own brokers have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twinlog.copier.copier_producer import CopierProducer
+from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.start.start_position import StartPosition, StartPositions
+from twinlog.errors import ClusterError, EngineLostError, RefusedError, TwinlogError
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.log_once import LogOnce
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.held import reason_of
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+PATIENCE_S = 5.0
+"""After so long the copier reports why a partition does not begin."""
+
+
+class Beginning:
+    """The partitions of one copier that wait for a cluster.
+
+    `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from where they begin.
+    `failed(error)` is called when the flow stops, `refused(grant, error)` for a partition that cannot begin, which
+    does not wait any more, and `event(kind, text)` when a partition is held back.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        start_positions: StartPositions,
+        *,
+        refresh: Callable[[Sequence[Grant]], Coroutine[Any, Any, None]],
+        producer: CopierProducer,
+        committer: OffsetCommitter,
+        begun: Callable[[Mapping[Grant, Position]], None],
+        failed: Callable[[TwinlogError], None],
+        refused: Callable[[Grant, TwinlogError], None],
+        event: Callable[[str, str], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self.waiting: dict[TopicPartition, Grant] = {}
+        self._loop = loop
+        self._client = settings.producer.client
+        self._start_positions = start_positions
+        self._refresh = refresh
+        self._producer = producer
+        self._committer = committer
+        self._begun = begun
+        self._failed = failed
+        self._refused = refused
+        self._event = event
+        self._stopped = stopped
+        self._logged = LogOnce(loop.clock)
+        """Which partitions cannot begin."""
+        self._held: dict[TopicPartition, tuple[float, str]] = {}
+        """Since when they cannot (monotonic seconds), and why."""
+
+    @property
+    def held_back(self) -> dict[TopicPartition, tuple[Grant, str]]:
+        """Partitions that could not begin for `PATIENCE_S`, and why."""
+        late = self._loop.clock.monotonic() - PATIENCE_S
+        return {
+            source: (self.waiting[source], why)
+            for source, (since, why) in self._held.items()
+            if since <= late and source in self.waiting
+        }
+
+    def accept(self, grants: Iterable[Grant]) -> list[Grant]:
+        """Note what is to begin."""
+        accepted = list(grants)
+        self.waiting.update({grant.source: grant for grant in accepted})
+        return accepted
+
+    def withdraw(self, partition: TopicPartition) -> Grant | None:
+        """Remove a partition that waits; returns its grant, None when it does not wait."""
+        self._logged.over(partition)
+        self._held.pop(partition, None)
+        return self.waiting.pop(partition, None)
+
+    async def begin(self, accepted: Sequence[Grant]) -> None:
+        """Begin with all of them; returns when none waits. No partition waits for a broker that only others need."""
+        try:
+            await self._refresh(accepted)
+        except ClusterError as error:
+            if not self._stopped():
+                self._failed(error)
+            return
+        groups = self._start_positions.apart(accepted)
+        await self._loop.gather([self._loop.spawn(self._begin_together, group) for group in groups])
+
+    async def _begin_together(self, accepted: Sequence[Grant]) -> None:
+        """Begin with partitions that need the same brokers."""
+        backoff = Backoff.of(self._client)
+        refreshed = True
+        while (grants := self._still(accepted)) and not self._stopped():
+            try:
+                begun = await self._begin_some(grants, refreshed=refreshed)
+            except RefusedError as error:
+                self._failed(error)
+                return
+            except ClusterError as error:
+                begun = False
+                for grant in grants:
+                    self._hold_back(grant.source, error)
+            except TwinlogError as error:
+                self._failed(error)
+                return
+            refreshed = False
+            if begun:
+                backoff.worked()
+            if self._still(accepted):
+                await self._loop.sleep(backoff.failed())
+
+    def _still(self, accepted: Iterable[Grant]) -> list[Grant]:
+        return [grant for grant in accepted if self.waiting.get(grant.source) is grant]
+
+    async def _begin_some(self, grants: Sequence[Grant], *, refreshed: bool) -> bool:
+        """Begin with those that are resolved now; whether there are any."""
+        resolved = await self._find(grants, refreshed=refreshed)
+        for source, error in resolved.errors.items():
+            if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
+                self._hold_back(source, error)
+            elif (grant := self.withdraw(source)) is not None:
+                self._refused(grant, error)
+        found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
+        stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
+        begun = {grant: stored[grant.source] for grant in self._still(found)}
+        for grant in begun:
+            self.withdraw(grant.source)
+        self._begun(begun)
+        return bool(begun)
+
+    async def _find(self, grants: Sequence[Grant], *, refreshed: bool) -> StartPosition:
+        """Where partitions begin. A permission that is missing for a topic keeps only the topic's partitions back."""
+        try:
+            return await self._start_positions.find(grants, refreshed=refreshed)
+        except RefusedError as error:
+            if reason_of(error) is None:
+                raise
+            if len(grants) == 1:
+                return StartPosition({}, {grants[0].source: error})
+        middle = len(grants) // 2
+        found = await self._find(grants[:middle], refreshed=refreshed)
+        rest = await self._find(grants[middle:], refreshed=refreshed)
+        return StartPosition(found.positions | rest.positions, found.errors | rest.errors, found.runs | rest.runs)
+
+    async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
+        """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
+        await self._producer.prepare()
+        positions = {
+            grant.source: replace(position, writer=self._producer.writer(grant.remote, position))
+            for grant, position in found.items()
+        }
+        for grant in found:
+            self._committer.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
+        return await self._producer.store_first(positions)
+
+    def _hold_back(self, source: TopicPartition, error: ClusterError | EngineLostError) -> None:
+        if source in self.waiting:
+            since, _ = self._held.get(source, (self._loop.clock.monotonic(), ""))
+            self._held[source] = since, str(error)
+        if self._logged.lasts(source, PATIENCE_S):
+            self._event("waiting", f"{source} is not copied yet, and tried again: {error}")

@@ -1,0 +1,294 @@
+"""Keeps a copier in a Spark worker's process: a thread that lives across leases and answers to the driver.
+
+Spark reuses its Python workers, so the next lease finds the copier of the lease before. When no lease follows within
+`GRACE_S`, or the driver goes, the copier stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Collection
+from typing import Any
+
+from twinlog.clock import LONG_AGO
+from twinlog.copier.copier import Copier
+from twinlog.copier.listener import Listener
+from twinlog.copier.reporter import Reporter
+from twinlog.copier.stand_in import StandIn
+from twinlog.errors import DriverLostError, MessageError, TwinlogError
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
+from twinlog.lease.grant import Grant
+from twinlog.lease.greeting import greet_as_copier
+from twinlog.lease.messages import (
+    Beat,
+    BeatResponse,
+    Bye,
+    Claim,
+    Drop,
+    End,
+    Event,
+    Failed,
+    FromCopier,
+    Grants,
+    Hold,
+    IdRequest,
+    Left,
+    LentId,
+    Message,
+    Release,
+    Released,
+    ReportMessage,
+    Stop,
+)
+from twinlog.lease.progress import Report
+from twinlog.lease.ticket import LeaseTicket
+from twinlog.model.held import Held
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 20.0
+"""Longer than Spark takes from one lease to the next, also where an executor was lost meanwhile; less than the minute
+after which it ends a Python process that has no task."""
+
+
+class CopierThread:
+    """One flow's copier in this process. Its `loop` brings the clock and the connections to brokers, `connect` that to
+    the driver.
+
+    Raises VersionMismatchError when the driver has another version, and DriverLostError, OSError, EOFError or
+    multiprocessing.AuthenticationError when it cannot be reached or does not answer.
+    """
+
+    def __init__(
+        self,
+        ticket: LeaseTicket,
+        loop: Loop | None = None,
+        connect: Callable[[DriverAddress], Channel] = Channel.open,
+    ) -> None:
+        self._loop = Loop() if loop is None else loop
+        self._now = self._loop.clock.monotonic
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{int(self._now() * 1e9) & 0xFFFFFF:x}"
+        self.ended = threading.Event()
+        self.error: TwinlogError | None = None
+        self._ticket = ticket
+        self._connect = connect
+        try:
+            self._line, settings = self._open_line()
+        except BaseException:
+            self._loop.close()
+            raise
+        self._lease = 0
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._over = threading.Event()
+        self._claimed_until = self._now() + GRACE_S
+        self._in_lease = False
+        self._valid_until = LONG_AGO
+        self._leaving = False
+        self._stopping = False
+        listener = Listener(failed=self._failed, event=self._event, held=self._hold)
+        self._lent: list[LentId] = []
+        self._lending = self._loop.signal()
+        self._copier = Copier(self._loop, settings.for_task(ticket.share), listener, self._allowed, self._borrow)
+        self.reporter = Reporter(self._copier, self.name, self._report, lambda error: self._failed(None, error))
+        self._thread = threading.Thread(target=self._run, name=f"copier {ticket.flow}", daemon=True)
+        self._thread.start()
+        if settings.transform is not None:
+            stand_in = StandIn(lambda: self._copier.call, self._send, self._now)
+            threading.Thread(
+                target=stand_in.run, args=(self.ended,), name=f"stand-in {ticket.flow}", daemon=True
+            ).start()
+
+    # Called by the task's thread.
+
+    def _open_line(self) -> tuple[Channel, FlowSettings]:
+        line = self._connect(self._ticket.address)
+        line.break_after(DEAD_S)
+        try:
+            greet_as_copier(line, self._ticket.flow, self.name)
+            # Only now: of another version they could not be read, and nobody would learn why.
+            return line, self._ticket.settings()
+        except BaseException:
+            line.close()
+            raise
+
+    def join(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
+        """Work under a lease from now on, for Spark's `task`; False when this copier is about to end, and the task must
+        start another.
+
+        `over` is set once it no longer works under this lease.
+        """
+        claim = Claim(ticket.lease, task)
+        with self._lock:
+            if self._leaving or self.ended.is_set():
+                return False
+            self._lease, self._in_lease, self._over = ticket.lease, True, over
+            self.reporter.lease = ticket.lease
+            self._loop.call_threadsafe(lambda: self._send(claim))
+        return True
+
+    def works_under(self, lease: int) -> bool:
+        """Whether a lease that was joined still lasts."""
+        return not self.ended.is_set() and self._in_lease and self._lease == lease
+
+    def leave(self, lease: int) -> None:
+        """The task ends before the lease does: another one will join it in a moment."""
+        with self._lock:
+            if self.works_under(lease):
+                self._in_lease, self._claimed_until = False, self._now() + GRACE_S
+                self._loop.call_threadsafe(lambda: self._send(Left(lease)))
+
+    # Everything below runs on the copier's thread.
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self._main)
+        except TwinlogError as error:
+            self.error = error
+        except (OSError, EOFError) as error:
+            if not self._stopping:
+                self.error = DriverLostError(f"the connection to the driver broke: {error!r}")
+        except Exception as error:
+            # The task raises it, whatever it is.
+            log.exception("copier %s", self.name)
+            self.error = TwinlogError(f"internal error in copier {self.name}: {error!r}")
+        finally:
+            self._copier.stop()
+            with self._sending:
+                self._line.close()
+            with self._lock:
+                self.ended.set()
+                self._over.set()
+            self._loop.close()
+
+    async def _main(self) -> None:
+        self._loop.start(self._beat)
+        self._loop.start(self.reporter.run)
+        started = self._loop.spawn(self._start)
+        while True:
+            await self._loop.readable(self._line)
+            while self._line.poll():
+                self._take(self._line.receive(), started)
+
+    async def _start(self) -> None:
+        try:
+            await self._copier.start()
+        except TwinlogError as error:
+            self._failed(None, error)
+            raise
+        self._loop.start(self.reporter.keep_publishing)
+
+    def _allowed(self) -> bool:
+        return self._now() < self._valid_until
+
+    async def _beat(self) -> None:
+        while not self._stopping:
+            self._send(Beat(self._now()))
+            await self._loop.sleep(BEAT_S)
+            if not self._in_lease and self._now() > self._claimed_until:
+                self._loop.start(self._leave)
+                return
+
+    def _take(self, message: Message, started: Any) -> None:
+        """Do what the driver asks for. Raises MessageError when no driver sends that."""
+        match message:
+            case BeatResponse(at, valid_s):
+                self._valid_until = max(self._valid_until, at + valid_s)
+            case Grants(_, grants):
+                if not self._leaving:
+                    self._loop.start(self._grant, self._copier.accept(grants), started)
+            case Release(partitions):
+                self._loop.start(self._release, partitions)
+            case End(lease):
+                with self._lock:
+                    if self._lease == lease:
+                        self._in_lease, self._claimed_until = False, self._now() + GRACE_S
+                        self._over.set()
+            case LentId():
+                self._lent.append(message)
+                self._lending.set()
+            case Stop():
+                self._loop.start(self._leave)
+            case Drop():
+                self._drop()
+            case _:
+                raise MessageError(f"the driver sent {type(message).__name__}, which it may not send")
+
+    async def _borrow(self) -> LentId:
+        """A transactional id from the driver; the line breaks when none comes."""
+        self._lent.clear()
+        self._send(IdRequest())
+        while not self._lent:
+            await self._lending.wait()
+        return self._lent[-1]
+
+    async def _grant(self, accepted: list[Grant], started: Any) -> None:
+        await started
+        await self._copier.begin(accepted)
+
+    async def _release(self, partitions: Collection[TopicPartition]) -> None:
+        # A partition that began a moment ago is in no report yet.
+        self.reporter.report_now()
+        await self._copier.release(partitions)
+        undrained = self._copier.undrained.intersection(partitions)
+        if undrained and self._copier.transactions is not None:
+            # The open transaction must be aborted before another copier begins; the driver does that for a lost copier.
+            self._line.shut()
+            return
+        await self.reporter.flush()
+        self._send(Released(tuple(partitions), tuple(undrained)))
+
+    async def _leave(self) -> None:
+        """Release everything in order and report that to the driver, which then closes the line."""
+        with self._lock:
+            if self._leaving:
+                return
+            self._leaving = True
+            self._in_lease = False
+        await self._release(self._copier.granted)
+        self._stopping = True
+        self._send(Bye())
+        # Its executor may wait for this task alone before it ends.
+        self._over.set()
+
+    def _drop(self) -> None:
+        """End at once: another process may run the flow, so nothing more may be written, positions included."""
+        self._valid_until = LONG_AGO
+        with self._lock:
+            self._leaving = True
+            self._in_lease = False
+            self._over.set()
+        self._stopping = True
+        self._send(Bye())
+
+    def _report(self, report: Report) -> bool:
+        """Send the driver a report; False while it does not read, so that nothing here waits."""
+        if not self._line.writable:
+            return False
+        self._send(ReportMessage(report))
+        return True
+
+    def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
+        self._send(Failed(partition, type(error).__name__, str(error)))
+
+    def _hold(self, held: Held) -> None:
+        self._send(Hold(held))
+
+    def _event(self, kind: str, text: str) -> None:
+        self.reporter.event(kind, text)
+        self._send(Event(kind, text))
+
+    def _send(self, message: FromCopier) -> None:
+        try:
+            with self._sending:
+                self._line.send(message)
+        except (OSError, EOFError):
+            # The reading side notices and ends everything.
+            self._valid_until = LONG_AGO
+            self._line.shut()

@@ -1,0 +1,73 @@
+"""Looks at a remote topic's limit again when a record does not fit: it may have been raised, or be about to be.
+
+A grant carries `max.message.bytes` as the driver last read it. Once it is raised on the source, larger records may come
+at once, and the remote topic follows a moment later (`mirror/topics/configs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop import Loop
+from twinlog.model.topics import largest_batch
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+
+FOLLOWS_S = 15.0
+"""How long a record waits for the remote topic's limit to follow its source's."""
+
+LOOK_S = 0.5
+LIMIT_EVENT = "limit"
+"""The kind of event on which the driver brings settings up to date at once."""
+
+
+class MaxMessageBytes:
+    """For the partitions of one copier; `event` asks the driver to raise a limit."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._loop = loop
+        self._source = source
+        self._target = target
+        self._follows = settings.sync_topic_configs_interval_s is not None
+        self._event = event
+
+    async def look(self, part: PartitionCopy) -> None:
+        """Find out what the remote topic takes now and let the partition go on with that, larger or not."""
+        reported = False
+        deadline = self._loop.clock.monotonic() + FOLLOWS_S
+        while not part.left:
+            try:
+                limit = await _limit(self._target, part.remote.topic)
+                wanted = await _limit(self._source, part.source.topic)
+            except ClusterError as error:
+                part.hinder(str(error))
+                await self._loop.sleep(LOOK_S)
+                continue
+            known = part.limit.topic_bytes
+            awaited = self._follows and limit is not None and wanted is not None and known >= limit < wanted
+            if not awaited or self._loop.clock.monotonic() > deadline:
+                part.take_limit(limit)
+                return
+            text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
+            part.hinder(text)
+            if not reported:
+                reported = True
+                self._event(LIMIT_EVENT, f"{text}; the settings of both are compared now")
+            await self._loop.sleep(LOOK_S)
+
+
+async def _limit(client: ClusterClient, topic: TopicName) -> int | None:
+    """The topic's `max.message.bytes`; None when the cluster does not answer for it."""
+    found, _ = await describe_configs(client, [topic])
+    return largest_batch(found.get(topic, ()))

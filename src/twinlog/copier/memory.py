@@ -1,0 +1,158 @@
+"""The memory of a copier: one budget of bytes for what is asked for, what was received, and what waits to be appended.
+
+Without one, memory grew with the number of partitions that have a backlog while the target is slow.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+
+from twinlog.clock import LONG_AGO
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.kafka.net.frame_memory import FrameMemory
+from twinlog.kafka.producer.appends import Append, RoutedRows
+from twinlog.model.types import TopicPartition
+
+LEAST_FETCH_BYTES = 256 << 10
+"""With less room than for twice this nothing is fetched."""
+
+ANSWERS = 4
+"""A quarter of the budget is for answers that are on their way, of all brokers together."""
+
+STUCK_S = 2.0
+"""When there was no room for so long, partitions of which nothing was acknowledged for so long free theirs: what of
+them was not sent yet is dropped, and read again later."""
+
+SPARSE = 0.25
+"""From half of the budget on, an answer of which no more than this share waits is not worth its memory."""
+
+LOOK_PAUSE_S = 0.05
+"""Shortest time between two looks at everything that waits."""
+
+
+class _Kept(weakref.ref[Append | RoutedRows]):
+    __slots__ = ("size",)
+    size: int
+
+
+class CopierMemory:
+    """Counts bytes against `limit_bytes`; for one thread.
+
+    A batch that goes on as it came shares the memory of the whole answer that it came in. Once three quarters of the
+    budget are used, which is when the target is slower than the source, batches are copied out of their answers, so
+    that one that waits does not hold on to all the others. Each partition may read ahead by as much as there is room
+    left at that moment (Choudhury and Hahne's dynamic thresholds): many that wait leave room for one more.
+    """
+
+    def __init__(
+        self,
+        limit_bytes: int,
+        frames: FrameMemory,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        now: Callable[[], float],
+    ) -> None:
+        self.limit_bytes = limit_bytes
+        self._now = now
+        self._frames = frames
+        self._partitions = partitions
+        self._asked: dict[int, int] = {}
+        self._kept: dict[int, _Kept] = {}
+        self._kept_bytes = 0
+        self._looked_at = LONG_AGO
+        self._served_at = self._now()
+
+    @property
+    def used_bytes(self) -> int:
+        """Answers that were asked for, answers of which anything waits, batches that were built or copied, and rows
+        that wait to become batches."""
+        return sum(self._asked.values()) + self._frames.used_bytes + self._kept_bytes
+
+    @property
+    def _tight(self) -> bool:
+        return self.used_bytes > self.limit_bytes // 4 * 3
+
+    @property
+    def room_bytes(self) -> int:
+        return max(0, self.limit_bytes - self.used_bytes)
+
+    def share_bytes(self, brokers: int) -> int:
+        """The largest answer that one of so many brokers is asked for."""
+        return self.limit_bytes // ANSWERS // max(1, brokers)
+
+    def reserve(self, node: int, most_bytes: int) -> int:
+        """Make room for an answer of a broker; returns how many bytes it may have, 0 when there is no room now."""
+        now = self._now()
+        size = self._most(most_bytes)
+        if self.used_bytes > self.limit_bytes // 2 and now - self._looked_at > LOOK_PAUSE_S:
+            self._looked_at = now
+            self._free_responses(1.0 if self._tight and size < most_bytes else SPARSE)
+            size = self._most(most_bytes)
+        if not size and now - self._served_at > STUCK_S:
+            self._free_stuck(now)
+            size = self._most(most_bytes)
+        if size:
+            self._served_at = now
+            self._asked[node] = size
+            self._frames.keep_at_most(self.limit_bytes - self.used_bytes)
+        return size
+
+    def _most(self, most_bytes: int) -> int:
+        # Half of the room, so that some is left for the next broker.
+        size = min(most_bytes, self.room_bytes // 2)
+        return size if size >= min(most_bytes, LEAST_FETCH_BYTES) else 0
+
+    def release(self, node: int) -> None:
+        """The answer came, and its memory counts now, or it will not come."""
+        self._asked.pop(node, None)
+
+    def keep(self, waiting: Iterable[Append | RoutedRows]) -> None:
+        """Count what waits from now on, until it is gone."""
+        tight = self._tight
+        for one in waiting:
+            if isinstance(one, RoutedRows):
+                self._count(one)
+            elif tight or type(one.data) is not memoryview:
+                self._copy_out(one)
+
+    def _copy_out(self, append: Append) -> None:
+        if type(append.data) is memoryview:
+            append.data = bytearray(append.data)
+        self._count(append)
+
+    def _count(self, one: Append | RoutedRows) -> None:
+        kept = _Kept(one, self._gone)
+        kept.size = one.bytes
+        self._kept[id(kept)] = kept
+        self._kept_bytes += kept.size
+
+    def _gone(self, kept: weakref.ref[Append | RoutedRows]) -> None:
+        assert isinstance(kept, _Kept)
+        if self._kept.pop(id(kept), None) is not None:
+            self._kept_bytes -= kept.size
+
+    def _free_responses(self, share: float) -> None:
+        """Copy out what waits in answers of which no more than a share does, so that the rest of them is free."""
+        shared: dict[int, tuple[int, list[Append]]] = {}
+        for part in self._partitions.values():
+            for append in part.queue.waiting():
+                data = append.data
+                if type(data) is memoryview:
+                    shared.setdefault(id(data.obj), (memoryview(data.obj).nbytes, []))[1].append(append)
+        # One response after the other: there is no room for copies of all of them at once.
+        for size, appends in shared.values():
+            if sum(append.bytes for append in appends) <= share * size:
+                for append in appends:
+                    self._copy_out(append)
+
+    def _free_stuck(self, now: float) -> None:
+        """No partition got memory for long: free the appends that waited longest for the target, up to half of the
+        budget.
+
+        Of too little, a single answer would fill it with theirs again: they are read for as long as there is room.
+        """
+        stuck = [part for part in self._partitions.values() if now - part.waits_since > STUCK_S]
+        for part in sorted(stuck, key=lambda part: part.waits_since):
+            if self.used_bytes <= self.limit_bytes // 2:
+                return
+            part.free_memory(now)

@@ -1,0 +1,186 @@
+"""Stores what a copier keeps of the records that it copied: exact maps, then positions, and offset syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from twinlog.copier.map_writer import MapWriter
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.partition.tally import Tally
+from twinlog.copier.position_schedule import DuePositions, IdleDetector
+from twinlog.copier.sync_writer import SyncWriter
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.log_once import LogOnce
+from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.position_writer import PositionWriter
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+LOG_AFTER_S = 20.0
+LOG_AGAIN_S = 600.0
+LOOKS = 5
+"""So often in an interval it is looked whether the copier has become idle."""
+
+_FAILING = "positions cannot be stored"
+
+
+class OffsetCommitter:
+    """Stores on the target, for the next copier, how far the `partitions` of this one are copied, and where to.
+
+    A position is stored after the map that it relies on. `lost(error)` is called when a broker refuses, `event(kind,
+    text)` for what an operator should see. All methods run on the loop's thread.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        partitions: Mapping[TopicPartition, PartitionCopy],
+        lost: Callable[[TwinlogError], None],
+        event: Callable[[str, str], None],
+        tally: Tally,
+    ) -> None:
+        self._loop = loop
+        self._tally = tally
+        self._settings = settings
+        self._partitions = partitions
+        self._lost = lost
+        self._event = event
+        self._positions = PositionWriter(loop, target, settings)
+        self._maps = MapWriter(loop, target, settings)
+        self._due = DuePositions(settings.position_interval_ms / 1000)
+        self._turn = loop.lock()
+        self._stopped = False
+        self._logged = LogOnce(loop.clock)
+        self._syncs: SyncWriter | None = None
+        if settings.emit_offset_syncs:
+            holder = source if settings.offset_syncs_location == "source" else target
+            self._syncs = SyncWriter(loop, holder, settings, self._gather, event)
+
+    def start(self, *, positions: bool) -> None:
+        """Begin to store in intervals; without `positions` a transaction takes them with it."""
+        if positions:
+            self._loop.start(self._keep_positions)
+        if self._syncs is not None:
+            self._loop.start(self._syncs.run)
+
+    def stop(self) -> None:
+        """Store nothing more."""
+        self._stopped = True
+        if self._syncs is not None:
+            self._syncs.stop()
+
+    def begin(self, grant: Grant, position: Position, found: Sequence[Run]) -> None:
+        """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
+        self._maps.begin(grant, position, found)
+
+    async def first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Store where partitions begin; returns the positions as they were stored. Raises ClusterError."""
+        return await self._store(partial(dict, positions))
+
+    async def now(self, part: PartitionCopy) -> None:
+        """Store how far a partition is acknowledged. Raises ClusterError."""
+        await self._store_acknowledged([part])
+
+    async def close(self, leaving: Sequence[PartitionCopy]) -> None:
+        """Store the last positions of partitions, and end their maps; a fault is reported as an event."""
+        self._gather()
+        for part in leaving:
+            self._maps.close(part.source)
+        try:
+            await self._store_acknowledged(leaving)
+        except TwinlogError as error:
+            self._event("positions", f"positions could not be stored at the end: {error}")
+
+    async def close_committed(self, leaving: Sequence[PartitionCopy]) -> None:
+        """End the maps of partitions whose last transaction was committed. Raises ClusterError."""
+        for part in leaving:
+            self._maps.close(part.source)
+        await self.store_maps({part.source: part.committed for part in leaving})
+
+    async def flush_syncs(self, leaving: Sequence[PartitionCopy]) -> None:
+        """Write the offset syncs that wait."""
+        if self._syncs is not None:
+            await self._syncs.flush(part.source for part in leaving)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Another copier copies this partition from now on."""
+        self._maps.forget(partition)
+        self._positions.forget(partition)
+        self._due.forget(partition)
+
+    async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Store maps up to `positions`; returns these, marked with the generations of their maps. Raises
+        ClusterError."""
+        self._gather()
+        return await self._maps.write(positions)
+
+    async def _keep_positions(self) -> None:
+        interval_s = self._settings.position_interval_ms / 1000
+        idle, chosen_at = IdleDetector(interval_s / 2), self._loop.clock.monotonic()
+        while not self._stopped:
+            await self._loop.sleep(interval_s / LOOKS)
+            begun = self._loop.clock.monotonic()
+            # A drained flow is waited for until its last positions are stored: they are stored as soon as it is idle.
+            due = self._due.moved(self._partitions.values()) if idle.became_idle(self._tally.batches, begun) else []
+            if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
+                chosen_at = begun
+                # Holes are gathered at each turn, and stored with the position: gathered seldom, they might be too many
+                # to keep.
+                self._gather()
+                due = self._due.choose(self._partitions.values(), begun)
+            if not due:
+                continue
+            try:
+                await self._store_acknowledged(due)
+            except RefusedError as error:
+                self._lost(error)
+                return
+            except ClusterError as error:
+                self._tally.stored(0, good=False)
+                if self._logged.lasts(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
+                    self._event(
+                        "positions",
+                        f"positions cannot be stored, trying again: {error}; the next copier would copy again what "
+                        "came since",
+                    )
+            else:
+                self._tally.stored(self._loop.clock.monotonic() - begun, good=True)
+                self._logged.over(_FAILING)
+
+    async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
+        def held() -> dict[TopicPartition, Position]:
+            # Another copier stores it for a partition that was released meanwhile.
+            return {part.source: part.acknowledged for part in parts if self._partitions.get(part.source) is part}
+
+        stored = await self._store(held)
+        for part in parts:
+            if part.source in stored:
+                part.mark(stored[part.source].generation)
+
+    async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
+        """Store positions, asked for when it is their turn, after their maps; returns them as they were stored."""
+        async with self._turn:
+            sizes = {source: part.copied.bytes for source, part in self._partitions.items()}
+            marked = await self.store_maps(positions())
+            await self._positions.write(marked)
+            now = self._loop.clock.monotonic()
+            for source, position in marked.items():
+                self._due.stored(source, position, sizes.get(source, 0), now)
+            return marked
+
+    def _gather(self) -> None:
+        """Hand acknowledged runs to the map writer and the sync writer."""
+        for part in self._partitions.values():
+            runs = part.take_runs()
+            if runs:
+                self._maps.copied(part.source, runs)
+                if self._syncs is not None:
+                    self._syncs.copied(part.source, runs)

@@ -1,0 +1,177 @@
+"""What of one partition is on the target: up to where, from which source offsets, and how much since when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from twinlog.clock import Clock, wall_ms
+from twinlog.copier.partition.counts import CopyCounts
+from twinlog.copier.partition.tally import Tally
+from twinlog.kafka.producer.appends import Append, Road
+from twinlog.kafka.record.sequence_numbers import sequence_after
+from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.mirror.offsets.runs import CopiedRuns
+from twinlog.model.types import SourceOffset, TargetOffset
+
+
+class CopiedRecords:
+    """The records of one partition that the target acknowledged; within transactions, what is committed of them, too.
+
+    `begin` is where this copier began. `acknowledged` is the position after the last append that the target
+    acknowledged. Up to `committed` no crash takes anything back: it is after `acknowledged` while a transaction is
+    open, and counts for transactions only. `runs` are the acknowledged ones since the last `take`. `counts` and `bytes`
+    are of what is there for good: since the last report, and since this copier took the partition. While `leeway`,
+    markers and aborted records may lie before the next append.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_tally",
+        "_transactional",
+        "_uncommitted",
+        "acknowledged",
+        "begin",
+        "bytes",
+        "committed",
+        "counts",
+        "leeway",
+        "runs",
+    )
+
+    def __init__(self, position: Position, clock: Clock, tally: Tally, *, transactional: bool) -> None:
+        self.begin = position
+        self.acknowledged = position
+        self.committed = position
+        self.runs = CopiedRuns()
+        self.counts = CopyCounts()
+        self.bytes = 0
+        self.leeway = transactional
+        self._clock = clock
+        self._tally = tally
+        self._transactional = transactional
+        self._uncommitted: list[tuple[int, int, int]] = []
+        """Of each append in the open transaction: records, bytes, largest timestamp."""
+
+    @property
+    def durable(self) -> Position:
+        """How far the partition is copied for good."""
+        return self.committed if self._transactional else self.acknowledged
+
+    def transaction_end(self, *, marked: bool) -> Position:
+        """The position that the open transaction reaches; everything sent is acknowledged.
+
+        With `marked` the partition takes part, so the transaction's marker follows its records.
+        """
+        position = self.acknowledged
+        if not marked or position.next_target is None:
+            return position
+        return replace(position, next_target=TargetOffset(position.next_target + 1))
+
+    @property
+    def first_uncommitted_ms(self) -> int | None:
+        """The largest timestamp of the first append of the open transaction, None without one."""
+        return self._uncommitted[0][2] if self._uncommitted else None
+
+    @property
+    def in_transaction(self) -> bool:
+        """Something was acknowledged that is not committed."""
+        return bool(self._uncommitted)
+
+    def add(self, append: Append, base_offset: TargetOffset, leader_epoch: int) -> None:
+        """The target acknowledged an append, at `base_offset`."""
+        self.leeway = False
+        self.runs.add(append.spans, base_offset)
+        before, count = self.acknowledged, append.count
+        writer = before.writer
+        if writer is not None:
+            writer = Writer(writer.producer_id, writer.epoch, sequence_after(writer.sequence, count))
+        self.acknowledged = replace(
+            before,
+            next_source=append.next_source_offset,
+            next_target=TargetOffset(base_offset + count),
+            leader_epoch=leader_epoch,
+            writer=writer,
+        )
+        self._note(append)
+
+    def routed(self, append: Append) -> None:
+        """The target acknowledged records of this partition that a transform routed to another one."""
+        self._note(append)
+
+    def passed_by(self, count: int, base_offset: TargetOffset) -> None:
+        """Records of other partitions that a transform routed here are at `base_offset`."""
+        next_target = max(self.acknowledged.next_target or 0, base_offset + count)
+        self.leeway = False
+        self.acknowledged = replace(self.acknowledged, next_target=TargetOffset(next_target))
+
+    def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
+        """Nothing is left to copy before a source offset; returns whether the position moved."""
+        if self.acknowledged.next_source == next_source:
+            return False
+        self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
+        return True
+
+    def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+        """Copying continues at `position`; `runs` had arrived before it."""
+        self.runs.extend(runs)
+        if position.next_target is not None and position.next_target != self.acknowledged.next_target:
+            self.runs.jumped(position.next_source, position.next_target)
+        self.acknowledged = position
+
+    def mark(self, generation: int) -> None:
+        """The exact map of this partition is in another generation."""
+        if self.acknowledged.generation != generation:
+            self.acknowledged = replace(self.acknowledged, generation=generation)
+
+    def commit(self, position: Position) -> None:
+        """The transaction with this position was committed."""
+        uncommitted, self._uncommitted = self._uncommitted, []
+        for records, size, max_timestamp in uncommitted:
+            self._count(records, size, max_timestamp)
+        self.committed = position
+        self.acknowledged = replace(self.acknowledged, next_target=position.next_target, generation=position.generation)
+
+    def abort(self) -> None:
+        """The open transaction was aborted; `move` to `committed` follows where anything was copied since."""
+        self._uncommitted.clear()
+        self.leeway = True
+
+    def recommit(self, position: Position) -> None:
+        """What the target lost of committed transactions lies after `position`."""
+        self.committed = position
+
+    def left_out(self, aborted: int, control: int) -> None:
+        """So many records of aborted transactions and markers were read, which are not copied."""
+        self.counts.aborted += aborted
+        self.counts.control += control
+
+    def read(self, size: int, appends: Sequence[Append], roads: Mapping[Road, int]) -> None:
+        """The source sent so many bytes, which became these appends."""
+        now, records = wall_ms(self._clock), 0
+        counts = self.counts
+        for append in appends:
+            records += append.count
+            if append.max_timestamp >= 0:
+                counts.read(append.count, max(0, now - append.max_timestamp))
+        self._tally.read(size, records, roads)
+
+    def take_counts(self) -> CopyCounts:
+        """What is there for good since the last call, and was left out."""
+        counts, self.counts = self.counts, CopyCounts()
+        return counts
+
+    def _note(self, append: Append) -> None:
+        """Count an append, within transactions once it is committed."""
+        if self._transactional:
+            self._uncommitted.append((append.count, append.bytes, append.max_timestamp))
+        else:
+            self._count(append.count, append.bytes, append.max_timestamp)
+
+    def _count(self, records: int, size: int, max_timestamp: int) -> None:
+        self.bytes += size
+        # A clock that goes before the one of the producer makes no record younger than just made.
+        age_ms = -1 if max_timestamp < 0 else max(0, wall_ms(self._clock) - max_timestamp)
+        self.counts.copied(records, size, age_ms)
+        self._tally.acknowledged(records, size, age_ms)

@@ -1,0 +1,182 @@
+"""Writes records that the target refuses to the dead-letter topic, with the context that Connect adds (KIP-298)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from twinlog.clock import wall_ms
+from twinlog.copier.partition.produce_errors import WriteDeadLetter
+from twinlog.copier.partition.tally import Tally
+from twinlog.copier.partition.unit import Owner
+from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
+from twinlog.kafka.admin.new_topic import create_topic
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.producer.append_queue import AppendQueue
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.batch import read_batch
+from twinlog.kafka.record.records import decode_records
+from twinlog.model.topics import MAX_MESSAGE_BYTES, NewTopic
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+PREFIX = "__connect.errors."
+PURPOSE = "writing records to it that the target refuses"
+TIMEOUT_S = 10.0
+LARGEST_BYTES = 100 << 20
+"""`max.message.bytes` of a dead-letter topic that is created here: larger than a record that a topic may refuse for
+its size."""
+
+KEPT = 1_000
+"""Written records that are remembered: an aborted transaction has the target refuse them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAppend:
+    """The first append of `queue` has one record, which the target refuses; `leave_out()` has the queue send the next
+    append, and `give_up(error)` ends it."""
+
+    queue: AppendQueue
+    append: Append
+    decision: WriteDeadLetter
+    leave_out: Callable[[], None]
+    give_up: Callable[[TwinlogError], None]
+
+    @property
+    def waits(self) -> bool:
+        """Whether the queue still waits for it."""
+        return not self.queue.ended and not self.queue.idle and self.queue.first is self.append
+
+
+class DeadLetters:
+    """The dead-letter topic of one copier's flow.
+
+    A record is written before its partition goes on, so a crash may leave a second copy in the dead-letter topic, and
+    never loses one. `event(kind, text)` is called for operators.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        target: ClusterClient,
+        settings: FlowSettings,
+        tally: Tally,
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._loop = loop
+        self._target = target
+        self._settings = settings
+        self._failed = settings.failed_records
+        self._tally = tally
+        self._event = event
+        self._topic = TopicName(self._failed.dead_letter_topic)
+        self._writer = TopicWriter(target, self._topic, TIMEOUT_S, PURPOSE, wait_s=TIMEOUT_S)
+        self._writing = loop.lock()
+        self._there = False
+        self._written: dict[tuple[TopicPartition, SourceOffset, int], None] = {}
+
+    async def write(self, part: Owner, refused: RefusedAppend) -> None:
+        """Write the record of a refused append, then have its queue leave it out; the partition is held where the topic
+        does not take the record."""
+        append, decision = refused.append, refused.decision
+        backoff = Backoff.of(self._settings.producer.client)
+        while refused.waits:
+            try:
+                async with self._writing:
+                    await self._write(part.source, append, decision.reason)
+            except TwinlogError as error:
+                self._there = False
+                final = self._final(part, append, error)
+                if final is None:
+                    part.hinder(f"target: {error}")
+                    await self._loop.sleep(backoff.failed())
+                elif refused.waits:
+                    refused.give_up(final)
+                    return
+                # An append that was cleared away meanwhile comes again, here or in another copier.
+            else:
+                part.left_out(decision.kind, f"{decision.reason}; it is in topic {self._topic}")
+                if refused.waits:
+                    refused.leave_out()
+                return
+
+    def _final(self, part: Owner, append: Append, error: TwinlogError) -> TwinlogError | None:
+        """The error of the partition; None where the dead-letter topic may take the record later."""
+        if isinstance(error, NotAppendedError):
+            self._tally.dead_letter_failures += 1
+            # 0 is no answer.
+            retriable = not error.code or error.code in error_codes.RETRIABLE
+            return None if retriable else self._not_taken(part, append, error)
+        retriable = isinstance(error, ClusterError) and not isinstance(error, RefusedError)
+        return None if retriable else error
+
+    async def _write(self, source: TopicPartition, append: Append, reason: str) -> None:
+        known = source, append.first_source_offset, crc32(append.data[61:])
+        if known in self._written:
+            return
+        if not self._there:
+            await self._find_topic()
+        view = memoryview(append.data)
+        batch = read_batch(view, 0)
+        assert batch is not None
+        for record in decode_records(view, batch):
+            self._tally.dead_letters += 1
+            headers = [*record.headers, *self._context(source, append.first_source_offset, reason)]
+            try:
+                await self._writer.append([(record.key, record.value, headers)], timestamp_ms=record.timestamp)
+            except NotAppendedError as error:
+                if error.code != Code.INVALID_TIMESTAMP:
+                    raise
+                # The dead-letter topic has the limits for times of other topics of its cluster.
+                headers.append((PREFIX + "timestamp", str(record.timestamp).encode()))
+                now = wall_ms(self._loop.clock)
+                await self._writer.append([(record.key, record.value, headers)], timestamp_ms=now)
+        self._written[known] = None
+        while len(self._written) > KEPT:
+            del self._written[next(iter(self._written))]
+
+    async def _find_topic(self) -> None:
+        """Raises RefusedError without the rights, CopyError when the target refuses it, ClusterError while the target
+        does not answer."""
+        found = (await self._target.refresh([self._topic]))[self._topic]
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            new = NewTopic(
+                self._topic, 1, self._failed.dead_letter_replication_factor, {MAX_MESSAGE_BYTES: str(LARGEST_BYTES)}
+            )
+            refusal = await create_topic(self._target, new, PURPOSE)
+            if refusal is not None and refusal.code == Code.INVALID_REPLICATION_FACTOR:
+                # As for remote topics: a target with fewer brokers has its own default.
+                refusal = await create_topic(self._target, replace(new, replication_factor=-1), PURPOSE)
+            if refusal is not None:
+                raise CopyError(f"cluster {self._target.alias} does not create topic {self._topic}: {refusal.text}")
+            self._event("dead-letter", f"topic {self._topic} was created for records that the target refuses")
+        self._there = True
+
+    def _context(self, source: TopicPartition, offset: SourceOffset, reason: str) -> Iterator[tuple[str, bytes]]:
+        if not self._failed.dead_letter_headers:
+            return
+        context = {
+            "topic": source.topic,
+            "partition": str(source.partition),
+            "offset": str(offset),
+            "connector.name": self._settings.name,
+            "stage": "TASK_PUT",
+            "exception.message": reason,
+        }
+        for name, text in context.items():
+            yield PREFIX + name, text.encode()
+
+    def _not_taken(self, part: Owner, append: Append, error: NotAppendedError) -> CopyError:
+        large = error.code in error_codes.TOO_LARGE
+        why = f"{error.size} bytes" if large else error_codes.name_of(error.code)
+        return CopyError(
+            f"{part.remote}: the target refuses the record at source offset {append.first_source_offset} of "
+            f"{part.source}, and the dead-letter topic {self._topic} does not take it either ({why})",
+            way_out=f"raise max.message.bytes of {self._topic}" if large else f"change the settings of {self._topic}",
+        )

@@ -1,0 +1,378 @@
+"""One source partition while a task copies it: what is read of it becomes appends, until it leaves or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twinlog.batches.prepare import prepare as copy_as_it_is
+from twinlog.clock import Clock
+from twinlog.copier.partition import fetch_errors
+from twinlog.copier.partition.batch_limit import BatchLimit
+from twinlog.copier.partition.counts import CopyCounts
+from twinlog.copier.partition.fetch_errors import Check, Fail, Pause
+from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.left_out_records import LeftOutRecords
+from twinlog.copier.partition.misplaced import Misplaced
+from twinlog.copier.partition.oversized import left_out, naming
+from twinlog.copier.partition.partition_appends import PartitionAppends
+from twinlog.copier.partition.read_ahead import ReadAhead
+from twinlog.copier.partition.source_position import SourcePosition
+from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
+from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, Prepared
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.lease.grant import Grant
+from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.settings.flow import ProducerSettings
+
+
+class PartitionCopy:
+    """Reads, prepares and appends one partition; what it cannot do itself it asks of its copier through `hooks`.
+
+    Others read its fields; only its own methods change them.
+    """
+
+    def __init__(
+        self,
+        grant: Grant,
+        position: Position,
+        rules: CopyRules,
+        identity: ProducerIdentity,
+        *,
+        producer: ProducerSettings,
+        hooks: Hooks[PartitionCopy],
+        clock: Clock,
+        sequence: int = 0,
+        prepare: Prepare = copy_as_it_is,
+        queue: AppendQueue | None = None,
+    ) -> None:
+        """`prepare` makes appends of fetches. `sequence` and `queue` as in `PartitionAppends`."""
+        self.grant = grant
+        self.source: TopicPartition = grant.source
+        self.remote: TopicPartition = grant.remote
+        self.limit = BatchLimit(rules, grant.max_batch_bytes)
+        self.transactional = identity.transactional
+        self.read = SourcePosition(position, grant.topic_id)
+        # Within a transaction nothing of a failed try arrives; and what is not transformed is not routed.
+        careful = grant.on_trial and not self.transactional and prepare is not copy_as_it_is
+        self.read_ahead = ReadAhead(on_trial=careful)
+        self.paused = False
+        self.left = False
+        self.failed = False
+        self.trouble: str | None = None
+        self._now = clock.monotonic
+        self._hooks = hooks
+        self._unstored = False
+        self._prepare = prepare
+        self._left_out = LeftOutRecords(self.source, hooks.event, hooks.tally, log_all=hooks.log_left_out)
+        self._appends = PartitionAppends(
+            self, position, identity, producer=producer, hooks=hooks, clock=clock, sequence=sequence, queue=queue
+        )
+        self.queue = self._appends.queue
+        self.copied = self._appends.copied
+
+    # Where it is.
+
+    @property
+    def acknowledged(self) -> Position:
+        """After the last append that the target acknowledged."""
+        return self.copied.acknowledged
+
+    @property
+    def committed(self) -> Position:
+        """After the last transaction that was committed."""
+        return self.copied.committed
+
+    @property
+    def durable(self) -> Position:
+        """How far this partition is copied for good."""
+        return self.copied.durable
+
+    @property
+    def lag(self) -> int:
+        """Source offsets up to the end that a consumer may read; -1 before the first fetch."""
+        return -1 if self.read.end < 0 else max(0, self.read.end - self.durable.next_source)
+
+    @property
+    def held_back(self) -> bool:
+        """It is not read, because too much of it is queued or others need the room."""
+        return self.read_ahead.held_back
+
+    @property
+    def waits_since(self) -> float:
+        """Since when the target took nothing of what waits, in monotonic seconds; infinite where nothing does."""
+        return self._appends.waits_since
+
+    @property
+    def at_rest(self) -> bool:
+        """No append is in flight, no check runs, and no transaction with records of this partition is open."""
+        return self.arrived and not self.copied.in_transaction and not self._unstored
+
+    @property
+    def arrived(self) -> bool:
+        """Every append that was sent is acknowledged, at the offset where it belongs."""
+        return self._appends.arrived
+
+    @property
+    def misplaced(self) -> Misplaced | None:
+        """Set when the target took an append at too small an offset: records that it lost are copied again first."""
+        return self._appends.misplaced
+
+    @property
+    def rules(self) -> CopyRules:
+        """By which its batches are built."""
+        return self.limit.rules
+
+    def grant_again(self) -> Grant:
+        """The grant to begin again after what is known to have arrived; more may be on its way."""
+        return replace(self.grant, position=self.acknowledged, drained=False)
+
+    # What its copier calls.
+
+    def pause(self) -> None:
+        """Read nothing, until `resume` or `seek`."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Read again, unless this partition failed, was released, or is not known to be right on the target."""
+        if not self.left and not self.failed and not self._unstored and self.misplaced is None:
+            self.paused = False
+            self._hooks.more(self.source)
+
+    def seek(self, position: Position) -> None:
+        """Read on from `position`, after a gap or a resolve; what was queued must be cleared before."""
+        self._move(position)
+        self.resume()
+
+    def hinder(self, trouble: str) -> None:
+        """Report `trouble` until the next success."""
+        self.trouble = trouble
+
+    def worked(self) -> None:
+        """The target took something: no trouble is left."""
+        self.trouble = None
+
+    def leave(self) -> None:
+        """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
+
+        Where some of it was routed elsewhere, or is a part of what became of a record, and may have arrived, the rest
+        is still sent.
+        """
+        self.left = True
+        self.paused = True
+        self._appends.leave()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self.queue.end()
+
+    def fail(self, error: TwinlogError) -> None:
+        """Stop this partition for good and report why."""
+        self.paused = True
+        self.failed = True
+        self.trouble = str(error)
+        # Within a transaction, what may yet arrive ends with it.
+        if not self._appends.fail(refused=not isinstance(error, NotAcknowledgedError)) and self.transactional:
+            self._hooks.abort(self)
+        self._hooks.failed(self, error)
+
+    def take_runs(self) -> list[Run]:
+        """Source and target offsets of the records acknowledged since the last call."""
+        return self.copied.runs.take()
+
+    def take_counts(self) -> CopyCounts:
+        """Counts since the last call."""
+        return self.copied.take_counts()
+
+    def mark(self, generation: int) -> None:
+        """The exact map of this partition is in another generation."""
+        self.copied.mark(generation)
+
+    def become(self, writer: Writer, position: Position, runs: Sequence[Run] = ()) -> None:
+        """Prepare to append as `writer` from `position` on, after `runs`; drops the queue.
+
+        Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
+        """
+        self.paused = self._unstored = True
+        self._appends.become(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence, position)
+        self._move(replace(position, writer=writer), runs)
+
+    def stored(self) -> None:
+        """The new writer is stored for the next copier: go on."""
+        self._unstored = False
+        self.resume()
+
+    def expect_late_appends(self, position: Position) -> None:
+        """Appends of this partition's writer from before `position` may still arrive."""
+        self._appends.expect_late(position)
+
+    def resolve(self) -> None:
+        """Have the position found anew from the remote log."""
+        self._hooks.resolve(self)
+
+    def check_overdue(self, now: float) -> None:
+        """Fail when the first append has waited for its acknowledgement for `delivery.timeout.ms`.
+
+        `now` is in monotonic seconds.
+        """
+        if not self.failed and not self.left and (error := self._appends.overdue(now)) is not None:
+            self.fail(error)
+
+    def _move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+        self._appends.move(position, runs)
+        self.read.seek(position)
+        self.read_ahead.reset()
+        self.trouble = None
+
+    # Read.
+
+    def fetch_position(self, read_ahead: int) -> FetchPosition | None:
+        if self.paused or self._appends.waits_for_unit:
+            self.read_ahead.release()
+            return None
+        if self.read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
+            return None
+        return self.read.next_fetch()
+
+    def deliver(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
+        """Take one answer of the source."""
+        read = self.read
+        if self.paused or self._appends.waits_for_unit:
+            return
+        if asked.offset != read.offset or asked.topic_id != read.topic_id:
+            return
+        if fetched.error or fetched.diverging_epoch >= 0:
+            self._not_fetched(fetched)
+            return
+        if self.trouble is not None and not self.trouble.startswith("target"):
+            self.trouble = None
+        read.answered(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
+        prepared = self._prepared(fetched) if fetched.records else None
+        if prepared is None:
+            return
+        begin = read.offset
+        read.passed(prepared.position, prepared.leader_epoch)
+        self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
+        self._appends.take(begin, prepared)
+
+    def took(self, prepared: Prepared) -> None:
+        """Count and report what became of a fetch: it is not read again."""
+        self.copied.left_out(prepared.aborted, prepared.control)
+        for record in prepared.oversized:
+            self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
+        self._left_out.take(prepared)
+
+    def _prepared(self, fetched: PartitionResponse) -> Prepared | None:
+        """What is appended of one answer; None where it is read again later, or never."""
+        rules = self.limit.rules
+        # So few batches may be in flight together, so each is built large when more wait.
+        behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
+        if behind and self._hooks.far_target():
+            rules = rules.merging_all()
+        if (most := self.read_ahead.next_records()) is not None:
+            rules = replace(rules, most_records=most)
+        try:
+            prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
+        except EngineLostError as error:
+            self.paused = True
+            self.hinder(f"transform: {error}")
+            self._hooks.unready(self)
+            return None
+        except TwinlogError as error:
+            if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
+                self.fail(naming(error, self.source, self.remote))
+            return None
+        return None if prepared.oversized and self._must_ask_limit() else prepared
+
+    def left_out(self, kind: str, text: str) -> None:
+        """A policy left a record out."""
+        self._left_out.leave_out(kind, text)
+
+    def leave_out(self, append: Append) -> None:
+        """The record of a refused append is in the dead-letter topic: copy what follows."""
+        self.trouble = None
+        self._appends.leave_out(append)
+        self._hooks.offer(self.queue)
+
+    def append(self, own: list[Append]) -> None:
+        """Append what waited for routed records, perhaps nothing."""
+        self._appends.append(own)
+
+    def go_on(self) -> None:
+        """Read again: it waits for no routed records any more."""
+        self._hooks.more(self.source)
+
+    def read_again(self, offset: SourceOffset) -> None:
+        """Read from a source offset on again: what was made of it is dropped."""
+        self.read.back(offset)
+        self._hooks.more(self.source)
+
+    def routed(self, append: Append) -> None:
+        """The target acknowledged an append of this partition that was routed to another one."""
+        self.trouble = None
+        self.copied.routed(append)
+        if self.read_ahead.acknowledged(self.queue.queued_bytes):
+            self._hooks.more(self.source)
+
+    def free_memory(self, now: float) -> None:
+        """Free memory for other partitions: what was not sent yet is dropped at `now` (monotonic seconds) and read
+        again later."""
+        again = None if self.left else self._appends.drop_unsent()
+        if again is not None:
+            self.read_ahead.back_off(now)
+            # The reader may wait at the end of the log and must learn of the new offset.
+            self.read_again(again)
+
+    def take_limit(self, topic_bytes: int | None) -> None:
+        """Go on with what the remote topic takes now, None if that is unknown."""
+        self.limit.confirm(topic_bytes, self._now())
+        self.resume()
+
+    def _must_ask_limit(self) -> bool:
+        """Whether the remote topic has to be asked first; what was read is read again then."""
+        if self.limit.sure(self._now()):
+            return False
+        self.paused = True
+        self._hooks.limit(self)
+        return True
+
+    def _not_fetched(self, fetched: PartitionResponse) -> None:
+        match fetch_errors.decide(fetched, self.source, self._hooks.source_lacks):
+            case Fail(error):
+                self.fail(error)
+            case Check(end, reason):
+                self.paused = True
+                self.trouble = reason or self.trouble
+                self._hooks.check(self, end)
+            case Pause(reason):
+                self.paused = True
+                self.trouble = reason
+                self._hooks.pause(self, self.read.refused())
+
+    # Transactions.
+
+    def commit(self, position: Position) -> None:
+        """The transaction with this position was committed."""
+        self.copied.commit(position)
+
+    def abort(self, identity: ProducerIdentity) -> None:
+        """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""
+        copied = self._appends.abort(identity)
+        if self.misplaced is not None:
+            self._move(self.committed)
+            self._hooks.lost(self)
+        elif copied:
+            self.seek(self.committed)
+
+    def truncated(self, end: TargetOffset | None) -> None:
+        """The target lost committed records from its offset `end` on, or none (None)."""
+        self._appends.truncated(end)
+
+    def copy_again(self, position: Position) -> None:
+        """The target lost records of committed transactions after `position`: copy from there."""
+        self._appends.recommit(position)
+        self.seek(position)

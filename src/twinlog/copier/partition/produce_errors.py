@@ -1,0 +1,251 @@
+"""Decides what happens to an append that the target did not take, from its answer, a few facts and the settings alone.
+
+As in Kafka's producer (classes Sender and TransactionManager), with four additions: where the target lost the
+producer's state, the copier reads the log; a batch that is too large is split; a batch with records that the target
+refuses is cut around these records (KIP-467); and a batch that stays corrupt is sent a few times only.
+`PartitionAppends` and `Routes` carry the decision out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from twinlog.copier.partition.oversized import left_out, refused_as_too_large
+from twinlog.errors import CopyError, NotAcknowledgedError, RefusedError, RefusedRecordError, TwinlogError
+from twinlog.kafka.net.backoff import pause_s
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, Sent
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.settings.flow import FlowSettings, ProducerSettings, RecordPolicy
+from twinlog.settings.written import key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Send it again after `pause_s` seconds, with the same bytes and sequence numbers, to the leader at that time."""
+
+    pause_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Read in the remote log what arrived, and go on after it; a transaction is aborted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """It is on the target already, at `base_offset`, where the next append belongs."""
+
+    base_offset: TargetOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Send its records in batches of `into_bytes` at most; the target takes batches of `limit_bytes` at most."""
+
+    into_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """Send the records with these numbers, from 0 on, in batches of their own; without numbers, each half."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Leave its one record out. The target takes batches of `limit_bytes` at most, where that is the reason."""
+
+    kind: LeftOutKind
+    reason: str
+    limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDeadLetter:
+    """Write its one record to the dead-letter topic, then leave it out."""
+
+    kind: LeftOutKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The partition stops on `error`."""
+
+    error: TwinlogError
+
+
+Decision: TypeAlias = Retry | Resolve | Accept | Split | Isolate | Skip | WriteDeadLetter | Fail
+
+LeftOutKind = Literal["oversized", "refused"]
+"""The kind of event for a record that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appending:
+    """What a decision depends on: `next_target` is the offset that the next append gets, None when unknown.
+
+    While `late_appends`, appends of an earlier copier may still arrive.
+    """
+
+    source: TopicPartition
+    remote: TopicPartition
+    transactional: bool
+    next_target: TargetOffset | None
+    late_appends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRules:
+    """The settings, with the policies for the source topic; `lacks` makes the error for a missing permission
+    (operation, what on, what for)."""
+
+    producer: ProducerSettings
+    oversized: RecordPolicy
+    refused: RecordPolicy
+    lacks: Callable[[str, str, str], RefusedError]
+
+
+def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Decision:
+    """Decides about the first append in the window; it was refused or got no answer, and nothing else is in flight.
+
+    `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
+    """
+    code = sent.code
+    if sent.again:
+        return _again(sent, part, rules, chance)
+    if part.transactional and code in error_codes.TRANSACTION_LOST:
+        return Resolve(_reason(code))
+    if code == Code.DUPLICATE_SEQUENCE_NUMBER:
+        # It was appended long ago, and the broker forgot where. Kafka's producer completes the batch, too.
+        known = part.next_target is not None and not part.late_appends
+        return Accept(part.next_target) if known and part.next_target is not None else Resolve(_reason(code))
+    if code == UNVERIFIED:
+        return Resolve("target: it may have another append with these sequence numbers, the log is read")
+    if code in error_codes.PRODUCER_LOST:
+        return Resolve(_reason(code))
+    if code in error_codes.TOO_LARGE:
+        return _too_large(sent.append, part, rules)
+    if error_codes.refused(code):
+        return Fail(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
+    nameless = sent.refusal is not None and not sent.refusal.names_records
+    if code in error_codes.RECORD_REFUSED or (nameless and code == Code.CORRUPT_MESSAGE):
+        return _refused_record(sent, part, rules)
+    append = sent.append
+    return Fail(
+        CopyError(
+            f"{part.remote}: the target refuses source offsets {append.first_source_offset} to "
+            f"{append.next_source_offset - 1} of {part.source}: {_explained(sent)}"
+        )
+    )
+
+
+def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> Fail:
+    """The target has not acknowledged an append within `delivery.timeout.ms`; `trouble` is its last error."""
+    limit = f"{key_of(ProducerSettings, 'delivery_timeout_ms')} = {rules.producer.delivery_timeout_ms}"
+    return _gave_up(append, part, limit, trouble or "no answer yet")
+
+
+def _again(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Retry | Fail:
+    producer, client = rules.producer, rules.producer.client
+    reason = _reason(sent.code)
+    # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
+    if sent.failures - sent.unreached > producer.retries:
+        return _gave_up(sent.append, part, f"{key_of(ProducerSettings, 'retries')} = {producer.retries}", reason)
+    return Retry(pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, chance), reason)
+
+
+def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> Fail:
+    return Fail(
+        NotAcknowledgedError(
+            f"{part.remote}: the target did not take source offsets {append.first_source_offset} to "
+            f"{append.next_source_offset - 1} of {part.source} within {limit} ({reason})"
+        )
+    )
+
+
+def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | WriteDeadLetter | Fail:
+    # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
+    if append.count > 1:
+        return Split(append.bytes // 2, append.bytes - 1)
+    reason = left_out(part.source, append.first_source_offset, f"{append.bytes} bytes")
+    if rules.oversized == "skip":
+        return Skip("oversized", reason, append.bytes - 1)
+    if rules.oversized == "dead-letter":
+        return WriteDeadLetter("oversized", reason)
+    return Fail(refused_as_too_large(part.source, part.remote, append.first_source_offset, append.bytes))
+
+
+def _refused_record(sent: Sent, part: Appending, rules: ProduceRules) -> Isolate | Skip | WriteDeadLetter | Fail:
+    append, refusal = sent.append, sent.refusal
+    if append.count > 1:
+        named = set() if refusal is None else {error.number for error in refusal.record_errors}
+        return Isolate(tuple(sorted(number for number in named if 0 <= number < append.count)))
+    why = _explained_alone(sent)
+    reason = left_out(part.source, append.first_source_offset, why)
+    if rules.refused == "skip":
+        return Skip("refused", reason)
+    if rules.refused == "dead-letter":
+        return WriteDeadLetter("refused", reason)
+    offset = append.first_source_offset
+    return Fail(
+        RefusedRecordError(
+            f"{part.remote}: the target refuses the record at source offset {offset} of {part.source}: {why}",
+            source_offset=offset,
+            way_out=f"change the setting of {part.remote.topic}, or set "
+            f"{key_of(FlowSettings, 'refused_record_policy')}.{part.source.topic} = skip or dead-letter to leave such "
+            "records out",
+        )
+    )
+
+
+def _reason(code: int) -> str:
+    return "target: no answer" if code == NO_ANSWER else f"target: {error_codes.name_of(code)}"
+
+
+def _explained(sent: Sent) -> str:
+    """Why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
+    text = error_codes.explain(sent.code)
+    if sent.corrupt > CORRUPT_RETRIES:
+        text += f", each of {sent.corrupt} times"
+    refusal = sent.refusal
+    if refusal is None:
+        return text
+    if refusal.message:
+        text += f"; the broker: {refusal.message}"
+    for error in refusal.record_errors[:1]:
+        offset = _source_offset(sent.append, error.number)
+        where = f"record {error.number} of the batch" if offset is None else f"source offset {offset}"
+        text += f"; {where}: {error.message or 'no reason given'}"
+    more = len(refusal.record_errors) - 1
+    return text + (f", and {more} records more" if more > 0 else "")
+
+
+def _explained_alone(sent: Sent) -> str:
+    """Why the target refuses a record that was sent alone: the broker's word about the record, if there is one."""
+    code = Code(sent.code).name
+    refusal = sent.refusal
+    messages = () if refusal is None else (*(error.message for error in refusal.record_errors), refusal.message)
+    text = f"{code}: {next(filter(None, messages), error_codes.explain(sent.code))}"
+    if refusal is not None and not refusal.names_records and sent.code == Code.CORRUPT_MESSAGE:
+        text += "; brokers before Kafka 2.4 answer so where the topic is compacted and the record has no key"
+    return text
+
+
+def _source_offset(append: Append, index: int) -> SourceOffset | None:
+    """The source offset of the record with a number within the batch, counted from 0."""
+    for first, count in append.spans:
+        if 0 <= index < count:
+            return SourceOffset(first + index) if first >= 0 else None
+        index -= count
+    return None

@@ -1,0 +1,121 @@
+"""Topics of the target that a transform routes records to: found, or made like those that the records come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from twinlog.copier.partition.unit import Owner, Unit
+from twinlog.errors import ClusterError, CopyError
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.new_topic import create_topic
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.topics import NewTopic, Refusal, own_settings
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+
+PURPOSE = "routing records to it"
+DEAD_PARTITIONS = 1
+"""Of a dead-letter topic that is made here, as of Connect's."""
+
+
+class RoutedTopics:
+    """The routed topics of one copier; `same_cluster` is whether source and target are one."""
+
+    def __init__(self, source: ClusterClient, target: ClusterClient, settings: FlowSettings) -> None:
+        self.names: set[TopicName] = set()
+        self.same_cluster = False
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._compared = False
+        self._counts: dict[TopicName, int] = {}
+        self._used: dict[TopicName, float] = {}
+        """When something was routed to each topic last, in monotonic seconds."""
+        self._finding = source.loop.lock()
+
+    def knows(self, topic: TopicName) -> bool:
+        """Whether the topic was there."""
+        return topic in self.names
+
+    def partitions(self, topic: TopicName) -> int:
+        """How many a known topic has, or had when that was known."""
+        known = self._target.topic(topic)
+        if known is not None and known.partitions:
+            self._counts[topic] = known.partitions
+        return self._counts.get(topic, 1)
+
+    def forget(self, topic: TopicName) -> None:
+        """The topic is not there any more, as far as its broker knows."""
+        self.names.discard(topic)
+
+    def use(self, topics: Iterable[TopicName], now: float) -> None:
+        """Something is routed to them."""
+        self._used.update(dict.fromkeys(topics, now))
+
+    def unused(self, since: float) -> set[TopicName]:
+        """Topics to which nothing was routed since a moment, in monotonic seconds."""
+        return {topic for topic, at in self._used.items() if at < since}
+
+    def drop(self, topic: TopicName) -> None:
+        """Nothing is routed to it any more, as it seems."""
+        self.names.discard(topic)
+        self._counts.pop(topic, None)
+        self._used.pop(topic, None)
+
+    async def compare_clusters(self) -> None:
+        """Find out whether the target is the source. Raises ClusterError."""
+        if not self._compared:
+            here, there = await self._target.cluster_id(), await self._source.cluster_id()
+            self.same_cluster = here is not None and here == there
+            self._compared = True
+
+    async def find(self, topic: TopicName, unit: Unit, *, dead: bool) -> str | None:
+        """Make sure that a topic is there, if its unit still waits; returns an event when it was made, None otherwise.
+
+        It gets as many partitions as the source topic and the settings of the remote topic. Raises RefusedError without
+        the rights, CopyError when the target refuses it, ClusterError while it does not answer.
+        """
+        async with self._finding:
+            if topic in self.names or not unit.wanted:
+                return None
+            return await self._find(topic, unit.owner, dead=dead)
+
+    async def _find(self, topic: TopicName, owner: Owner, *, dead: bool) -> str | None:
+        found = (await self._target.refresh([topic]))[topic]
+        event = None
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            event = await self._make(topic, owner, dead=dead)
+            found = (await self._target.refresh([topic]))[topic]
+        if error_codes.refused(found.error):
+            raise self._target.lacks("DESCRIBE", f"topic {topic}", PURPOSE)
+        if found.error or not found.leaders:
+            raise ClusterError(f"cluster {self._target.alias}: topic {topic} has no leaders yet")
+        self.names.add(topic)
+        self._counts[topic] = found.partitions
+        return event
+
+    async def _make(self, topic: TopicName, owner: Owner, *, dead: bool) -> str:
+        known = self._source.topic(owner.source.topic)
+        partitions = 1 if known is None else max(1, known.partitions)
+        transform = self._settings.transform
+        if dead and transform is not None:
+            new = NewTopic(topic, DEAD_PARTITIONS, transform.dead_letter_replication_factor)
+        else:
+            described, _ = await describe_configs(self._target, [owner.remote.topic])
+            own = own_settings(described.get(owner.remote.topic, ()))
+            configs = {name: value for name, value in own.items() if value is not None}
+            new = NewTopic(topic, partitions, self._settings.replication_factor, configs)
+        refusal = await self._create(new)
+        if refusal is not None:
+            raise CopyError(f"cluster {self._target.alias} does not create topic {topic}: {refusal.text}")
+        return f"topic {topic} was created with {new.partitions} partitions: the transform routes records to it"
+
+    async def _create(self, new: NewTopic) -> Refusal | None:
+        refusal = await create_topic(self._target, new, PURPOSE)
+        if refusal is not None and refusal.code == Code.INVALID_REPLICATION_FACTOR:
+            # As for remote topics: a target with fewer brokers has its own default.
+            refusal = await create_topic(self._target, replace(new, replication_factor=-1), PURPOSE)
+        return refusal

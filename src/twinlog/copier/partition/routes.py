@@ -1,0 +1,427 @@
+"""Appends what a transform routed to other partitions than a record's own; several partitions may go into one.
+
+Without transactions the routed appends of a unit are acknowledged before its own ones are sent: a position never counts
+what has not arrived, and after a crash some routed records are there twice. In a transaction a unit is committed as a
+whole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Protocol
+
+from twinlog.batches.split import isolate, split_append
+from twinlog.copier.partition import produce_errors
+from twinlog.copier.partition.dead_letters import RefusedAppend
+from twinlog.copier.partition.placement import Placement, Placing
+from twinlog.copier.partition.produce_errors import (
+    Accept,
+    Appending,
+    Fail,
+    Isolate,
+    ProduceRules,
+    Resolve,
+    Retry,
+    Skip,
+    Split,
+    WriteDeadLetter,
+)
+from twinlog.copier.partition.routed_topics import RoutedTopics
+from twinlog.copier.partition.unit import Owner, Unit
+from twinlog.errors import (
+    ClusterError,
+    CopyError,
+    NoPartitionError,
+    RecordTooLargeError,
+    RefusedError,
+    RefusedRecordError,
+    TwinlogError,
+)
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.types import TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+LATER_S = 0.05
+FORGET_S = 3_600.0
+"""A topic that nothing was routed to for so long is forgotten: some transforms make another one each day."""
+
+PARTITION_S = 2.0
+"""How often it is looked for a partition that records are routed to and that is not there."""
+
+
+class Owned(Protocol):
+    """A remote partition that this copier appends to anyway."""
+
+    queue: AppendQueue
+    left: bool
+
+
+class Routes:
+    """The routed appends of one copier.
+
+    `placing()` is what makes them. `offer(queue)` is called when a queue has something to send, `leaderless()` when
+    its leader is to be looked for, `keep(appends)` with what waits for a while, `dead_letter(owner, refused)` with a
+    record for the dead-letter topic, `event(kind, text)` for operators.
+    Within transactions `owned` are the remote partitions of this copier, whose queues have their sequence numbers.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        owned: Mapping[TopicPartition, Owned],
+        *,
+        placing: Callable[[], Placing],
+        offer: Callable[[AppendQueue], None],
+        leaderless: Callable[[], None],
+        keep: Callable[[list[Append]], None],
+        dead_letter: Callable[[Owner, RefusedAppend], None],
+        event: Callable[[str, str], None],
+    ) -> None:
+        self._loop = loop
+        self._target = target
+        self._settings = settings
+        self._owned = owned
+        self._offer = offer
+        self._leaderless = leaderless
+        self._keep = keep
+        self._event = event
+        self._topics = RoutedTopics(source, target, settings)
+        self._placement = Placement(settings, self._topics, placing)
+        self._dead_letter = dead_letter
+        self._queues: dict[TopicPartition, AppendQueue] = {}
+        self._identity: ProducerIdentity | None = None
+        self._sequences: MutableMapping[TopicPartition, int] = {}
+        self._abort: Callable[[str], None] | None = None
+        self._units: dict[Unit, None] = {}
+        """Those of a transaction that were sent and are not known to be over."""
+        self._held: list[Unit] | None = None
+        self._stopped = False
+
+    def in_transactions(self, abort: Callable[[str], None], sequences: MutableMapping[TopicPartition, int]) -> None:
+        """All appends are part of transactions: `abort(reason)` ends the open one, `sequences` are where the numbers of
+        partitions go on that were appended to before."""
+        self._abort, self._sequences = abort, sequences
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._stopped = True
+        for queue in self._queues.values():
+            queue.end()
+
+    @property
+    def topics(self) -> set[TopicName]:
+        """Topics of the target whose leaders must be known."""
+        return self._topics.names
+
+    @property
+    def queues(self) -> Iterable[AppendQueue]:
+        """The queues of partitions that nobody else here appends to."""
+        return self._queues.values()
+
+    @property
+    def unfinished(self) -> list[Unit]:
+        """Units of the transaction of which something is sent and not everything acknowledged.
+
+        Also those that were given up: what arrived of them must not be committed.
+        """
+        for unit in [unit for unit in self._units if not unit.wanted and not unit.given_up]:
+            del self._units[unit]
+        return list(self._units)
+
+    def check_overdue(self, now: float) -> None:
+        """Fail the owners of appends that wait for longer than `delivery.timeout.ms`; `now` is in monotonic seconds."""
+        limit_s = self._settings.producer.delivery_timeout_ms / 1000
+        for where, queue in list(self._queues.items()):
+            if queue.ended or not queue.overdue(now, limit_s):
+                continue
+            unit = queue.first.route
+            assert isinstance(unit, Unit)
+            appending = self._appending(where, unit)
+            rules = self._rules(unit.owner)
+            self._give_up(queue, produce_errors.overdue(queue.first, appending, rules, unit.owner.trouble).error)
+
+    def forget_unused(self, now: float) -> None:
+        """Forget topics that nothing was routed to for `FORGET_S`; `now` is in monotonic seconds.
+
+        Their leaders are not looked up any more. A topic that is routed to again is found again.
+        """
+        busy = {topic for unit in (*self.unfinished, *(self._held or ())) for topic in unit.topics}
+        for topic in self._topics.unused(now - FORGET_S) - busy:
+            queues = [queue for where, queue in self._queues.items() if where.topic == topic]
+            if not all(queue.idle and not queue.ended for queue in queues):
+                continue
+            for queue in queues:
+                del self._queues[queue.partition]
+                if self._abort is not None:
+                    self._sequences[queue.partition] = queue.next_sequence
+            if queues and self._abort is None:
+                # Sequence numbers would begin at 0 again, and brokers could take new appends for duplicates.
+                self._identity = None
+            self._placement.forget(topic)
+            self._topics.drop(topic)
+            if all(where.topic != topic for where in self._owned):
+                self._target.forget(topic)
+
+    def hold(self) -> None:
+        """Send no further unit: the transaction is about to end."""
+        if self._held is None:
+            self._held = []
+
+    def go_on(self) -> None:
+        """Send what was held back."""
+        held, self._held = self._held or [], None
+        for unit in held:
+            self.route(unit)
+
+    def clear(self, identity: ProducerIdentity) -> None:
+        """The transaction was aborted: forget what is on its way, and go on as `identity`."""
+        self._identity = identity
+        self._units.clear()
+        self._held = None
+        for queue in self._queues.values():
+            queue.clear(identity)
+
+    def hand_over(self, partition: TopicPartition) -> AppendQueue | None:
+        """A partition is copied to from now on; returns the queue that has its sequence numbers in a transaction."""
+        return self._queues.pop(partition, None) if self._abort is not None else None
+
+    def route(self, unit: Unit) -> None:
+        """Append the routed rows of a unit, as soon as its topics are there."""
+        if self._held is not None:
+            self._held.append(unit)
+            return
+        if not unit.wanted or self._stopped:
+            return
+        self._topics.use(unit.topics, self._loop.clock.monotonic())
+        if self._identity is None or not all(map(self._topics.knows, unit.topics)):
+            self._loop.start(self._begin, unit)
+            return
+        try:
+            placed = self._placement.place(unit)
+        except NoPartitionError as error:
+            if self._settings.transform is not None and self._settings.transform.tolerance == "all":
+                self._loop.start(self._have_it_fail, unit)
+            else:
+                # The error itself holds on to the rows.
+                self._loop.start(self._wait_for_partition, unit, str(error))
+            return
+        except TwinlogError as error:
+            unit.owner.fail(error)
+            return
+        if any((owned := self._owned.get(where)) is not None and owned.left for where in placed):
+            # Its sequence numbers are known once its last transaction is over.
+            self._loop.start(self._try_later, unit)
+            return
+        unit.queued(sum(map(len, placed.values())))
+        if self._abort is not None:
+            self._units[unit] = None
+        for where, appends in placed.items():
+            queue = self._queue(where)
+            self._keep(appends)
+            queue.put(appends)
+            self._offer(queue)
+        if self._abort is not None and unit.own:
+            # In a transaction its own appends are sent together with the routed ones.
+            unit.owner.append(unit.take_own())
+
+    def _queue(self, where: TopicPartition) -> AppendQueue:
+        owned = self._owned.get(where)
+        if self._abort is not None and owned is not None:
+            return owned.queue
+        queue = self._queues.get(where)
+        if queue is None:
+            assert self._identity is not None
+            queue = self._queues[where] = AppendQueue(
+                where,
+                self._identity,
+                self._acknowledged,
+                partial(self._refused, where),
+                now=self._loop.clock.monotonic,
+                max_in_flight=self._settings.producer.max_in_flight,
+                sequence=self._sequences.get(where, 0),
+            )
+        return queue
+
+    @staticmethod
+    def _acknowledged(append: Append, _base_offset: TargetOffset) -> None:
+        assert append.route is not None
+        append.route.acknowledged(append)
+
+    async def _begin(self, unit: Unit) -> None:
+        if await self._make_ready(unit, unit.topics):
+            self.route(unit)
+
+    async def _make_again(self, unit: Unit, topic: TopicName) -> None:
+        self._topics.forget(topic)
+        await self._make_ready(unit, [topic])
+
+    async def _make_ready(self, unit: Unit, topics: Iterable[TopicName]) -> bool:
+        """Find or make topics of a unit, and the producer, for as long as it takes; False where it is not wanted any
+        more."""
+        owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
+        while unit.wanted and not self._stopped:
+            try:
+                if self._identity is None:
+                    self._identity = ProducerIdentity(*await self._target.init_producer())
+                # Before a topic is made of it.
+                await self._topics.compare_clusters()
+                for topic in topics:
+                    if not unit.topics[topic]:
+                        self._placement.check(topic, owner.source)
+                for topic in topics:
+                    text = await self._topics.find(topic, unit, dead=unit.topics[topic])
+                    if text is not None:
+                        self._event("routed", text)
+            except RefusedError as error:
+                owner.fail(error)
+            except ClusterError as error:
+                owner.hinder(f"target: {error}")
+                await self._loop.sleep(backoff.failed())
+            except TwinlogError as error:
+                owner.fail(CopyError(f"{owner.source}: the transform: {error}"))
+            else:
+                return True
+        return False
+
+    async def _have_it_fail(self, unit: Unit) -> None:
+        """Read a unit again that has records for a partition that is not there: the transform fails on them then.
+
+        The partition may be there since the target was asked last.
+        """
+        backoff = Backoff.of(self._settings.producer.client)
+        while unit.wanted and not self._stopped:
+            try:
+                await self._target.refresh(unit.topics)
+            except RefusedError as error:
+                unit.owner.fail(error)
+            except ClusterError as error:
+                unit.owner.hinder(f"target: {error}")
+                await self._loop.sleep(backoff.failed())
+            else:
+                for topic in unit.topics:
+                    self._placement.confirm(topic)
+                unit.read_again()
+
+    async def _wait_for_partition(self, unit: Unit, error: str) -> None:
+        """Somebody has to add it, as its source topic may have got one, too."""
+        unit.owner.hinder(f"target: {error}")
+        if unit.is_news(error):
+            self._event("routed", f"{error}; this is waited for")
+        await self._loop.sleep(PARTITION_S)
+        with suppress(ClusterError):
+            await self._target.refresh(unit.topics)
+        self.route(unit)
+
+    async def _try_later(self, unit: Unit) -> None:
+        await self._loop.sleep(LATER_S)
+        self.route(unit)
+
+    def _refused(self, where: TopicPartition, sent: Sent) -> None:
+        """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
+        queue, unit = self._queues[where], sent.append.route
+        assert isinstance(unit, Unit)
+        match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
+            case Retry(pause_s, reason):
+                unit.owner.hinder(reason)
+                queue.retry(self._loop.clock.monotonic() + pause_s)
+                self._leaderless()
+                if sent.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    self._loop.start(self._make_again, unit, where.topic)
+            case Resolve(reason):
+                if self._abort is not None:
+                    self._abort(f"{where}: {reason}")
+                else:
+                    self._loop.start(self._send_again, queue)
+                return
+            case Accept():
+                raise AssertionError("nothing is known of where it would belong")
+            case Split(into_bytes, limit_bytes):
+                self._placement.limit(where.topic, limit_bytes)
+                parts = split_append(sent.append, replace(unit.owner.rules, max_batch_bytes=into_bytes))
+                self._replace(queue, unit, parts)
+            case Isolate(numbers):
+                self._replace(queue, unit, isolate(sent.append, numbers, unit.owner.rules))
+            case Skip(kind, reason):
+                unit.owner.left_out(kind, reason)
+                self._leave_out(queue, unit, sent.append)
+            case WriteDeadLetter() as decision:
+                # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
+                queue.retry(inf)
+                leave_out = partial(self._leave_out, queue, unit, sent.append)
+                give_up = partial(self._fail_owner, queue, unit)
+                self._dead_letter(unit.owner, RefusedAppend(queue, sent.append, decision, leave_out, give_up))
+                return
+            case Fail(error) if isinstance(error, (RefusedRecordError, RecordTooLargeError)):
+                self._fail_owner(queue, unit, error)
+                return
+            case Fail(error):
+                self._give_up(queue, error)
+                return
+        self._offer(queue)
+
+    def _replace(self, queue: AppendQueue, unit: Unit, parts: list[Append]) -> None:
+        unit.split(len(parts) - 1)
+        self._keep(parts)
+        queue.replace_first(parts)
+
+    def _leave_out(self, queue: AppendQueue, unit: Unit, append: Append) -> None:
+        queue.replace_first([])
+        queue.send_now()
+        unit.acknowledged(append)
+        self._offer(queue)
+
+    def _rules(self, owner: Owner) -> ProduceRules:
+        return ProduceRules(self._settings.producer, owner.rules.oversized, owner.rules.refused, self._target.lacks)
+
+    def _appending(self, where: TopicPartition, unit: Unit) -> Appending:
+        # Others route records there, too: nobody knows where the next append belongs.
+        return Appending(unit.owner.source, where, self._abort is not None, None, True)
+
+    def _give_up(self, queue: AppendQueue, error: TwinlogError) -> None:
+        """Nothing goes into a partition any more: all that wait for it fail, the first of them may have left."""
+        units = [append.route for append in queue.waiting() if isinstance(append.route, Unit)]
+        queue.end()
+        # An owner that is held tries again later: then with another queue, whose sequence numbers begin at 0.
+        self._queues.pop(queue.partition, None)
+        if self._abort is None:
+            self._identity = None
+        for owner in dict.fromkeys(unit.owner for unit in units if unit.wanted):
+            owner.fail(error)
+
+    def _fail_owner(self, queue: AppendQueue, unit: Unit, error: TwinlogError) -> None:
+        """The first append of a queue has a record that is not taken: its source partition fails, and is routed again
+        from its stored position on. What other source partitions routed here is sent."""
+        queue.replace_first([])
+        queue.drop(lambda append: isinstance(append.route, Unit) and append.route.owner is unit.owner)
+        queue.send_now()
+        unit.owner.fail(error)
+        self._offer(queue)
+
+    async def _send_again(self, queue: AppendQueue) -> None:
+        """The target lost the state of this producer: what is not acknowledged is sent under a new one."""
+        backoff = Backoff.of(self._settings.producer.client)
+        while not self._stopped:
+            try:
+                identity = ProducerIdentity(*await self._target.init_producer())
+            except ClusterError:
+                await self._loop.sleep(backoff.failed())
+                continue
+            waiting = list(queue.waiting())
+            queue.clear(identity)
+            queue.put(waiting)
+            self._offer(queue)
+            return

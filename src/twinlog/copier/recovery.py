@@ -1,0 +1,189 @@
+"""Recovers a partition after a gap on the source, or after the target lost its records or its producer state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.start.gap_check import GapCheck
+from twinlog.copier.start.start_position import StartPositions
+from twinlog.errors import ClusterError, EngineLostError, TwinlogError
+from twinlog.kafka.net.backoff import Backoff, pause_s
+from twinlog.kafka.net.loop import Loop, Signal
+from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.mirror.gaps import UNKNOWN
+from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.types import SourceOffset
+from twinlog.settings.flow import FlowSettings
+
+RETRY_MS = 200
+RETRY_MAX_MS = 5_000
+"""The longest pause: a topic may be deleted for long, with each of its partitions asking for it."""
+
+
+class Recovery:
+    """Recovers partitions that cannot go on by themselves; after each step a partition copies or has failed.
+
+    `held(partition)` is True while the copier holds it and works. `identity_after(identity)` gives the identity that
+    follows `identity` for a partition, and `store(partition)` stores its acknowledged position with its writer. `moved`
+    is set when something was acknowledged.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: FlowSettings,
+        gap_check: GapCheck,
+        start_positions: StartPositions,
+        identity_after: Callable[[ProducerIdentity], Coroutine[Any, Any, ProducerIdentity]],
+        store: Callable[[PartitionCopy], Coroutine[Any, Any, object]],
+        refresh_source: Callable[[], None],
+        moved: Signal,
+        held: Callable[[PartitionCopy], bool],
+    ) -> None:
+        self._loop = loop
+        self._settings = settings
+        self._gap_check = gap_check
+        self._start_positions = start_positions
+        self._identity_after = identity_after
+        self._store = store
+        self._refresh_source = refresh_source
+        self._moved = moved
+        self._held = held
+        self._checking: set[PartitionCopy] = set()
+        self._resolving: set[PartitionCopy] = set()
+
+    async def pause(self, part: PartitionCopy, refusals: int) -> None:
+        """The source refused a fetch of a partition that paused: look for its leader, and ask again after a while."""
+        self._refresh_source()
+        client = self._settings.consumer.client
+        await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
+        part.resume()
+
+    async def check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
+        """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
+        await _once(self._checking, part, lambda: self._check(part, end))
+
+    async def _check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
+        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        while not part.left and self._held(part):
+            if not part.at_rest:
+                await self._moved.wait(0.05)
+                continue
+            # Recovery on the target may have it read again meanwhile, and would copy the same records twice.
+            part.pause()
+            before = part.acknowledged
+            try:
+                diverging_end = UNKNOWN if end is None else end
+                position = await self._gap_check.look(part.acknowledged, part.source, part.grant, diverging_end)
+            except ClusterError as error:
+                part.hinder(str(error))
+                await self._loop.sleep(backoff.failed())
+                continue
+            except TwinlogError as error:
+                part.fail(error)
+                return
+            if end is not None and position == part.acknowledged:
+                # Nothing is missing, so only the leader epoch was wrong: a request with it would fail again.
+                position = replace(position, leader_epoch=-1)
+                await self._loop.sleep(RETRY_MS / 1000)
+            if part.acknowledged is before and part.at_rest:
+                part.seek(position)
+                return
+            # Recovery on the target has moved it meanwhile.
+
+    async def resolve_again(self, part: PartitionCopy) -> None:
+        """The target lost the state of this producer: read what arrived, and go on after it.
+
+        If that explains the error, the producer goes on with the sequence numbers of the log; if not, under a new epoch
+        (KIP-360). The new writer is stored first, for the next copier, and so is a position that went back because the
+        target lost records.
+        """
+        await _once(self._resolving, part, lambda: self._resolve_until(part))
+
+    async def _resolve_until(self, part: PartitionCopy) -> None:
+        moved = False
+        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        # Released now, the partition would pass to a copier that does not know of the loss.
+        while (not part.left or part.misplaced is not None) and not part.failed and self._held(part):
+            try:
+                moved = moved or await self._resolve(part)
+                if moved:
+                    await self._store(part)
+            except (ClusterError, EngineLostError) as error:
+                part.hinder(str(error))
+            except TwinlogError as error:
+                part.fail(error)
+                return
+            else:
+                if moved:
+                    part.stored()
+                    return
+            await self._loop.sleep(backoff.failed())
+
+    async def copy_again(self, part: PartitionCopy) -> None:
+        """The target lost committed records: find out how many, and copy them again. No transaction is
+        open."""
+        await _once(self._resolving, part, lambda: self._copy_again(part))
+
+    async def _copy_again(self, part: PartitionCopy) -> None:
+        backoff = Backoff(RETRY_MS, RETRY_MAX_MS)
+        while part.misplaced is not None and not part.failed and self._held(part):
+            before = part.committed
+            grant = replace(part.grant, position=before, drained=False)
+            try:
+                found = await self._start_positions.after_what_is_left(grant, part.misplaced.end, before.next_source)
+            except (ClusterError, EngineLostError) as error:
+                part.hinder(str(error))
+                await self._loop.sleep(backoff.failed())
+            except TwinlogError as error:
+                part.fail(error)
+            else:
+                part.copy_again(replace(found, writer=None))
+
+    async def _resolve(self, part: PartitionCopy) -> bool:
+        """Move a partition past what arrived; False when that is not known yet. Raises the error that prevents it."""
+        # The stored map names the source offsets of lost records.
+        await self._store(part)
+        grant = part.grant_again()
+        runs: Sequence[Run] = ()
+        found: Position | None
+        if part.misplaced is None:
+            resolved = await self._start_positions.find([grant])
+            if resolved.errors:
+                raise resolved.errors[grant.source]
+            found, runs = resolved.positions.get(grant.source), resolved.runs.get(grant.source, ())
+            if found is None:
+                return False
+        else:
+            while part.queue.in_flight:
+                await self._moved.wait(0.05)
+            found = await self._start_positions.after_what_is_left(
+                grant, part.misplaced.end, part.misplaced.next_source
+            )
+            if found.remote_topic_id != part.acknowledged.remote_topic_id:
+                runs = part.misplaced.runs.take()
+        writer = found.writer
+        if writer is None or writer == part.acknowledged.writer:
+            identity = await self._identity_after(part.queue.identity)
+            writer = Writer(identity.producer_id, identity.epoch, 0)
+        if part.failed or (part.left and part.misplaced is None):
+            return False
+        part.become(writer, found, runs)
+        return True
+
+
+async def _once(
+    at_work: set[PartitionCopy], part: PartitionCopy, step: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Do a step for a partition, unless it is done already: a partition may ask more than once."""
+    if part in at_work:
+        return
+    at_work.add(part)
+    try:
+        await step()
+    finally:
+        at_work.discard(part)

@@ -1,0 +1,84 @@
+"""Partitions that a copier gives back: what is in flight arrives first, then their positions are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlog.copier.beginning import Beginning
+from twinlog.copier.copier_producer import CopierProducer
+from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.start.logs_at_rest import LogsAtRest
+from twinlog.lease.grant import Grant
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import TopicPartition
+
+
+class Releasing:
+    """Takes partitions out of one copier's `partitions` and `by_remote`, or out of those that wait to begin."""
+
+    def __init__(
+        self,
+        partitions: dict[TopicPartition, PartitionCopy],
+        by_remote: dict[TopicPartition, PartitionCopy],
+        beginning: Beginning,
+        logs_at_rest: LogsAtRest,
+        producer: CopierProducer,
+        committer: OffsetCommitter,
+    ) -> None:
+        self.undrained: set[TopicPartition] = set()
+        """Released partitions whose last appends the target did not answer in time: they may still arrive."""
+        self._partitions = partitions
+        self._by_remote = by_remote
+        self._beginning = beginning
+        self._logs_at_rest = logs_at_rest
+        self._producer = producer
+        self._committer = committer
+
+    async def release(
+        self, released: Sequence[TopicPartition], *, patient: bool = False
+    ) -> dict[TopicPartition, Position]:
+        """Stop copying partitions; returns the positions of those that had begun, which are stored by then.
+
+        With `patient` a transaction that takes long is waited for: the copier goes on with its other partitions.
+        """
+        for partition in released:
+            self._withdraw(partition)
+        leaving = [self._partitions[part] for part in released if part in self._partitions]
+        if not leaving:
+            # What only waited, or is held, need not wait for the stores of others.
+            return {}
+        for part in leaving:
+            part.leave()
+        drained = await self._producer.drain(leaving, patient=patient)
+        await self._committer.flush_syncs(leaving)
+        self._logs_at_rest.forget(part.remote for part in leaving)
+        for part in leaving:
+            self._end(part, drained=part.source in drained)
+        return {part.source: part.durable for part in leaving}
+
+    def _withdraw(self, partition: TopicPartition) -> None:
+        """A partition that waits does not begin any more."""
+        withdrawn = self._beginning.withdraw(partition)
+        if withdrawn is not None:
+            self.note_unbegun(withdrawn)
+
+    def note_unbegun(self, grant: Grant) -> None:
+        """A partition that was granted has not begun, and does not any more."""
+        self._committer.forget(grant.source)
+        self._logs_at_rest.forget([grant.remote])
+        # Appends of its previous copier may still be under way.
+        if self._producer.meets_late_appends(grant):
+            self.undrained.add(grant.source)
+
+    def _end(self, part: PartitionCopy, *, drained: bool) -> None:
+        self._committer.forget(part.source)
+        if drained:
+            self.undrained.discard(part.source)
+        else:
+            self.undrained.add(part.source)
+        part.close()
+        self._partitions.pop(part.source, None)
+        if self._by_remote.get(part.remote) is part:
+            del self._by_remote[part.remote]
+        self._producer.forget(part)

@@ -1,0 +1,303 @@
+"""Reports once a second what a copier did: to its driver on the line, and to everybody in the progress topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from twinlog.clock import LONG_AGO, wall_ms
+from twinlog.copier.copied_ranges import CopiedRanges
+from twinlog.copier.copier import Copier
+from twinlog.copier.partition.counts import CopyCounts
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.errors import NotAppendedError, RefusedError, TwinlogError
+from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.protocol.error_codes import TOO_LARGE
+from twinlog.kafka.record.compression import LZ4
+from twinlog.lease.grant import Grant
+from twinlog.lease.progress import PartitionProgress, Report, in_pieces
+from twinlog.log_once import LogOnce
+from twinlog.model.internal_topics import progress_topic
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+
+INTERVAL_S = 1.0
+POLL_S = 0.05
+FULL_EVERY_S = 60.0
+"""How often a record has all partitions; in between it has those that moved or are in trouble."""
+
+QUIET_S = 10.0
+"""How often records are appended at all."""
+
+OLD_S = 30.0
+"""A source end that was not confirmed for so long counts as unknown."""
+
+PIECE_BYTES = 500_000
+"""A record of the topic is no larger, and smaller still if the topic takes less; the default of brokers is 1 MB."""
+
+LAST_S = 1.0
+"""How long a copier that releases partitions waits for the topic to take its last report of them."""
+
+TIMEOUT_S = 5.0
+MOST_EVENTS = 100
+
+Shown = tuple[SourceOffset, SourceOffset, str | None, int]
+"""What a report shows of a partition beside counts: its position, the end of its source if known, its trouble, and the
+timestamp of the first record that waits."""
+
+
+class Reporter:
+    """Reports for one copier; `lease` is the number of the lease that it works under.
+
+    `deliver(report)` passes a report to the driver; False when that has to wait. `refused(error)` is called once for a
+    missing permission: without reports other programs do not see what is copied.
+    """
+
+    def __init__(
+        self,
+        copier: Copier,
+        name: str,
+        deliver: Callable[[Report], bool] = lambda report: True,
+        refused: Callable[[RefusedError], None] = lambda error: None,
+    ) -> None:
+        self.lease = 0
+        self.ranges = CopiedRanges()
+        """What was copied, for the rows of a task."""
+        self._copier = copier
+        self._now = copier.loop.clock.monotonic
+        self._name = name
+        self._deliver = deliver
+        self._refused = refused
+        self._logged = LogOnce(copier.loop.clock)
+        self._topic = TopicWriter(
+            copier.target,
+            TopicName(progress_topic(copier.settings.source)),
+            TIMEOUT_S,
+            "reporting what is copied",
+            control=False,
+            codec=LZ4,
+        )
+        self._piece_bytes = PIECE_BYTES
+        self._events: list[tuple[str, str]] = []
+        self._known: dict[TopicPartition, PartitionCopy] = {}
+        self._last_shown: dict[TopicPartition, Shown] = {}
+        self._held: dict[TopicPartition, tuple[str, SourceOffset]] = {}
+        """Partitions that are not copied now, with the trouble and the source's end that were reported."""
+        self._line: dict[TopicPartition, PartitionProgress] = {}
+        self._rest: dict[TopicPartition, PartitionProgress] = {}
+        self._publishing = copier.loop.lock()
+        self._full_at = self._quiet_at = LONG_AGO
+        self._due = copier.loop.signal()
+        self._line_at = self._topic_at = self._now()
+        self._cpu_at, self._cpu = self._line_at, time.thread_time()
+        self._busy = self._age_s = 0.0
+
+    def event(self, kind: str, text: str) -> None:
+        """Something an operator should see, sent with the next report."""
+        self._events.append((kind, text))
+        del self._events[:-MOST_EVENTS]
+
+    async def run(self) -> None:
+        """Report to the driver every second, and at once when the last partition has caught up."""
+        behind = True
+        while not self._copier.stopped:
+            parts = self._copier.partitions.values()
+            await self._copier.loop.sleep(POLL_S * (1 + len(parts) // 2000))
+            was_behind, behind = behind, any(part.lag for part in parts)
+            if self._now() - self._line_at >= INTERVAL_S or (was_behind and not behind):
+                self.report_now()
+                self._due.set()
+
+    async def keep_publishing(self) -> None:
+        """Publish after each report to the driver, as soon as the target takes it."""
+        while not self._copier.stopped:
+            await self._due.wait()
+            await self.publish()
+
+    def report_now(self) -> None:
+        """Report to the driver now."""
+        self._gather()
+        now = self._now()
+        parts = [part for part in self._copier.partitions.values() if part.queue.queued_bytes]
+        waiting = sum(append.count for part in parts for append in part.queue.waiting())
+        figures = self._copier.tally.figures(waiting, self._copier.memory.room_bytes)
+        if self._deliver(replace(self._report(self._line.values(), now - self._line_at), figures=figures)):
+            self._copier.tally.clear()
+            self._line.clear()
+            self._line_at = now
+
+    async def flush(self) -> None:
+        """Send the last report of partitions that were released, to the topic only if it takes that soon."""
+        self.report_now()
+        if self._copier.target.contact.reach().out:
+            return
+        done = self._copier.loop.signal()
+        self._copier.loop.spawn(self.publish).add_both(lambda _: done.set())
+        await done.wait(LAST_S)
+
+    async def publish(self) -> None:
+        """Append to the topic what it does not have yet. What does not arrive is in the next report."""
+        async with self._publishing:
+            now = self._now()
+            if now >= self._full_at:
+                for part in self._known.values():
+                    if part.source not in self._rest:
+                        self._rest[part.source] = _progress(part, self._shown(part, now), CopyCounts())
+            if not self._rest and not self._events and now < self._quiet_at:
+                return
+            parts, self._rest = self._rest, {}
+            events, self._events = self._events, []
+            report = replace(self._report(parts.values(), now - self._topic_at), events=tuple(events))
+            try:
+                left = await self._send(report)
+            except TwinlogError:
+                left = list(in_pieces(report, self._piece_bytes))
+            for piece in left:
+                self._events[:0] = piece.events
+                for lost in piece.partitions:
+                    key = TopicPartition(TopicName(lost.topic), lost.partition)
+                    newer = self._rest.get(key)
+                    self._rest[key] = lost if newer is None else lost.followed_by(newer)
+            self._topic_at = now
+            if not left:
+                self._quiet_at = now + QUIET_S
+                self._full_at = now + FULL_EVERY_S if now >= self._full_at else self._full_at
+
+    async def _send(self, report: Report) -> list[Report]:
+        """Append a report in as many records as it needs; returns what the target did not take. Raises ClusterError."""
+        waiting = list(in_pieces(report, self._piece_bytes))
+        while waiting:
+            piece = waiting[0]
+            try:
+                await self._topic.append([(self._name.encode(), piece.encode())], timestamp_ms=report.at_ms)
+            except NotAppendedError as error:
+                if error.code not in TOO_LARGE:
+                    return waiting
+                waiting[:1] = self._smaller(piece, error.size)
+            except RefusedError as error:
+                if self._logged.is_new("refused"):
+                    self._refused(error)
+                return waiting
+            except TwinlogError:
+                return waiting
+            else:
+                del waiting[0]
+        return []
+
+    def _smaller(self, piece: Report, size: int) -> list[Report]:
+        """A report that the topic does not take as a whole, in pieces; none when it has only one partition."""
+        if len(piece.partitions) + len(piece.events) > 1:
+            self._piece_bytes = max(1, min(self._piece_bytes, size) // 2)
+            return list(in_pieces(piece, self._piece_bytes))
+        if self._logged.is_new("size"):
+            self._copier.report_event(
+                "progress",
+                f"{self._topic.topic} does not take records of {size} bytes, so it lacks some progress reports; "
+                "raise its max.message.bytes",
+            )
+        return []
+
+    def _gather(self) -> None:
+        """Note the progress of each partition since the last call, for the driver and for the topic."""
+        now, cpu = self._now(), time.thread_time()
+        self._busy = min(1.0, (cpu - self._cpu) / max(now - self._cpu_at, 1e-9))
+        self._cpu_at, self._cpu = now, cpu
+        copied = self._copier.partitions
+        left = [part for key, part in self._known.items() if copied.get(key) is not part]
+        self._known = dict(copied)
+        self._age_s = 0.0
+        for part in (*left, *copied.values()):
+            shown = self._shown(part, now)
+            counts = part.copied.counts
+            if shown == self._last_shown.get(part.source) and not counts.records and not counts.read_records:
+                continue
+            self._last_shown[part.source] = shown
+            counts = part.take_counts()
+            progress = _progress(part, shown, counts)
+            self.ranges.add(*(part.source, part.copied.begin, part.durable, counts.records, counts.bytes, progress.lag))
+            self._note(part.source, progress)
+        for part in left:
+            if part.source not in copied:
+                self._last_shown.pop(part.source, None)
+                self.ranges.left(part.source)
+        self._gather_held_back(now)
+
+    def _gather_held_back(self, now: float) -> None:
+        """Note the partitions that cannot begin: of these, too, somebody is to see why nothing of them is copied."""
+        held = self._copier.held_back
+        self._held = {source: shown for source, shown in self._held.items() if source in held}
+        for source, (grant, trouble, end) in held.items():
+            if self._held.get(source) != (trouble, end) or now >= self._full_at:
+                self._held[source] = trouble, end
+                self._note(source, _not_begun(grant, trouble, end))
+
+    def _note(self, source: TopicPartition, progress: PartitionProgress) -> None:
+        for waiting in (self._line, self._rest):
+            before = waiting.get(source)
+            waiting[source] = progress if before is None else before.followed_by(progress)
+
+    def _shown(self, part: PartitionCopy, now: float) -> Shown:
+        """A partition's position, its source's end if known, and its trouble."""
+        answered_at = self._copier.troubles.source_answered_at(part)
+        end = SourceOffset(-1)
+        if answered_at is not None and now - answered_at <= OLD_S:
+            end = part.read.end
+            self._age_s = max(self._age_s, now - answered_at)
+        return part.durable.next_source, end, self._copier.troubles.of(part), _waiting_ms(part)
+
+    def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
+        return Report(
+            flow=self._copier.settings.name,
+            copier=self._name,
+            lease=self.lease,
+            at_ms=wall_ms(self._copier.loop.clock),
+            seconds=max(seconds, 1e-9),
+            busy=self._busy,
+            partitions=tuple(parts),
+            age_s=self._age_s,
+            source=self._copier.source.contact.reach(),
+            target=self._copier.target.contact.reach(),
+        )
+
+
+def _waiting_ms(part: PartitionCopy) -> int:
+    """The timestamp of the first record that was read and is not copied for good, -1 if none was read."""
+    uncommitted = part.copied.first_uncommitted_ms
+    if uncommitted is not None:
+        return uncommitted
+    return -1 if part.queue.idle else part.queue.first.first_timestamp
+
+
+def _not_begun(grant: Grant, trouble: str, end: SourceOffset) -> PartitionProgress:
+    stored = grant.position
+    return PartitionProgress(
+        topic=grant.source.topic,
+        partition=grant.source.partition,
+        source_offset=SourceOffset(0) if stored is None else stored.next_source,
+        target_offset=TargetOffset(0) if stored is None or stored.next_target is None else stored.next_target,
+        end=end,
+        trouble=trouble,
+    )
+
+
+def _progress(part: PartitionCopy, shown: Shown, counts: CopyCounts) -> PartitionProgress:
+    return PartitionProgress(
+        topic=part.source.topic,
+        partition=part.source.partition,
+        source_offset=shown[0],
+        target_offset=part.durable.next_target or TargetOffset(0),
+        end=shown[1],
+        records=counts.records,
+        bytes=counts.bytes,
+        latency_ms=counts.latency_ms,
+        trouble=shown[2],
+        waiting_ms=shown[3],
+        last_latency_ms=counts.last_latency_ms,
+        least_latency_ms=counts.least_latency_ms,
+        latency_sum_ms=counts.latency_sum_ms,
+        read_records=counts.read_records,
+        last_age_ms=counts.last_age_ms,
+        least_age_ms=counts.least_age_ms,
+        most_age_ms=counts.most_age_ms,
+        age_sum_ms=counts.age_sum_ms,
+    )

@@ -1,0 +1,68 @@
+"""The producer id and epoch for each remote partition of a copier that uses no transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.types import TopicPartition
+
+LAST_EPOCH = 32_767
+"""Largest producer epoch; a new producer id follows it (Kafka class TransactionManager)."""
+
+
+def fencing(writer: Writer | None) -> Writer | None:
+    """The writer whose first append fences this one (KIP-360); None when that takes a new producer id."""
+    if writer is None or writer.epoch >= LAST_EPOCH:
+        return None
+    return Writer(writer.producer_id, writer.epoch + 1, 0)
+
+
+class ProducerIds:
+    """One producer for all partitions, and an epoch for each.
+
+    Sequence numbers begin at 0 under each identity, so a partition never gets an earlier one again: the target would
+    take its first batches for retries, and acknowledge without appending them. `ask()` has the target make a producer,
+    as (producer id, epoch), and raises ClusterError or RefusedError.
+    """
+
+    def __init__(self, ask: Callable[[], Coroutine[Any, Any, tuple[int, int]]]) -> None:
+        self._ask = ask
+        self._producer: ProducerIdentity | None = None
+        self._epochs: dict[TopicPartition, int] = {}
+
+    async def renew(self) -> None:
+        """Use a new producer id for partitions that begin from now on."""
+        self._producer = ProducerIdentity(*await self._ask())
+        self._epochs.clear()
+
+    async def prepare(self) -> None:
+        """Make sure that every partition can begin."""
+        if max(self._epochs.values(), default=0) > LAST_EPOCH:
+            await self.renew()
+
+    def first(self, remote: TopicPartition) -> ProducerIdentity:
+        """For a partition that begins here, for the first time or again."""
+        assert self._producer is not None
+        return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
+
+    def writer(self, remote: TopicPartition, position: Position) -> Writer:
+        """Who appends to a partition that begins here at `position`: whom that names, or else the first."""
+        if position.writer is not None:
+            return position.writer
+        identity = self.first(remote)
+        return Writer(identity.producer_id, identity.epoch, 0)
+
+    async def after(self, identity: ProducerIdentity) -> ProducerIdentity:
+        """For a partition that continues here, and has used `identity` until now."""
+        if identity.epoch < LAST_EPOCH:
+            return ProducerIdentity(identity.producer_id, identity.epoch + 1)
+        await self.renew()
+        assert self._producer is not None
+        return self._producer
+
+    def leave(self, remote: TopicPartition, identity: ProducerIdentity) -> None:
+        """A partition ends here, and has used `identity` until now."""
+        self._epochs[remote] = identity.epoch + 1

@@ -1,0 +1,428 @@
+"""After a crash: finds out which records arrived on the target after the last stored position.
+
+A position is stored after the append, so the end of the remote log may be ahead of it. twinlog reads what arrived there
+and follows it in the source, record by record, so that nothing is copied twice. Comparing contents, not counting, keeps
+this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Records
+that the target has deleted by now are only counted. Where the source has deleted what is after the position, counting
+shows which of equal records can be one that it still has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from twinlog.batches.prepare import prepare as unchanged
+from twinlog.copier.start.arrived import Arrived
+from twinlog.copier.start.chunks import chunks
+from twinlog.copier.start.lost_records import LastRecord
+from twinlog.copier.start.producer_ids import fencing
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepare
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.record.batch import HEADER_SIZE, Batch, scan
+from twinlog.kafka.record.records import record_bodies
+from twinlog.kafka.record.sequence_numbers import records_between, sequence_after
+from twinlog.lease.grant import Grant
+from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.mirror.offsets.runs import CopiedRuns
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+MOST_LEFT_OUT = 20_000
+"""So many source records in a row may be missing on the target, as a policy has left them out, before what arrived
+after them counts as the records of another program."""
+
+Body = tuple[int, bytes]
+"""A record as it is compared: timestamp in ms, and what follows its offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Where logs begin and end: the source's start, the remote log's start and end.
+
+    `source_read` and `read` are answers of both leaders from `source_begin` and `begin` on, where they were asked
+    already; so is `last`, the last record that the target should have, where it may have lost some.
+    """
+
+    source_start: SourceOffset
+    start: TargetOffset
+    end: TargetOffset
+    source_read: PartitionResponse | None = None
+    read: PartitionResponse | None = None
+    last: LastRecord | None = None
+
+    def source_begin(self, position: Position) -> SourceOffset:
+        """From where the source is read, if `position` is stored."""
+        return max(position.next_source, self.source_start)
+
+    def begin(self, position: Position) -> TargetOffset:
+        """From where the remote log is read."""
+        assert position.next_target is not None
+        return max(position.next_target, self.start)
+
+
+class _Expected:
+    """What a copier would append from a source offset on, which the source has not deleted."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        partition: TopicPartition,
+        start: SourceOffset,
+        rules: CopyRules,
+        prepare: Prepare = unchanged,
+        first: PartitionResponse | None = None,
+    ) -> None:
+        self._chunks = chunks(
+            client, partition, start, committed=rules.read_committed, known=False, begun=True, first=first
+        )
+        self._prepare = prepare
+        self._appends: deque[Append] = deque()
+        self._rules = rules
+        self._position = self._read_to = start
+        self.whole = True
+        """Whether no record is missing in what was read, as after compaction."""
+        self.leader_epoch = -1
+        """That of the last batch read; never older than what `next` gave last."""
+
+    async def next(self) -> Append | None:
+        while not self._appends:
+            try:
+                fetched, go_on = await anext(self._chunks)
+            except StopAsyncIteration:
+                return None
+            for batch in scan(fetched.records):
+                if batch.record_count <= batch.last_offset_delta or batch.base_offset > self._read_to:
+                    self.whole = False
+                self._read_to = SourceOffset(batch.last_offset + 1)
+            prepared = self._prepare(fetched.records, self._position, self._rules, fetched.aborted)
+            self._position = prepared.position
+            self.leader_epoch = max(self.leader_epoch, prepared.leader_epoch)
+            self._appends.extend(prepared.appends)
+            go_on(self._position)
+        return self._appends.popleft()
+
+
+class _Follower:
+    """Walks through what a copier would append: `next_source` is after the last record that was met.
+
+    `runs` are the records that were met, with their places on the target.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        grant: Grant,
+        position: Position,
+        logs: Logs,
+        rules: CopyRules,
+        prepare: Prepare,
+    ) -> None:
+        self._client = client
+        self._grant = grant
+        self._rules = rules
+        self._prepare = prepare
+        begin = logs.source_begin(position)
+        self._source_start = logs.source_start
+        self._expected = _Expected(client, grant.source, begin, rules, prepare, logs.source_read)
+        self._expected.whole = position.next_source >= logs.source_start
+        self._here: deque[tuple[SourceOffset, Body]] = deque()
+        self._met = False
+        self._writer = position.writer
+        self._epoch = position.leader_epoch
+        self.next_source = position.next_source
+        self.runs = CopiedRuns()
+        self._strange = False
+        self._looks_ahead = prepare is unchanged and rules.leave_out
+        self._begin: TargetOffset | None = TargetOffset(0)
+        """From where on the target what arrived is compared; None when nothing of it is."""
+
+    @property
+    def leader_epoch(self) -> int:
+        # With an epoch older than the position's, the source would report a truncation.
+        return self._expected.leader_epoch if self._met else self._epoch
+
+    async def pass_over(self, count: int) -> None:
+        """Pass over the first `count` records: the target had them."""
+        left, begin = count, self.next_source
+        while left and await self._fill():
+            for _ in range(min(left, len(self._here))):
+                self._met_next()
+                left -= 1
+        if not self._expected.whole:
+            # The source deleted some, too, so fewer are left to pass over. At least so many offsets were copied;
+            # better a record twice than one not at all.
+            self.next_source, self._epoch = SourceOffset(begin + count), -1
+            start = max(self.next_source, self._source_start)
+            self._expected = _Expected(self._client, self._grant.source, start, self._rules, self._prepare)
+            self._here.clear()
+
+    async def pass_deleted(self, arrived: Arrived) -> None:
+        """Leave out of `arrived`, which is read here, what can be a copy of records that the source has deleted.
+
+        Record number n that arrived came from the n-th offset after the position, or a later one. So there is a last
+        place where the copy of the first record that is left can be, and of equal records up to there the last one is
+        taken for it: with an earlier one, records that never arrived would count as copied. With fewer records than
+        that, none is of what is left.
+        """
+        left = self._here[0][0] if await self._fill() else self._source_start
+        most = left - self.next_source
+        count = 0
+        place: TargetOffset | None = None
+        while count <= most and (found := await arrived.next()) is not None:
+            view, batch = found
+            if not self._is_ours(batch):
+                continue
+            for at, timestamp, body in _records(view)[: most + 1 - count]:
+                count += 1
+                if self._here and self._is_next(timestamp, body, stamped=batch.is_log_append_time):
+                    place = TargetOffset(at)
+        self._begin = place if count > most else None
+        if self._begin is None:
+            # At least so many offsets were copied. The epoch there is not known.
+            self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
+
+    async def find_first_left(self, arrived: Arrived) -> None:
+        """Leave the same out where a transform makes any number of rows of a record, so that none can be counted.
+
+        Copies of what is left begin at the first row of it, if that arrived once. Where others are equal to it, it is
+        unknown which of them came from deleted records, and no row is taken for a copy of what is left.
+        """
+        self._begin = None
+        if not await self._fill():
+            return
+        if len(self._here) == 1:
+            following = await self._expected.next()
+            if following is not None:
+                self._here.extend(_with_offsets(following))
+        rows = [body for _, body in self._here]
+        places: list[TargetOffset] = []
+        while len(places) < 2 and (found := await arrived.next()) is not None:
+            view, batch = found
+            if self._is_of_another(batch):
+                continue
+            stamped = batch.is_log_append_time
+            if any(self._is_next(*row, stamped=stamped) for row in rows[1:]):
+                return
+            places += [
+                TargetOffset(at)
+                for at, timestamp, body in _records(view)
+                if self._is_next(timestamp, body, stamped=stamped)
+            ]
+        if len(places) == 1:
+            (self._begin,) = places
+
+    async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
+        """Meet the records of a batch; returns how many of them are copies and how many are not."""
+        begin = self._begin
+        if self._is_of_another(batch):
+            self._strange = True
+            return 0, batch.record_count
+        if begin is None or batch.last_offset < begin:
+            # Their producer shows that they are copies, of records that the source has deleted.
+            self._strange = True
+            return (batch.record_count, 0) if self._is_ours(batch) else (0, batch.record_count)
+        if not self._here:
+            append = await self._expected.next()
+            if append is not None and _same(view, batch, append):
+                self._note(append.spans, TargetOffset(batch.base_offset))
+                self.next_source, self._met = append.next_source_offset, True
+                return append.count, 0
+            if append is not None:
+                self._here.extend(_with_offsets(append))
+        matched = strange = 0
+        for place, timestamp, body in _records(view):
+            if place >= begin and await self._fill() and await self._meets(batch, timestamp, body):
+                self._note(((self._met_next(), 1),), TargetOffset(place))
+                matched += 1
+                continue
+            self._strange = True
+            if place < begin and self._is_ours(batch):
+                matched += 1
+            else:
+                strange += 1
+        return matched, strange
+
+    async def _meets(self, batch: Batch, timestamp: int, body: bytes) -> bool:
+        """Whether a record of the target is a copy of the next one, or of a later one where policies leave records out.
+
+        A copier appends in the source's order, so what its producer wrote is what the source has, without the records
+        that were left out. The first equal record is taken: a later one could be after records that never arrived.
+        """
+        stamped = batch.is_log_append_time
+        if self._is_next(timestamp, body, stamped=stamped):
+            return True
+        if not self._looks_ahead or not self._is_ours(batch):
+            return False
+        passed = 0
+        # With a hole in the source, what arrived may be a copy of a record that is gone from it.
+        while self._expected.whole and passed < MOST_LEFT_OUT:
+            for sent_at, sent in (row for _, row in islice(self._here, passed, None)):
+                if sent == body and (stamped or sent_at == timestamp):
+                    for _ in range(passed):
+                        self._here.popleft()
+                    return True
+                passed += 1
+            append = await self._expected.next()
+            if append is None:
+                break
+            self._here.extend(_with_offsets(append))
+        self._looks_ahead = False
+        return False
+
+    def _is_next(self, timestamp: int, body: bytes, *, stamped: bool) -> bool:
+        """Whether a record of the target is the next one; of one that is `stamped` the target gave the time."""
+        _, (sent_at, sent) = self._here[0]
+        return sent == body and (stamped or sent_at == timestamp)
+
+    def _is_of_another(self, batch: Batch) -> bool:
+        """Whether another producer wrote it, as records are that a transform routed here; a position is stored before
+        its writer changes. MirrorMaker 2 has no producer id."""
+        return self._writer is not None and batch.producer_id not in (-1, self._writer.producer_id)
+
+    def _is_ours(self, batch: Batch) -> bool:
+        return self._writer is not None and batch.producer_id == self._writer.producer_id
+
+    def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
+        if self._strange:
+            # Those before this one may be copies of records that the source has deleted.
+            self.runs.jumped(spans[0][0], place)
+            self._strange = False
+        self.runs.add(spans, place)
+
+    def _met_next(self) -> SourceOffset:
+        """The next record is on the target; returns its source offset."""
+        offset = self._here.popleft()[0]
+        if offset != ADDED:
+            self.next_source = SourceOffset(offset + 1)
+        self._met = True
+        return offset
+
+    async def _fill(self) -> bool:
+        """Whether there is another record."""
+        if not self._here:
+            append = await self._expected.next()
+            if append is not None:
+                self._here.extend(_with_offsets(append))
+        return bool(self._here)
+
+
+def _same(arrived: memoryview, batch: Batch, append: Append) -> bool:
+    return (
+        batch.record_count == append.count
+        and len(arrived) == len(append.data)
+        # Base and max timestamp, unless the target stamped its own time.
+        and (batch.is_log_append_time or bytes(arrived[27:43]) == bytes(append.data[27:43]))
+        and bytes(arrived[HEADER_SIZE:]) == bytes(append.data[HEADER_SIZE:])
+    )
+
+
+def _records(view: bytearray | memoryview) -> list[tuple[int, int, bytes]]:
+    """Offset, timestamp in ms and body of each record."""
+    view = memoryview(view)
+    return [(offset, sent_at, bytes(body)) for one in scan(view) for offset, sent_at, body in record_bodies(view, one)]
+
+
+def _with_offsets(append: Append) -> list[tuple[SourceOffset, Body]]:
+    offsets = (
+        ADDED if first == ADDED else SourceOffset(first + index)
+        for first, count in append.spans
+        for index in range(count)
+    )
+    bodies = ((timestamp, body) for _, timestamp, body in _records(append.data))
+    return list(zip(offsets, bodies, strict=True))
+
+
+def _later(writer: Writer | None, batch: Batch) -> Writer | None:
+    """The writer once a batch of the log is counted, too: it went on with it if that is its own."""
+    if writer is None or batch.producer_id != writer.producer_id or batch.producer_epoch < writer.epoch:
+        return writer
+    sequence = sequence_after(batch.base_sequence, batch.last_offset_delta + 1)
+    return Writer(writer.producer_id, batch.producer_epoch, sequence)
+
+
+def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, routed: bool) -> int | None:
+    """How many records of ours lay between the stored position and the first batch that is left.
+
+    With `routed` others may have lain there, to which a transform gave this place; None when their number is unknown.
+    """
+    assert position.next_target is not None
+    deleted = (end if first is None else first.base_offset) - position.next_target
+    writer = position.writer
+    if writer is None:
+        # The position of a transaction counts what was committed, and the rest was aborted.
+        return 0
+    if first is not None:
+        ours = first.producer_id == writer.producer_id and first.producer_epoch == writer.epoch
+        counted = records_between(writer.sequence, first.base_sequence)
+        if ours and counted < deleted:
+            return counted
+    return None if routed else max(0, deleted)
+
+
+async def resume_after_log_end(
+    source: ClusterClient,
+    target: ClusterClient,
+    grant: Grant,
+    position: Position,
+    logs: Logs,
+    rules: CopyRules,
+    event: Callable[[str, str], None],
+    prepare: Prepare = unchanged,
+) -> tuple[Position, list[Run]]:
+    """The position after what is on the remote log, up to its end at least, with the writer as the log shows it, and
+    which records were found there between the given position and that.
+
+    Reads the remote log from `position.next_target` and the source from `position.next_source`, or from their starts
+    when these are after it. Raises ClusterError.
+    """
+    expected, writer = position.next_target, position.writer
+    assert expected is not None
+    arrived = Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+    follower = _Follower(source, grant, position, logs, rules, prepare)
+    if logs.start > expected:
+        await arrived.look()
+        deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)
+        # Better a record twice than one not at all.
+        await follower.pass_over(deleted or 0)
+        if deleted is None:
+            # The target has seen sequence numbers of records that could not be counted.
+            writer = fencing(writer)
+        elif writer is not None:
+            writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
+        follower.runs.jumped(follower.next_source, logs.start)
+    if logs.source_start > follower.next_source:
+        before = Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+        if prepare is not unchanged:
+            await follower.find_first_left(before)
+        elif writer is not None:
+            # Without a writer nothing that arrived is known to be ours: then contents alone decide.
+            await follower.pass_deleted(before)
+    matched = strange = 0
+    while (found := await arrived.next()) is not None:
+        view, batch = found
+        ours, others = await follower.follow(view, batch)
+        matched, strange = matched + ours, strange + others
+        writer = _later(writer, batch)
+    if strange:
+        reason = "the source was compacted, or somebody else writes to this remote topic"
+        if prepare is not unchanged:
+            reason += ", or the transform is another one now, or makes other rows of the same records"
+        if logs.source_start > position.next_source:
+            reason = f"the source log now starts at {logs.source_start}, so that those before it cannot be compared"
+        event(
+            "foreign",
+            f"{grant.remote}: of {matched + strange} records after the stored position {strange} are not copies of "
+            f"{grant.source} from offset {position.next_source} on: {reason}",
+        )
+    resumed = replace(
+        position,
+        next_source=follower.next_source,
+        next_target=max(logs.end, arrived.position),
+        leader_epoch=follower.leader_epoch,
+        writer=writer,
+    )
+    return resumed, follower.runs.take()

@@ -1,0 +1,367 @@
+"""Finds where a partition goes on: its stored position, the rules for a new one, and what arrived after a crash."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twinlog.batches.prepare import prepare
+from twinlog.copier.start.first_look import TOGETHER, Behind, log_starts, look
+from twinlog.copier.start.first_offset import first_offsets
+from twinlog.copier.start.gap_check import GapCheck
+from twinlog.copier.start.logs_at_rest import LogsAtRest
+from twinlog.copier.start.lost_records import Comparison, Transformed
+from twinlog.copier.start.producer_ids import fencing
+from twinlog.copier.start.resume_after_crash import Logs, resume_after_log_end
+from twinlog.copier.start.semaphore import KeyedSemaphore
+from twinlog.copier.start.stored_maps import StoredMaps
+from twinlog.copier.start.unverified_tail import find_unverified
+from twinlog.errors import ClusterError, NoStartError, TwinlogError
+from twinlog.kafka.admin.topic_ids import require_current_id
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.producer.appends import CopyRules, Prepare
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.lease.grant import Grant
+from twinlog.mirror.gaps import find_gap
+from twinlog.mirror.offsets.exact_map import ExactMap, Run
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
+
+AT_ONCE, OF_TWO_LEADERS = 8, 3
+"""How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
+answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """By source partition: where it goes on, or what keeps it from that.
+
+    `runs` are the records that were found on the target after the position that was granted.
+    """
+
+    positions: dict[TopicPartition, Position]
+    errors: dict[TopicPartition, TwinlogError]
+    runs: dict[TopicPartition, list[Run]] = field(default_factory=dict)
+
+
+class StartPositions:
+    """Turns grants into positions; asks each broker once for all partitions."""
+
+    def __init__(
+        self,
+        source: ClusterClient,
+        target: ClusterClient,
+        settings: FlowSettings,
+        event: Callable[[str, str], None],
+        logs_at_rest: LogsAtRest,
+        prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
+    ) -> None:
+        """`prepare_for(grant)` makes appends where a transform changes records, None where it does not."""
+        self._prepare_for = prepare_for
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._event = event
+        self._gap_check = GapCheck(source, settings, event)
+        self._reading = KeyedSemaphore(source.loop, AT_ONCE, OF_TWO_LEADERS)
+        self._maps = StoredMaps(target, segments_topic(settings.source))
+        self._logs_at_rest = logs_at_rest
+
+    async def refresh(self, grants: Sequence[Grant]) -> None:
+        """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
+        # All at the same time: each request to a far cluster is a wait of its own.
+        known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
+        # Maps and positions are stored next: separate requests for their leaders would each cost a wait.
+        own = (segments_topic(self._settings.source), TopicName(self._settings.positions_topic))
+        await self._target.refresh({*own, *(grant.remote.topic for grant in grants)})
+        await known
+        self._source.open_for_data(grant.source for grant in grants)
+        self._target.open_for_data(grant.remote for grant in grants)
+
+    async def _refresh_soon(self, grants: Sequence[Grant]) -> None:
+        known = self._source.loop.spawn(self._source.refresh_soon, {grant.source.topic for grant in grants})
+        await self._target.refresh_soon({grant.remote.topic for grant in grants})
+        await known
+
+    def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
+        """Grants by the brokers that must answer for them, so that a silent broker holds up only its own."""
+        groups: dict[tuple[int | None, int | None], list[Grant]] = {}
+        for grant in grants:
+            groups.setdefault(self._leaders(grant), []).append(grant)
+        return list(groups.values())
+
+    def _leaders(self, grant: Grant) -> tuple[int | None, int | None]:
+        leaders = self._source.leader(grant.source), self._target.leader(grant.remote)
+        there, here = (None if leader is None else leader.node for leader in leaders)
+        return there, here
+
+    async def find(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
+        """Start positions of those grants that could be resolved now; the caller tries the others again.
+
+        With `refreshed` leaders are known, as `refresh` has just asked for them.
+        Raises ClusterError where all of them are concerned, and RefusedError for a permission that any of them lacks.
+        """
+        if not refreshed:
+            await self._refresh_soon(grants)
+        fresh = [grant for grant in grants if grant.position is None and not grant.begin.refused]
+        committed = self._settings.consumer.isolation_level == "read_committed"
+
+        async def places() -> dict[TopicPartition, SourceOffset]:
+            return await first_offsets(self._source, fresh, read_committed=committed)
+
+        first = self._source.loop.spawn(places) if fresh else None
+        late = [grant.remote for grant in grants if not grant.drained and grant.position is not None]
+        others = [grant.remote for grant in grants if grant.drained or grant.position is None]
+        ends = _on_target(await self._target.list_offsets(others, LATEST))
+        if late:
+            ends.update(await self._logs_at_rest.ends(late))
+        unverified, errors = await self._find_unverified(grants, ends)
+        starts: dict[TopicPartition, SourceOffset] = {} if first is None else await first
+        resolved = StartPosition({}, {})
+        behind: list[Behind] = []
+        for grant in grants:
+            end = ends.get(grant.remote)
+            if grant.remote in errors:
+                resolved.errors[grant.source] = ClusterError(
+                    f"cluster {self._target.alias}: {grant.remote} does not report what it holds: "
+                    f"{errors[grant.remote]}"
+                )
+            for client, partition in ((self._source, grant.source), (self._target, grant.remote)):
+                if client.leader(partition) is None:
+                    resolved.errors.setdefault(grant.source, _leaderless(client, partition))
+            if end is None or self._source.leader(grant.source) is None or grant.remote not in unverified:
+                continue
+            if grant.position is None:
+                if grant.begin.refused:
+                    resolved.errors[grant.source] = self._no_place(grant.source)
+                elif grant.source in starts:
+                    resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
+            elif not self._lacks_marker(grant.remote, grant.position, end):
+                behind.append(Behind(grant, grant.position, end, unverified[grant.remote]))
+        maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
+        groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
+
+        async def begin(some: Sequence[Behind]) -> None:
+            logs, fault = await look(self._source, self._target, some, read_committed=committed)
+            for one in some:
+                here = one.grant.source
+                runs: list[Run] = []
+                try:
+                    if failed is not None and one.in_doubt:
+                        raise failed
+                    if fault is not None and (one.in_doubt or one.has_arrived):
+                        raise fault
+                    resolved.positions[here] = await self._again(one, logs.pop(here, None), runs)
+                    resolved.runs[here] = runs
+                except TwinlogError as error:
+                    # By its traceback it would hold this frame, and so itself.
+                    resolved.errors[here] = error.with_traceback(None)
+
+        async def work() -> None:
+            while groups:
+                some = groups.popleft()
+                async with self._reading.of(self._leaders(some[0].grant)):
+                    await begin(some)
+
+        loop = self._target.loop
+        await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(groups)))])
+        return resolved
+
+    def _together(self, behind: Sequence[Behind]) -> deque[list[Behind]]:
+        """What is looked at in the same requests: partitions of the same leaders, which may have moved meanwhile."""
+        by_source = {one.grant.source: one for one in behind}
+        groups: deque[list[Behind]] = deque()
+        for grants in self.apart([one.grant for one in behind]):
+            some = [by_source[grant.source] for grant in grants]
+            size = min(TOGETHER, -(-len(some) // OF_TWO_LEADERS))
+            groups.extend(some[at : at + size] for at in range(0, len(some), size))
+        return groups
+
+    async def _find_unverified(
+        self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
+    ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
+        """Whether a remote log may hold other records than its position counts; the reason where that is unknown."""
+        # A partition released with all its appends answered was checked then.
+        counted = {
+            grant.remote: grant.position
+            for grant in grants
+            if not grant.drained
+            and grant.position is not None
+            and grant.position.next_target is not None
+            and ends.get(grant.remote, -1) >= grant.position.next_target
+        }
+        found = {grant.remote: False for grant in grants if grant.remote not in counted}
+        if not counted:
+            return found, {}
+        unverified, errors = await find_unverified(self._target, counted, ends)
+        return found | unverified, errors
+
+    async def _stored_maps(
+        self, positions: Mapping[TopicPartition, Position]
+    ) -> tuple[Mapping[TopicPartition, ExactMap], ClusterError | None]:
+        """The maps of partitions up to their positions, or the error that prevents reading them."""
+        try:
+            return (await self._maps.read(positions) if positions else {}), None
+        except ClusterError as error:
+            return {}, error
+
+    async def after_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
+        """Where a partition goes on whose remote log lost acknowledged records, down to `end`, and then took others.
+
+        In a remote topic that was recreated it goes on after the last append, at source offset `next_source`: what
+        the topic held before is not copied again. Raises ClusterError.
+        """
+        await self._refresh_soon([grant])
+        position, remote_id = grant.position, self._ids(grant)[1]
+        ends = await self._target.list_offsets([grant.remote], LATEST)
+        if grant.remote not in ends:
+            raise ClusterError(f"{grant.remote} does not report its offsets")
+        assert position is not None
+        assert position.next_target is not None
+        if await self._recreated(grant, position, remote_id):
+            found = replace(position, next_source=next_source, remote_topic_id=remote_id)
+        else:
+            maps = await self._maps.read({grant.source: position})
+            async with self._reading.of(self._leaders(grant)):
+                one = Behind(grant, position, end, known=maps.get(grant.source))
+                logs = Logs(*await log_starts(self._source, self._target, grant), end)
+                found = await self._lost(one, position, logs) or position
+        return replace(found, next_target=TargetOffset(ends[grant.remote]))
+
+    async def _recreated(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
+        """Whether the remote topic was recreated since the position; reports that. Raises ClusterError."""
+        known = position.remote_topic_id
+        if known is None or remote_id is None or known == remote_id:
+            return False
+        await require_current_id(self._target, grant.remote)
+        self._event(
+            "target", f"remote topic {grant.remote.topic} was recreated: what it held before is not copied again"
+        )
+        return True
+
+    def _rules(self, grant: Grant) -> CopyRules:
+        return replace(CopyRules.of(self._settings, grant.source.topic), max_batch_bytes=grant.max_batch_bytes)
+
+    def _lacks_marker(self, remote: TopicPartition, position: Position, end: TargetOffset) -> bool:
+        transactional = self._settings.exactly_once != "disabled"
+        return transactional and self._logs_at_rest.lacks_marker(remote, position.next_target, end)
+
+    def _no_place(self, partition: TopicPartition) -> NoStartError:
+        return NoStartError(
+            f"the consumer of {self._settings.source} has {key_of(ConsumerSettings, 'auto_offset_reset')} = none, and "
+            "no position is stored for this partition",
+            way_out="set earliest or latest, or twinlog.start for its topic",
+        )
+
+    def _ids(self, grant: Grant) -> tuple[str | None, str | None]:
+        return self._id(self._source, grant.source.topic), self._id(self._target, grant.remote.topic)
+
+    @staticmethod
+    def _id(client: ClusterClient, topic: TopicName) -> str | None:
+        known = client.topic(topic)
+        return None if known is None or known.topic_id is None else str(known.topic_id)
+
+    def _first(self, grant: Grant, start: SourceOffset, end: TargetOffset) -> Position:
+        topic_id, remote_id = self._ids(grant)
+        return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
+
+    async def _again(self, one: Behind, logs: Logs | None, runs: list[Run]) -> Position:
+        """Where a partition goes on; adds to `runs` what was found after its position. `logs` is what `look` found."""
+        grant, position, end = one.grant, one.position, one.end
+        topic_id, remote_id = self._ids(grant)
+        if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
+            await require_current_id(self._source, grant.source)
+            starts = await self._source.list_offsets([grant.source], EARLIEST)
+            start = SourceOffset(starts.get(grant.source, 0))
+            gap = find_gap(position.next_source, start, SourceOffset(0), recreated=True)
+            assert gap is not None
+            position = self._gap_check.decide(gap, grant, position, topic_id)
+            remote_topic, writer = grant.remote.topic, fencing(position.writer)
+            return replace(
+                position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer
+            )
+        now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
+        expected = position.next_target
+        if expected is None:
+            # MirrorMaker 2 wrote this position: where it stood on the target is not known.
+            return replace(now, next_target=end, writer=None)
+        if await self._recreated(grant, position, remote_id):
+            return replace(now, next_target=end, writer=None)
+        if end == expected and not one.in_doubt:
+            return now
+        logs = logs or Logs(*await log_starts(self._source, self._target, grant), end)
+        if one.in_doubt:
+            lost = await self._lost(one, now, logs)
+            if lost is not None:
+                return replace(lost, next_target=end)
+        if end == expected:
+            return now
+        resumed, found = await resume_after_log_end(
+            self._source,
+            self._target,
+            grant,
+            now,
+            logs,
+            self._rules(grant),
+            self._event,
+            self._prepare_for(grant) or prepare,
+        )
+        runs += found
+        return resumed
+
+    async def _lost(self, one: Behind, position: Position, logs: Logs) -> Position | None:
+        """The position from which to copy again the acknowledged records that the target lost.
+
+        The caller sets its target offset. None where the log is as long as it should be, and nothing is missing.
+        """
+        grant, end, expected = one.grant, one.left, position.next_target
+        assert expected is not None
+        if logs.last is None or logs.last.copy is None:
+            # A leader that was asked by the topic's id has that topic.
+            await require_current_id(self._target, grant.remote)
+        changing = self._prepare_for(grant)
+        rules = self._rules(grant)
+        transformed = None if changing is None else Transformed(changing, rules)
+        comparison = Comparison(
+            *(self._source, self._target, grant, one.known, logs.start, end), transformed=transformed, last=logs.last
+        )
+        if end == expected and await comparison.is_whole():
+            return None
+        place = await comparison.find_place()
+        left = end if place is None else place.end
+        position = replace(position, writer=fencing(position.writer))
+        what = f"ends at {end}" if left == end else f"has something else from {left} on"
+        text = (
+            f"{grant.remote}: the remote log {what}, but {expected} was acknowledged: {expected - left} records "
+            f"were lost on the target"
+        )
+        if place is None:
+            self._event("target", f"{text}; where they came from is not known, so they are not copied again")
+            return position
+        begin = min(max(place.next_source, logs.source_start), position.next_source)
+        if begin < position.next_source:
+            text += f"; source offsets {begin} to {position.next_source - 1} of {grant.source} are copied again"
+        if logs.source_start > place.next_source:
+            text += f", those from {place.next_source} on are gone from the source as well"
+        if not place.exact:
+            text += ", as near as the map of offsets shows: some may be missing or there twice"
+        self._event("target", text)
+        # With the epoch of later batches the source would report a divergence here.
+        return replace(position, next_source=begin, leader_epoch=-1)
+
+
+def _leaderless(client: ClusterClient, partition: TopicPartition) -> ClusterError:
+    known = client.topic(partition.topic)
+    if known is not None and error_codes.refused(known.error):
+        return client.lacks("DESCRIBE", f"topic {partition.topic}", "finding its leaders")
+    return ClusterError(f"cluster {client.alias}: {partition} has no leader")
+
+
+def _on_target(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, TargetOffset]:
+    """Offsets that the target answered, with their type."""
+    return {partition: TargetOffset(offset) for partition, offset in offsets.items()}

@@ -1,0 +1,1 @@
+"""Exactly once: a copier appends records and positions in transactions (KIP-98, KIP-618)."""

@@ -1,0 +1,150 @@
+"""Which remote partitions take part in the open transaction of a copier, and which wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.producer.append_queue import AppendQueue, Gate
+from twinlog.kafka.producer.appender import TargetAppender
+from twinlog.kafka.protocol import error_codes
+from twinlog.model.types import TopicPartition
+
+EXCLUDED_S = 2.0
+"""A partition that cannot take part is tried again after so long; the others go on meanwhile."""
+
+
+class TransactionPartitions:
+    """The queues of one copier, by their part in the open transaction.
+
+    `wake()` is called when a queue waits. A queue is `wanted` once it has something to append and `entering` while the
+    coordinator adds it; then it takes part, its gate open until the transaction closes. A queue whose partition has no
+    leader, or does not exist, is excluded for a while.
+    """
+
+    def __init__(self, client: ClusterClient, appender: TargetAppender, wake: Callable[[], None]) -> None:
+        self._client = client
+        self._now = client.loop.clock.monotonic
+        self._appender = appender
+        self._wake = wake
+        self._wanted: dict[AppendQueue, None] = {}
+        self._excluded: dict[AppendQueue, float] = {}
+        self._inside: dict[TopicPartition, AppendQueue] = {}
+        self._entering: Mapping[TopicPartition, AppendQueue] = {}
+
+    def __contains__(self, remote: TopicPartition) -> bool:
+        """Whether a marker will end the transaction in this partition, as far as is known."""
+        return remote in self._inside or remote in self._entering
+
+    def __bool__(self) -> bool:
+        return bool(self._inside)
+
+    def offer(self, queue: AppendQueue) -> None:
+        """A queue may have something to send: now if it takes part, else with the next transaction."""
+        if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.all_acknowledged):
+            self._appender.offer(queue)
+        if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
+            self._wanted[queue] = None
+            self._wake()
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """Those that take part."""
+        return self._inside.keys()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a queue waits that may take part now."""
+        now = self._now()
+        for queue in [queue for queue, until in self._excluded.items() if until <= now]:
+            del self._excluded[queue]
+            if queue.pending:
+                self._wanted[queue] = None
+        return bool(self._wanted)
+
+    @property
+    def excluded_until(self) -> float:
+        """When the first excluded queue may take part again, in monotonic seconds."""
+        return min(self._excluded.values(), default=float("inf"))
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of those that take part waits or is in flight."""
+        return all(queue.idle for queue in self._inside.values())
+
+    @property
+    def late(self) -> list[AppendQueue]:
+        """Those that take part and have something in flight, or failed."""
+        return [queue for queue in self._inside.values() if not queue.all_acknowledged]
+
+    def enter(self) -> Mapping[TopicPartition, AppendQueue]:
+        """The queues that wait and can take part; `entered` or `left_outside` follows."""
+        waiting, self._wanted = self._wanted, {}
+        fresh: dict[TopicPartition, AppendQueue] = {}
+        for queue in waiting:
+            if queue.partition in self._inside:
+                self._open(queue)
+            elif self._client.leader(queue.partition) is None:
+                self.exclude(queue)
+            elif queue.pending:
+                fresh[queue.partition] = queue
+        self._entering = fresh
+        return fresh
+
+    def entered(self) -> None:
+        """The coordinator has them all; they may append."""
+        fresh, self._entering = self._entering, {}
+        self._inside.update(fresh)
+        for queue in fresh.values():
+            self._open(queue)
+
+    def left_outside(self, refused: Mapping[TopicPartition, int]) -> str:
+        """The coordinator added none of them, because it refused some; returns why.
+
+        Raises RefusedError where a permission is missing.
+        """
+        fresh, self._entering = self._entering, {}
+        for partition, queue in fresh.items():
+            if partition not in refused:
+                self._wanted[queue] = None
+            elif error_codes.refused(refused[partition]):
+                raise self._lacks(partition)
+            else:
+                self.exclude(queue)
+        return ", ".join(f"{partition}: {error_codes.explain(code)}" for partition, code in list(refused.items())[:3])
+
+    def _lacks(self, partition: TopicPartition) -> RefusedError:
+        return self._client.lacks("WRITE", f"topic {partition.topic}", "copying to it")
+
+    def close(self) -> None:
+        """Let no queue begin to send; those that still have something wait for the next transaction."""
+        for queue in self._inside.values():
+            queue.close()
+            if queue.pending:
+                self._wanted[queue] = None
+
+    def exclude(self, queue: AppendQueue) -> None:
+        """Keep a queue out of transactions for a while."""
+        self._excluded[queue] = self._now() + EXCLUDED_S
+        self._appender.refresh()
+
+    def disband(self) -> None:
+        """The transaction is over."""
+        self._inside.clear()
+        self._entering = {}
+
+    def clear(self) -> None:
+        """The transaction was aborted; its queues are cleared, so none waits."""
+        self.disband()
+        self._wanted.clear()
+
+    def forget(self, queue: AppendQueue) -> None:
+        """The copier has released its partition."""
+        self._wanted.pop(queue, None)
+        self._excluded.pop(queue, None)
+        self._inside.pop(queue.partition, None)
+
+    def _open(self, queue: AppendQueue) -> None:
+        queue.open()
+        self._appender.offer(queue)

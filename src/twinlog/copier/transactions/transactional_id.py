@@ -1,0 +1,98 @@
+"""The transactional id under which a copier appends: its coordinator is asked until it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.producer.appender import TargetAppender
+from twinlog.lease.messages import LentId
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+T = TypeVar("T")
+
+
+class TransactionalId:
+    """The producer of a copier's transactions: a transactional id that the driver lent, and its producer epoch.
+
+    `lend()` gives an id with a fresh epoch. `failed(error)` is called when the cluster has not answered, and it is
+    asked again; `ended()` is True once nobody waits for an answer.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        settings: FlowSettings,
+        appender: TargetAppender,
+        *,
+        lend: Callable[[], Coroutine[Any, Any, LentId]],
+        failed: Callable[[ClusterError], None],
+        ended: Callable[[], bool],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._appender = appender
+        self._lend = lend
+        self._failed = failed
+        self._ended = ended
+        self._coordinator: TransactionCoordinator
+        self._holder: ProducerEpoch
+
+    @property
+    def name(self) -> str:
+        return self._coordinator.transactional_id
+
+    @property
+    def timeout_s(self) -> float:
+        """The target aborts a transaction that was open for so long."""
+        return self._coordinator.timeout_ms / 1000
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        """Who appends now."""
+        return ProducerIdentity(self._holder.producer_id, self._holder.epoch, transactional=True)
+
+    async def take_up(self) -> None:
+        """Hold an id that is lent. Raises RefusedError without the rights, ClusterError while the cluster does not
+        answer."""
+        lent = await self._lend()
+        self._coordinator = TransactionCoordinator(
+            self._client, lent.transactional_id, self._settings.producer.transaction_timeout_ms
+        )
+        self._appender.transactional_id = lent.transactional_id
+        self._holder = lent.producer
+
+    async def renew(self) -> None:
+        """Hold it with a new producer epoch; no transaction is open then."""
+        self._holder = await self.retry(lambda: self._coordinator.init(self._holder))
+
+    async def add(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Have partitions take part in the open transaction; returns the error codes of those that may not."""
+        return await self.retry(lambda: self._coordinator.add(self._holder, partitions))
+
+    async def end(self, *, commit: bool) -> bool:
+        """Commit or abort the open transaction; False when the coordinator no longer knows it."""
+        return await self.retry(lambda: self._coordinator.end(self._holder, commit=commit))
+
+    async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do `step` until the cluster has answered it."""
+        backoff = Backoff.of(self._settings.producer.client)
+        while True:
+            try:
+                return await step()
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if self._ended():
+                    raise
+                # A partition whose marker is missing may have no requests in flight, so its leader has to be looked up
+                # here.
+                self._appender.refresh()
+                self._failed(error)
+                await self._client.loop.sleep(backoff.failed())

@@ -1,0 +1,80 @@
+"""A copier appends as a transactional producer: its transactions take positions with them, and fence late appends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from math import inf
+
+from twinlog.copier.copier_producer import DRAIN_S
+from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.partition import PartitionCopy
+from twinlog.copier.transactions.transactions import Transactions
+from twinlog.errors import ClusterError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import TransactionCoordinator
+from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.lease.grant import Grant
+from twinlog.lease.messages import LentId
+from twinlog.mirror.offsets.positions import Position, Writer
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+
+class TransactionalProducer:
+    """`event(kind, text)` is called with what operators should see."""
+
+    def __init__(
+        self, transactions: Transactions, committer: OffsetCommitter, event: Callable[[str, str], None]
+    ) -> None:
+        self.start = transactions.start
+        self.stop = transactions.stop
+        self.offer = transactions.offer
+        self.moved = transactions.moved
+        self.resolve = transactions.abort
+        self.abort = transactions.abort_without
+        self.forget = transactions.forget
+        self._transactions = transactions
+        self._committer = committer
+        self._event = event
+
+    @property
+    def topics(self) -> set[TopicName]:
+        return self._transactions.topics
+
+    @property
+    def trouble(self) -> str | None:
+        return self._transactions.trouble
+
+    async def prepare(self) -> None:
+        pass
+
+    def writer(self, remote: TopicPartition, position: Position) -> Writer | None:
+        return None
+
+    async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        return dict(positions)
+
+    def identity(self, remote: TopicPartition, position: Position) -> tuple[ProducerIdentity, int]:
+        return self._transactions.identity, self._transactions.sequence(remote)
+
+    def meets_late_appends(self, grant: Grant) -> bool:
+        return False
+
+    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
+        """All of them, or none when the target does not answer; nothing is committed any more then."""
+        if await self._transactions.commit(leaving, inf if patient else DRAIN_S):
+            with suppress(ClusterError):
+                await self._committer.close_committed(leaving)
+            return {part.source for part in leaving if part.misplaced is None}
+        # It would be committed without the positions of those that leave.
+        self._transactions.stop()
+        self._event("transaction", "the last transaction was not committed in time; it will be aborted")
+        return set()
+
+
+async def own_id(target: ClusterClient, settings: FlowSettings) -> LentId:
+    """The transactional id of task 0, for a copier that no driver lends one."""
+    name = settings.transactional_id(0)
+    coordinator = TransactionCoordinator(target, name, settings.producer.transaction_timeout_ms)
+    return LentId(name, await coordinator.init())

@@ -1,0 +1,223 @@
+"""Finds the partitions that a reader asked for, and the offsets where they begin and end (KafkaOffsetReaderAdmin)."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from twinlog.clock import Clock
+from twinlog.dataframes.limits import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Everywhere,
+    Limit,
+    Offsets,
+    as_set,
+)
+from twinlog.dataframes.offset_range import OffsetRange
+from twinlog.dataframes.options import TopicOptions
+from twinlog.errors import ClusterError, OptionError, RefusedError, TopicGoneError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicName, TopicPartition
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+ALIAS = "of kafka.bootstrap.servers"
+
+_GREATER = """The resolved start offset {} is greater than the resolved end offset {} for topic {} partition {}.
+There may be multiple reasons:
+1. Start offset is set to too big a value that after resolution, end offset is smaller than it. There are multiple \
+input cases:
+  (a) Start offset is set to a timestamp, and the end offset is set to an index.
+  (b) Start offset is set to an index, and the end offset is set to a timestamp.
+  (c) Start offset is set, and the end offset is set to latest.
+2. The Kafka topic partition is broken."""
+
+
+class TopicPlanner:
+    """Asks the cluster; connects with the first question, and is to be closed.
+
+    Each question is asked again up to `fetchOffset.numRetries` times. Raises ClusterError.
+    """
+
+    def __init__(self, options: TopicOptions, clock: Clock, connect: Connect = ClusterAdmin) -> None:
+        self._options = options
+        self._clock = clock
+        self._connect = connect
+        self._admin: ClusterAdmin | None = None
+        self.topic_ids: dict[TopicName, uuid.UUID | None] = {}
+
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def batch_ranges(self) -> list[OffsetRange]:
+        """What a batch query reads. Raises OptionError where starts and ends do not go together."""
+        options = self._options
+        starts = self.resolve(options.starting, starting=True)
+        ends = self.resolve(options.ending, starting=False)
+        if starts.keys() != ends.keys():
+            raise OptionError(
+                f"different topic partitions for starting offsets topics[{','.join(map(str, sorted(starts)))}] and "
+                f"ending offsets topics[{','.join(map(str, sorted(ends)))}]"
+            )
+        for part, start in sorted(starts.items()):
+            if start > ends[part]:
+                raise OptionError(_GREATER.format(start, ends[part], part.topic, part.partition))
+        found = self.ranges(starts, ends)
+        return [replace(one, from_earliest=_is_earliest(options.starting, one.partition)) for one in found]
+
+    def ranges(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+        """The ranges between the two, with the ids of their topics."""
+        return [OffsetRange(part, starts[part], ends[part], self.topic_ids.get(part.topic)) for part in sorted(starts)]
+
+    def resolve(self, limit: Limit, *, starting: bool, end_open: bool = False) -> Offsets:
+        """The offset of each partition that was asked for; with `end_open` `LATEST` for one that is at the end."""
+        return self._again(lambda: self._resolve(limit, starting, end_open))
+
+    def earliest(self, wanted: Iterable[TopicPartition]) -> Offsets:
+        """Where partitions begin; those that are not there are left out."""
+        names = set(wanted)
+        return self._again(lambda: self._offsets(names & self._assigned(), EARLIEST)) if names else {}
+
+    def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
+        """Where all partitions end. Asked again where that is before an offset that is `known`, or its partition is not
+        there: a broker may not be up to date (KAFKA-7703)."""
+        found = self._again(lambda: self._offsets(self._assigned(), LATEST))
+        for _ in range(1, self._options.offset_tries):
+            if all(found.get(part, -1) >= offset for part, offset in (known or {}).items()):
+                break
+            self._pause()
+            found = self._again(lambda: self._offsets(self._assigned(), LATEST))
+        return found
+
+    def at_timestamp(self, wanted: Iterable[TopicPartition], timestamp: int) -> Offsets:
+        """The first offsets with a record of this timestamp in ms or a later one; -1 where there is none."""
+        parts = set(wanted)
+        return self._again(lambda: self._offsets(parts, timestamp))
+
+    def _resolve(self, limit: Limit, starting: bool, end_open: bool) -> Offsets:
+        parts = self._assigned()
+        if isinstance(limit, AtOffsets):
+            if parts != limit.offsets.keys():
+                raise OptionError(
+                    "Partitions specified for Kafka start offsets don't match what are assigned. Maybe topic "
+                    "partitions are created or deleted while the query is running. Use -1 for latest, -2 for earliest. "
+                    f"Specified: {as_set(limit.offsets)} Assigned: {as_set(parts)}"
+                )
+            found = dict(limit.offsets)
+        elif isinstance(limit, AtTimestamp):
+            times = dict.fromkeys(parts, limit.timestamp)
+            found = self._at_times(times, starting, limit.or_latest)
+        elif isinstance(limit, AtTimestamps):
+            if parts != limit.timestamps.keys():
+                raise OptionError(
+                    f"Partitions specified for Kafka timestamp based {'start' if starting else 'end'} offsets don't "
+                    "match what are assigned. Maybe topic partitions are created or deleted while the query is "
+                    "running, or you didn't specify all the partitions. "
+                    f"Specified: {as_set(limit.timestamps)} Assigned: {as_set(parts)}"
+                )
+            found = self._at_times(limit.timestamps, starting, limit.or_latest)
+        else:
+            found = dict.fromkeys(parts, limit.at)
+        for at in (EARLIEST,) if end_open else (EARLIEST, LATEST):
+            found |= self._offsets({part for part, offset in found.items() if offset == at}, at)
+        return found
+
+    def _at_times(self, times: Mapping[TopicPartition, int], starting: bool, or_latest: bool) -> Offsets:
+        found: Offsets = {}
+        for timestamp in sorted(set(times.values())):
+            found |= self._offsets({part for part, time in times.items() if time == timestamp}, timestamp)
+        if starting and not or_latest:
+            for part, offset in sorted(found.items()):
+                if offset < 0:
+                    raise OptionError(
+                        f"No offset matched from request of topic-partition {part} and timestamp {times[part]}."
+                    )
+        return {part: LATEST if offset < 0 else offset for part, offset in found.items()}
+
+    def _assigned(self) -> set[TopicPartition]:
+        """The partitions that there are of those asked for; notes the ids of their topics."""
+        options, admin = self._options, self._connected()
+        names = options.topics or {part.topic for part in options.partitions}
+        pattern = options.pattern
+        if pattern is not None:
+            names = {name for name, topic in admin.topics().items() if not topic.internal and pattern.find(name)}
+        if not names:
+            return set()
+        found = admin.call(admin.client.refresh, sorted(names))
+        parts = set()
+        for name, topic in found.items():
+            if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION and pattern is None:
+                raise TopicGoneError(
+                    f"cluster {admin.alias}: topic {name} does not exist; create it, or name others in option "
+                    f"{'subscribe' if options.topics else 'assign'}"
+                )
+            if error_codes.refused(topic.error):
+                raise admin.client.lacks("DESCRIBE", f"topic {name}", "finding its partitions")
+            if topic.error:
+                # As if it had no partitions, it would be read as empty, or count as deleted.
+                raise ClusterError(
+                    f"cluster {admin.alias}: no partitions of topic {name}: {error_codes.explain(topic.error)}"
+                )
+            self.topic_ids[name] = topic.topic_id
+            parts |= {TopicPartition(name, number) for number in range(topic.partitions)}
+        return parts & options.partitions if options.partitions else parts
+
+    def _offsets(self, parts: set[TopicPartition], at: int) -> Offsets:
+        if not parts:
+            return {}
+        admin = self._connected()
+        errors: dict[TopicPartition, int] = {}
+
+        async def ask() -> Offsets:
+            return await admin.client.list_offsets(
+                parts, at, read_committed=self._options.read_committed, errors=errors
+            )
+
+        found = admin.call(ask)
+        missing = parts - found.keys()
+        if missing:
+            why = error_codes.explain(errors.get(min(missing), Code.LEADER_NOT_AVAILABLE))
+            raise ClusterError(f"cluster {admin.alias}: no offsets of {listed(map(str, missing))}: {why}")
+        return found
+
+    def _connected(self) -> ClusterAdmin:
+        if self._admin is None:
+            client = self._options.consumer.client
+            self._admin = self._connect(ALIAS, client)
+            self._admin.connect(client.request_timeout_ms / 1000)
+        return self._admin
+
+    def _again(self, question: Callable[[], T]) -> T:
+        for left in range(max(1, self._options.offset_tries) - 1, -1, -1):
+            try:
+                return question()
+            except ClusterError as error:
+                if not left or isinstance(error, RefusedError):
+                    raise
+                log.warning("offsets are asked for again: %s", error)
+            self._pause()
+            self.close()
+        raise AssertionError("the last try returns or raises")
+
+    def _pause(self) -> None:
+        self._clock.sleep(self._options.offset_retry_ms / 1000)
+
+
+def _is_earliest(limit: Limit, part: TopicPartition) -> bool:
+    if isinstance(limit, AtOffsets):
+        return limit.offsets.get(part) == EARLIEST
+    return limit == Everywhere(EARLIEST)

@@ -1,0 +1,237 @@
+"""Reads a range of offsets in a Spark task: fetches of megabytes become Arrow record batches, one after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Any
+
+from twinlog.arrow.decode import RowRules, decode
+from twinlog.dataframes.lost_offsets import report_loss
+from twinlog.dataframes.offset_range import OffsetRange
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.metadata import TopicMetadata
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.patience import TROUBLED_S
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.record.batch import LOG_OVERHEAD, read_batch
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.settings.flow import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+ALIAS = "of kafka.bootstrap.servers"
+WAIT_MS = 500
+EMPTY_PAUSE_S = 0.02
+CONNECT_S = 30.0
+GONE_S = 10.0
+"""For so long brokers report that a topic is not there, or is another one, before that is taken for true: one that
+has just started, or has no metadata of a new topic yet, reports the same."""
+
+_SIZE, _SIZE_AT = Struct(">i"), 8
+"""Where the length of a batch is, in every format."""
+
+_GONE = error_codes.OTHER_TOPIC | {Code.OFFSET_OUT_OF_RANGE}
+
+_LOST = "Could not read records in offset [{}, {}) for topic partition {}: {}"
+
+
+class RangeReader:
+    """Connections to one cluster, kept for the next range; for one thread.
+
+    `patience_s` is how long a partition may give nothing. What retention has deleted raises GapError, or is logged and
+    left out without `fail_on_data_loss`.
+    """
+
+    def __init__(self, settings: ConsumerSettings, loop: Loop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._now: Callable[[], float] = loop.clock.monotonic
+        self._client = ClusterClient(loop, ALIAS, settings.client)
+        self._stale = True
+        """Whether leaders are to be asked for before the next fetch."""
+        self._connect_s = CONNECT_S
+        self._ahead: tuple[OffsetRange, int, Any] | None = None
+        """What was asked for already: a range, from which offset on, and its answer to come."""
+
+    def close(self) -> None:
+        self._client.close()
+        self._loop.close()
+
+    def read(self, wanted: OffsetRange, *, headers: bool, fail_on_data_loss: bool, patience_s: float) -> Iterator[Any]:
+        """Yield the records of a range in order, as Arrow record batches that are not empty.
+
+        Raises ClusterError, RefusedError, CorruptBatchError and GapError.
+        """
+        settings = self._settings
+        self._connect_s = min(CONNECT_S, patience_s)
+        rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
+        # A response that is not read within its timeout is lost with its connection.
+        prompt_s = settings.client.request_timeout_ms / 1000 / 2
+        took_s = 0.0
+        backoff = Backoff.of(settings.client)
+        position, got_on_at = wanted.start, self._now()
+        troubled = LogOnce(self._loop.clock)
+        while position < wanted.end:
+            answer, trouble, gone = None, None, False
+            try:
+                answer = self._loop.run(self._next, wanted, position)
+            except ClusterError as error:
+                if isinstance(error, RefusedError):
+                    raise
+                trouble, gone = str(error), isinstance(error, TopicGoneError)
+            if answer is not None and answer.error:
+                if error_codes.refused(answer.error):
+                    raise self._client.lacks("READ", f"topic {wanted.partition.topic}", "reading its records")
+                trouble, gone = error_codes.explain(answer.error), answer.error in _GONE
+            elif answer is not None:
+                begun, asked_at, past = position, self._now(), _end_of(answer.records)
+                if took_s < prompt_s:
+                    self._ask_ahead(wanted, position, past)
+                while answer is not None:
+                    rows = decode(answer.records, wanted.partition, position, wanted.end, rules, answer.aborted)
+                    if rows.position <= position or rows.position >= min(past, wanted.end):
+                        # Releases its memory for the request after the next.
+                        answer = None
+                    position = max(position, rows.position)
+                    yield from rows.batches
+                    # Released before the next rows are decoded.
+                    del rows
+                if position > begun:
+                    backoff.worked()
+                    if troubled.over(wanted):
+                        log.warning("%s is read again, from offset %d on", wanted.partition, begun)
+                    # A caller that takes long over a batch must not look like a partition that returns nothing.
+                    got_on_at = self._now()
+                    took_s = got_on_at - asked_at
+                    continue
+            waited_s = self._now() - got_on_at
+            late = waited_s > patience_s
+            if late or gone:
+                sure = late or waited_s > GONE_S
+                after = self._after_loss(wanted, position, fail_on_data_loss, sure=sure, late=late)
+                if after > position:
+                    position, got_on_at = after, self._now()
+                    continue
+            why = trouble or "the broker has no more of it"
+            if late:
+                raise ClusterError(
+                    f"cluster {ALIAS}: {wanted.partition} returned nothing from offset {position} on for "
+                    f"{patience_s:g} s, though it was to be read to {wanted.end}: {why}; see option "
+                    "kafkaConsumer.pollTimeoutMs"
+                )
+            if troubled.lasts(wanted, TROUBLED_S, AGAIN_S):
+                log.warning(
+                    "%s returns nothing from offset %d on, and is fetched again for up to %g s: %s",
+                    wanted.partition,
+                    position,
+                    patience_s,
+                    why,
+                )
+            if trouble is not None:
+                log.info("%s is fetched again: %s", wanted.partition, trouble)
+                self._stale = True
+            # Without an error the broker itself has waited, as a rule.
+            self._loop.run(self._loop.sleep, backoff.failed() if trouble else EMPTY_PAUSE_S)
+
+    def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:
+        """Ask for what comes after an answer, so that the broker and the network work while it is decoded."""
+        if position < past < wanted.end:
+            self._ahead = wanted, past, self._loop.spawn(self._fetch, wanted, past)
+            self._loop.run(self._loop.sleep, 0)
+
+    async def _next(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
+        """What was asked for ahead, if it is that, or another answer; one for a range that was left is dropped."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[:2] == (wanted, position):
+            answer: PartitionResponse | None = await ahead[2]
+            return answer
+        return await self._fetch(wanted, position)
+
+    async def _fetch(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
+        """One answer of the partition's leader; None without one."""
+        client, settings, part = self._client, self._settings, wanted.partition
+        if not client.connected:
+            await client.connect(self._connect_s)
+        leader = client.leader(part)
+        if self._stale or leader is None:
+            topic = (await client.refresh([part.topic])).get(part.topic)
+            self._stale = False
+            if _is_gone(topic, wanted):
+                self._stale = True
+                raise TopicGoneError(f"cluster {ALIAS}: topic {part.topic} was deleted")
+            leader = client.leader(part)
+        if leader is None:
+            raise ClusterError(f"cluster {ALIAS}: {part} has no leader")
+        session = FetchSession(
+            client, leader.node, read_committed=settings.isolation_level == "read_committed", kept=False
+        )
+        known = client.topic(part.topic)
+        topic_id = known.topic_id if wanted.topic_id is None and known is not None else wanted.topic_id
+        at = FetchPosition(position, settings.max_partition_fetch_bytes, topic_id=topic_id)
+        answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
+        return answers[0].answer if answers else None
+
+    def _after_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
+        """Where to go on without an answer: after what is gone, at the end of the range when all of it is.
+
+        The same position when nothing is lost, or that is unknown; a deleted topic has to be `sure`. `late` when the
+        patience is over: a log that ends at `position` was cut there, for the range was planned when it had more.
+        """
+        try:
+            deleted, earliest, latest = self._loop.run(self._look, wanted)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            log.info("%s: where the log begins and ends is asked for again: %s", wanted.partition, error)
+            return position
+        cut = position > latest or (late and position == latest)
+        lost = sure if deleted else earliest > position or cut
+        if not lost:
+            return position
+        if wanted.from_earliest and position == wanted.start and earliest > position:
+            log.info("%s is read from offset %d on, where it begins now", wanted.partition, earliest)
+            return min(earliest, wanted.end)
+        why = "the topic was deleted" if deleted else f"the log has offsets {earliest} to {latest} now"
+        report_loss(_LOST.format(position, wanted.end, wanted.partition, why), fail=fail)
+        return wanted.end if deleted or cut else min(earliest, wanted.end)
+
+    async def _look(self, wanted: OffsetRange) -> tuple[bool, int, int]:
+        """Whether the topic is another one now or gone, and where the partition's log begins and ends."""
+        client, part = self._client, wanted.partition
+        topic = (await client.refresh([part.topic])).get(part.topic)
+        if _is_gone(topic, wanted):
+            return True, 0, 0
+        earliest = await client.list_offsets([part], EARLIEST)
+        latest = await client.list_offsets([part], LATEST)
+        return False, earliest.get(part, 0), latest.get(part, wanted.end)
+
+
+def _end_of(records: memoryview) -> int:
+    """The offset after the last whole batch; -1 where there is none, or where a batch is not one."""
+    last, at = -1, 0
+    while at + LOG_OVERHEAD <= len(records):
+        (size,) = _SIZE.unpack_from(records, at + _SIZE_AT)
+        if size <= 0 or at + LOG_OVERHEAD + size > len(records):
+            break
+        last, at = at, at + LOG_OVERHEAD + size
+    try:
+        batch = None if last < 0 else read_batch(records, last)
+    except CorruptBatchError:
+        return -1
+    return -1 if batch is None else batch.last_offset + 1
+
+
+def _is_gone(topic: TopicMetadata | None, wanted: OffsetRange) -> bool:
+    """Whether by this metadata there is no such topic, or another one of its name."""
+    if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return True
+    return not topic.error and wanted.topic_id not in {None, topic.topic_id}

@@ -1,0 +1,94 @@
+"""From the options `kafka.*` of a DataFrame's reader to the settings of its consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from twinlog.config.flow.connection import read_connection
+from twinlog.config.keys.table import CONSUMER, KeyTable
+from twinlog.config.load import load
+from twinlog.config.properties import Entry
+from twinlog.config.text.entries import check_value
+from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.errors import ConfigError, OptionError
+from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
+
+T = TypeVar("T")
+
+PREFIX = "kafka."
+_PLACE = "option"
+
+
+def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
+    """The consumer that options such as `kafka.bootstrap.servers` describe, and warnings of unknown keys.
+
+    Keys and values are those of a Java consumer. Raises ConfigError with every problem found. Reads only the key stores
+    that are named; no cluster is contacted.
+    """
+    warnings: list[str] = []
+    reading = read_kafka_options(options, CONSUMER, warnings)
+    client = read_client(reading, warnings)
+    settings = ConsumerSettings(**plain_fields(ConsumerSettings, reading), client=client)
+    require_right(reading, warnings)
+    return settings, warnings
+
+
+def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[str]) -> Reading:
+    """The options `kafka.*` as keys of `table`; others are left out."""
+    problems = Problems([])
+    layer: dict[str, Entry] = {}
+    for option, value in options.items():
+        if not option.lower().startswith(PREFIX):
+            continue
+        name = option[len(PREFIX) :]
+        entry = layer[name] = Entry(option, value, _PLACE, None, value)
+        key = table.find(name)
+        if key is None:
+            warnings.append(f"{_PLACE} {option}: an unknown key, ignored")
+        else:
+            problems.add_new(filter(None, [check_value(entry, key, warnings)]))
+    return Reading(layer, table, problems)
+
+
+def read_client(reading: Reading, warnings: list[str]) -> ClientSettings:
+    """How to connect, by options `kafka.*`."""
+    client_id = reading.text("client.id") or "twinlog-rows"
+    return read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
+
+
+def require_right(reading: Reading, warnings: list[str]) -> None:
+    """Raise ConfigError with every problem found, if there is any."""
+    if reading.problems.all():
+        raise ConfigError(reading.problems.all(), warnings)
+
+
+def consumer_of_cluster(path: str | Path, alias: str | None) -> ConsumerSettings:
+    """How the flows of the file at `path` read from the cluster `alias`, or connect to it where none reads from it.
+
+    Raises ConfigError where the file is wrong, and OptionError where it has no such cluster.
+    """
+    return of_cluster(
+        path,
+        alias,
+        lambda flow: flow.consumer if flow.source == alias and flow.enabled else None,
+        lambda flow: ConsumerSettings(flow.target_admin.client) if flow.target == alias else None,
+    )
+
+
+def of_cluster(path: str | Path, alias: str | None, *ways: Callable[[FlowSettings], T | None]) -> T:
+    """What the first of `ways` finds in a flow of the file at `path`, or else the next one, for the cluster `alias`.
+
+    Raises ConfigError where the file is wrong, and OptionError where none finds anything.
+    """
+    config = load(path)
+    known = ", ".join(config.clusters)
+    if alias is None:
+        raise OptionError(f"Option 'cluster' must be specified with 'twinlog.config': one of {known}")
+    for way in ways:
+        for flow in config.flows:
+            found = way(flow)
+            if found is not None:
+                return found
+    raise OptionError(f"Option 'cluster' is '{alias}', but {path} has flows of these clusters only: {known}")

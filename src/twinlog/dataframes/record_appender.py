@@ -1,0 +1,268 @@
+"""Appends a task's batches to the partitions of a cluster, on a thread beside the one that encodes them."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+
+from twinlog.batches.split import split_append
+from twinlog.dataframes.refusals import halved, reason, refusal
+from twinlog.errors import ClusterError, TopicGoneError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.net.backoff import Backoff, pause_s
+from twinlog.kafka.patience import TROUBLED_S
+from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
+from twinlog.kafka.producer.appender import TargetAppender
+from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.model.topics import listed
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import ProducerSettings
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 32 << 20
+"""Bytes of batches that wait to be acknowledged; then the task waits, too."""
+
+GONE_S = 10.0
+"""For so long brokers report that a topic is not there before that is taken for true: their metadata may be old."""
+
+_WATCH_S = 0.5
+LOOK_S = 0.02
+
+
+class RecordAppender:
+    """One task's appends, all as one producer; with a `coordinator` within its open transaction.
+
+    Made, fed and closed by the task's thread. Every call raises the error that ended the writing, if there is one.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        settings: ProducerSettings,
+        identity: ProducerIdentity,
+        coordinator: TransactionCoordinator | None,
+    ) -> None:
+        self._loop = client.loop
+        self._client = client
+        self._settings = settings
+        self._identity = identity
+        self._coordinator = coordinator
+        self._now = self._loop.clock.monotonic
+        self._partitions: dict[TopicName, int] = {}
+        self._queues: dict[TopicPartition, AppendQueue] = {}
+        self._troubles: dict[TopicPartition, str] = {}
+        self._fresh: list[TopicPartition] = []
+        self._changed = threading.Condition()
+        self._waiting_bytes = 0
+        self._error: TwinlogError | None = None
+        self._closed = False
+        self._put: dict[TopicPartition, int] = {}
+        self._appender = TargetAppender(
+            self._loop,
+            client,
+            max_in_flight=settings.max_in_flight,
+            max_request_bytes=max(settings.max_request_size, settings.merge_batch_bytes),
+            max_in_flight_bytes=MOST_BYTES,
+            request_timeout_s=settings.client.request_timeout_ms / 1000,
+            allowed=lambda: True,
+            lost=self._fail,
+        )
+        if coordinator is not None:
+            self._appender.transactional_id = coordinator.transactional_id
+        self._loop.call_threadsafe(self._start)
+
+    def partitions(self, topic: TopicName) -> int:
+        """How many partitions a topic has. Raises TopicGoneError where there is no such topic."""
+        known = self._partitions.get(topic)
+        if known is None:
+            known = self._partitions[topic] = self._loop.run(self._look_up, topic)
+        return known
+
+    def append(self, partition: TopicPartition, batch: bytearray, records: int) -> None:
+        """Append a batch after those before it; waits while too many bytes do."""
+        number = self._put.get(partition, 0)
+        self._put[partition] = number + records
+        append = Append(
+            batch,
+            records,
+            SourceOffset(number),
+            SourceOffset(number + records),
+            -1,
+            ((SourceOffset(number), records),),
+        )
+        with self._changed:
+            self._waiting_bytes += append.bytes
+        self._loop.call_threadsafe(lambda: self._take(partition, append))
+        self._wait(MOST_BYTES)
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged by all in-sync replicas."""
+        self._wait(0)
+
+    def close(self) -> None:
+        """Send nothing more, and forget what was not acknowledged."""
+        self._loop.call_threadsafe(self._stop)
+
+    async def answered(self, patience_s: float) -> list[TopicPartition]:
+        """Once it is closed, on the loop: wait for answers to what was sent; partitions for which none came."""
+        give_up_at = self._now() + patience_s
+        while any(queue.in_flight for queue in self._queues.values()) and self._now() < give_up_at:
+            await self._loop.sleep(LOOK_S)
+        return [partition for partition, queue in self._queues.items() if queue.unanswered]
+
+    def _wait(self, most_bytes: int) -> None:
+        def over() -> bool:
+            return self._error is not None or self._waiting_bytes <= most_bytes or self._loop.ended
+
+        with self._changed:
+            while not self._loop.clock.wait_for(self._changed, over, _WATCH_S):
+                pass
+            if self._error is not None:
+                raise self._error
+            if self._waiting_bytes > most_bytes:
+                raise ClusterError(f"cluster {self._client.alias}: its connections ended by an error of their own")
+
+    # On the loop's thread.
+
+    def _start(self) -> None:
+        self._appender.start(lambda: {partition.topic for partition in self._queues})
+        self._loop.start(self._watch)
+
+    def _stop(self) -> None:
+        self._closed = True
+        self._appender.stop()
+        for queue in self._queues.values():
+            queue.end()
+
+    def _take(self, partition: TopicPartition, append: Append) -> None:
+        if self._closed or self._error is not None:
+            return
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = AppendQueue(
+                partition,
+                self._identity,
+                self._acknowledged,
+                lambda sent: self._refused(partition, sent),
+                now=self._now,
+                max_in_flight=self._settings.max_in_flight,
+            )
+            if self._coordinator is not None:
+                self._fresh.append(partition)
+                if len(self._fresh) == 1:
+                    self._loop.start(self._admit)
+        queue.put([append])
+        if queue.gate is Gate.OPEN:
+            self._appender.offer(queue)
+
+    async def _admit(self) -> None:
+        """Let new partitions take part in the transaction."""
+        backoff = Backoff.of(self._settings.client)
+        assert self._coordinator is not None
+        holder = ProducerEpoch(self._identity.producer_id, self._identity.epoch)
+        while self._fresh and not self._closed and self._error is None:
+            fresh = list(self._fresh)
+            try:
+                refused = await self._coordinator.add(holder, fresh)
+            except TwinlogError as error:
+                if not error.retriable:
+                    self._fail(error)
+                    return
+                self._troubles.update(dict.fromkeys(fresh, str(error)))
+                await self._loop.sleep(backoff.failed())
+                continue
+            for partition, code in refused.items():
+                if error_codes.refused(code):
+                    self._fail(self._client.lacks("WRITE", f"topic {partition.topic}", "writing to it"))
+                    return
+                self._troubles[partition] = error_codes.explain(code)
+            if refused:
+                await self._loop.sleep(backoff.failed())
+                continue
+            del self._fresh[: len(fresh)]
+            for partition in fresh:
+                self._queues[partition].open()
+                self._appender.offer(self._queues[partition])
+
+    def _acknowledged(self, append: Append, _: TargetOffset) -> None:
+        with self._changed:
+            self._waiting_bytes -= append.bytes
+            self._changed.notify_all()
+
+    def _refused(self, partition: TopicPartition, sent: Sent) -> None:
+        queue, client = self._queues[partition], self._settings.client
+        self._troubles[partition] = reason(sent)
+        if sent.again:
+            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, random.random())
+            queue.retry(self._now() + pause)
+            self._appender.refresh()
+        elif halved(sent):
+            parts = split_append(sent.append, CopyRules(max_batch_bytes=sent.append.bytes // 2))
+            with self._changed:
+                self._waiting_bytes += sum(part.bytes for part in parts) - sent.append.bytes
+            queue.replace_first(parts)
+        elif sent.code == Code.DUPLICATE_SEQUENCE_NUMBER and not self._identity.transactional:
+            # It was appended before, and the broker forgot where.
+            queue.accept_first(TargetOffset(-1))
+        else:
+            self._fail(refusal(sent, partition, self._client, transactional=self._identity.transactional))
+            return
+        self._appender.offer(queue)
+
+    async def _watch(self) -> None:
+        """Fail when an append is not acknowledged within `delivery.timeout.ms`, and log it long before."""
+        limit_ms = self._settings.delivery_timeout_ms
+        troubled_s = min(TROUBLED_S, limit_ms / 1000)
+        logged = LogOnce(self._loop.clock)
+        while not self._closed:
+            late = [part for part, queue in self._queues.items() if queue.overdue(self._now(), troubled_s)]
+            if late and logged.lasts("late", again_s=AGAIN_S):
+                log.warning(
+                    "%s accept no records, waiting for up to kafka.delivery.timeout.ms = %d: %s",
+                    listed(map(str, late)),
+                    limit_ms,
+                    self._troubles.get(late[0], "no answer yet"),
+                )
+            if not late and logged.over("late"):
+                log.warning("all partitions accept records again")
+            for partition in late:
+                if self._queues[partition].overdue(self._now(), limit_ms / 1000):
+                    why = self._troubles.get(partition, "no answer yet")
+                    self._fail(
+                        ClusterError(
+                            f"cluster {self._client.alias}: {partition} did not take records within "
+                            f"kafka.delivery.timeout.ms = {limit_ms}: {why}"
+                        )
+                    )
+            await self._loop.sleep(_WATCH_S)
+
+    def _fail(self, error: TwinlogError) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+        self._stop()
+
+    async def _look_up(self, topic: TopicName) -> int:
+        client, clock = self._client, self._loop.clock
+        backoff = Backoff.of(client.settings)
+        began_at = clock.monotonic()
+        while True:
+            found = (await client.refresh([topic])).get(topic)
+            if found is not None and error_codes.refused(found.error):
+                raise client.lacks("WRITE", f"topic {topic}", "writing to it")
+            if found is not None and not found.error and found.partitions:
+                return found.partitions
+            if found is not None and found.error == Code.INVALID_TOPIC:
+                raise TopicGoneError(f"cluster {client.alias}: '{topic}' cannot be a topic's name")
+            if clock.monotonic() - began_at > GONE_S:
+                raise TopicGoneError(
+                    f"cluster {client.alias}: topic {topic} does not exist; create it first, as writing creates none"
+                )
+            await self._loop.sleep(backoff.failed())

@@ -1,0 +1,82 @@
+"""The writers of the format `twinlog-kafka`: rows become records, in streams once for each micro-batch.
+
+Spark imports this module in tasks, too, where nothing of options is needed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from twinlog.spark.short_errors import without_trace
+
+if TYPE_CHECKING:
+    from twinlog.dataframes.write_task import Part, WriteTask
+
+_QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark calls them in the local properties of a task."""
+
+_ANYWHERE = 1 << 32
+
+
+@dataclass
+class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
+    """What a task reports to where Spark commits."""
+
+    part: Part
+
+
+@without_trace
+class TopicBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a batch query as idempotent producers; a task that Spark runs again writes its rows again."""
+
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
+        # Small DataFrames that are written one after the other are not to be all in the same partitions.
+        self._first = random.randrange(_ANYWHERE)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from twinlog.dataframes.writer import write_rows  # noqa: PLC0415
+
+        context = TaskContext.get()
+        first = self._first + (context.partitionId() if context else 0)
+        return WrittenPart(write_rows(self._task, iterator, None, first))
+
+
+@without_trace
+class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes micro-batches, in transactions unless `exactlyOnce` is false."""
+
+    def __init__(self, task: WriteTask) -> None:
+        self._task = task
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from twinlog.dataframes.write_task import MicroBatch, first_partition  # noqa: PLC0415
+        from twinlog.dataframes.writer import write_rows  # noqa: PLC0415
+
+        context = TaskContext.get()
+        assert context is not None
+        query, number = str(context.getLocalProperty(_QUERY)), int(context.getLocalProperty(_MICRO_BATCH) or -1)
+        batch = MicroBatch(query, number, context.partitionId())
+        first = first_partition(query, number, batch.part)
+        return WrittenPart(write_rows(self._task, iterator, batch if self._task.exactly_once else None, first))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        from twinlog.dataframes.writer import commit_parts  # noqa: PLC0415
+
+        commit_parts(self._task, batchId, _parts(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Tasks that failed have aborted what they wrote, or the next attempt does."""
+        from twinlog.dataframes.writer import abort_parts  # noqa: PLC0415
+
+        abort_parts(self._task, batchId, _parts(messages))
+
+
+def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
+    return [message.part for message in messages if message is not None]

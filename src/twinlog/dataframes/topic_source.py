@@ -1,0 +1,219 @@
+"""The format `twinlog-kafka`: topics as DataFrames, with the options and columns of Spark's own Kafka source and sink.
+
+Spark imports this module in tasks, too, where planning is not needed: what plans is imported when Spark plans.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from twinlog.spark.short_errors import without_trace
+
+if TYPE_CHECKING:
+    from twinlog.dataframes.filters import Condition
+    from twinlog.dataframes.limits import JsonOffsets
+    from twinlog.dataframes.offset_range import OffsetRange, RowTask
+    from twinlog.dataframes.options import TopicOptions, Use
+    from twinlog.dataframes.stream import TopicStream
+    from twinlog.dataframes.write_options import WriteUse
+    from twinlog.dataframes.write_task import WriteTask
+
+SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+HEADERS = "headers array<struct<key:string,value:binary>>"
+
+_PUSHES_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
+"""Spark's process that hands filters over. Elsewhere Spark refuses a reader that takes any, unless its setting
+`spark.sql.python.filterPushdown.enabled` is on, which a reader cannot see."""
+
+
+@without_trace
+class TopicSource(DataSource):  # type: ignore[misc]
+    """Reads and writes topics; options and their words of refusal are those of Spark's own source and sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "twinlog-kafka"
+
+    def schema(self) -> str:
+        return f"{SCHEMA}, {HEADERS}" if self._read("either").headers else SCHEMA
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        self._require_own(schema)
+        kind = FilteringReader if _PUSHES_FILTERS in sys.modules else TopicBatchReader
+        return kind(self._read("batch"))
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+        self._require_own(schema)
+        return TopicStreamReader(self._read("stream"))
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+        from twinlog.dataframes.topic_sink import TopicBatchWriter  # noqa: PLC0415
+        from twinlog.errors import OptionError  # noqa: PLC0415
+
+        if overwrite:
+            raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save mode is Append.")
+        return TopicBatchWriter(self._write(schema, "batch"))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """In the output mode complete all rows are appended each time, too."""
+        from twinlog.dataframes.topic_sink import TopicStreamWriter  # noqa: PLC0415
+
+        return TopicStreamWriter(self._write(schema, "stream"))
+
+    def _write(self, schema: Any, use: WriteUse) -> WriteTask:
+        from twinlog.dataframes.write_options import check_columns, read_write_options  # noqa: PLC0415
+
+        task = read_write_options(dict(self.options), use)
+        check_columns([(one.name, one.dataType.simpleString()) for one in schema.fields], task.topic)
+        return task
+
+    def _read(self, use: Use) -> TopicOptions:
+        from twinlog.dataframes.options import read_options  # noqa: PLC0415 - only where Spark plans
+
+        return read_options(dict(self.options), use)
+
+    def _require_own(self, schema: Any) -> None:
+        from twinlog.errors import OptionError  # noqa: PLC0415
+
+        own = ",".join(column.replace(" ", ":") for column in self.schema().split(", "))
+        if schema.simpleString() != f"struct<{own}>":
+            raise OptionError("Kafka source has a fixed schema and cannot be set with a custom one")
+
+
+@without_trace
+class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
+    """Plans a batch query, and reads its ranges in tasks, which get no more of it than they need."""
+
+    def __init__(self, options: TopicOptions) -> None:
+        self._options: TopicOptions | None = options
+        self._task = _task(options)
+        self._conditions: list[Condition] = []
+
+    def partitions(self) -> list[InputPartition]:
+        from twinlog.clock import SYSTEM  # noqa: PLC0415
+        from twinlog.dataframes.filters import narrow  # noqa: PLC0415
+        from twinlog.dataframes.planner import TopicPlanner  # noqa: PLC0415
+        from twinlog.dataframes.ranges import split  # noqa: PLC0415
+
+        options = self._options
+        assert options is not None
+        planner = TopicPlanner(options, SYSTEM)
+        try:
+            ranges = narrow(planner.batch_ranges(), self._conditions, planner.at_timestamp)
+            ranges = split(ranges, options.min_partitions, options.max_records_per_partition)
+        finally:
+            planner.close()
+        return [InputPartition(one) for one in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read_range(self._task, partition.value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": None, "_task": self._task, "_conditions": []}
+
+
+@without_trace
+class FilteringReader(TopicBatchReader):
+    """Takes the filters of a query, too, and leaves out what they leave out anyway."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Returns them all: Spark tests each record that is left."""
+        from twinlog.dataframes.filters import Condition  # noqa: PLC0415
+
+        for one in filters:
+            attribute: tuple[str, ...] = getattr(one, "attribute", ())
+            value = getattr(one, "value", None)
+            if len(attribute) == 1:
+                self._conditions.append(Condition(attribute[0], type(one).__name__, value))
+        return filters
+
+
+@without_trace
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans micro-batches in Spark's source process, for as long as the query runs; reads their ranges in tasks."""
+
+    def __init__(self, options: TopicOptions) -> None:
+        self._options: TopicOptions | None = options
+        self._task = _task(options)
+        self._opened: TopicStream | None = None
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Not that of `Trigger.Once`, which asks for everything: the limits of the options count."""
+        options = self._options
+        assert options is not None
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._stream().prepare_available_now()
+
+    def initialOffset(self) -> JsonOffsets:  # noqa: N802
+        return self._stream().initial()
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
+        return self._stream().latest(start, everything=isinstance(limit, ReadAllAvailable))
+
+    def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802
+        return self._stream().reported()
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
+        return [InputPartition(one) for one in self._stream().ranges(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read_range(self._task, partition.value)
+
+    def commit(self, end: JsonOffsets) -> None:
+        """Nothing: Spark's checkpoint has the offsets, and no consumer group is used."""
+
+    def stop(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def _stream(self) -> TopicStream:
+        from twinlog.clock import SYSTEM  # noqa: PLC0415
+        from twinlog.dataframes.planner import TopicPlanner  # noqa: PLC0415
+        from twinlog.dataframes.stream import TopicStream  # noqa: PLC0415
+
+        if self._opened is None:
+            options = self._options
+            assert options is not None
+            self._opened = TopicStream(options, TopicPlanner(options, SYSTEM), SYSTEM)
+        return self._opened
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": None, "_task": self._task, "_opened": None}
+
+
+def _task(options: TopicOptions) -> RowTask:
+    from twinlog.dataframes.offset_range import RowTask  # noqa: PLC0415
+
+    return RowTask(options.consumer, options.headers, options.fail_on_data_loss, max(options.poll_timeout_ms, 1) / 1000)
+
+
+def _read_range(task: RowTask, wanted: OffsetRange | None) -> Iterator[Any]:
+    """Nothing where there was nothing to plan."""
+    from twinlog.dataframes.read_task import read_rows  # noqa: PLC0415
+
+    return iter(()) if wanted is None else read_rows(task, wanted)

@@ -1,0 +1,281 @@
+"""Exactly once: tasks write in transactions that they leave open, and the driver decides that they all count.
+
+docs/decisions/0020 has the reasons, and what follows when one of the processes ends at any point.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from twinlog.dataframes.decision import Decision, Decisions, Note, State
+from twinlog.dataframes.write_task import MicroBatch, Part
+from twinlog.errors import ClusterError, CopyError, FencedError, ForgottenError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.lookup import chunked
+from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.patience import patiently
+from twinlog.model.types import TopicPartition
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 32
+"""Transactions that are ended at the same time."""
+
+
+class BatchTransactions:
+    """The transactions of one query on one cluster; `name` begins their ids.
+
+    Each call tries again for the `delivery.timeout.ms` of the producer. Raises ClusterError then, RefusedError for a
+    missing right, and FencedError where another run of the query has taken over.
+    """
+
+    def __init__(self, client: ClusterClient, name: str, query: str, *, timeout_ms: int, patience_ms: int) -> None:
+        self._client = client
+        self._query = query
+        self._name = f"{name}.{query}"
+        self._timeout_ms = timeout_ms
+        self._patience_s = patience_ms / 1000
+        self._decisions = Decisions(client, self._name)
+        self._root = TransactionCoordinator(client, self._name, timeout_ms)
+
+    def coordinator(self, part: int) -> TransactionCoordinator:
+        """That of the transaction of a part."""
+        return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
+
+    async def begin(self, batch: MicroBatch) -> tuple[Part, ProducerEpoch | None]:
+        """What a task returns without rows, and who may write its rows: None where an earlier attempt's are committed.
+
+        From then on no earlier run of the query can decide anything. What an earlier attempt wrote is aborted, unless
+        it was decided that it counts: then it is committed here, if its driver could not do that any more.
+        """
+        root = await self._retry(self._root.init)
+        decision = await self._retry(self._decisions.last)
+        if decision is not None and decision.number > batch.number:
+            raise self._older_checkpoint(batch.number, f"has micro-batch {decision.number}")
+        coordinator = self.coordinator(batch.part)
+        part = Part(0, batch.query, batch.part, root=root)
+        if decision is None and await self._is_noted(batch.number):
+            return replace(part, committed=True), None
+        if decision is not None and decision.number == batch.number:
+            if batch.part >= len(decision.holders) or await self._commit_left(decision, batch.part):
+                return replace(part, committed=True, decided=True), None
+            part = replace(part, decided=True)
+            log.warning(
+                "%s: its transaction was to be committed, but the target has aborted it; its rows are written again",
+                coordinator.transactional_id,
+            )
+        return part, await self._retry(coordinator.init)
+
+    async def _is_noted(self, number: int) -> bool:
+        """Whether a micro-batch is committed of which no decision is known: brokers forget it after a while."""
+        noted = await self._retry(self._decisions.noted)
+        if noted is None or noted.number < number:
+            return False
+        if noted.number > number:
+            raise self._older_checkpoint(number, f"has micro-batch {noted.number}")
+        if noted.state == "decided":
+            raise CopyError(
+                f"micro-batch {number} of query {self._query} was to be committed, but cluster "
+                f"{self._client.alias} has forgotten which of its transactions were left to commit "
+                "(offsets.retention.minutes). " + self._by_hand()
+            )
+        return True
+
+    def _by_hand(self) -> str:
+        return (
+            f"See whether the target has the rows of this micro-batch: if not, delete the groups {self._name} and "
+            f"{self._name}.committed, and the query writes them again; if it has, begin after them with a new "
+            "checkpointLocation"
+        )
+
+    async def commit(self, number: int, parts: Sequence[Part]) -> None:
+        """Decide that the micro-batch with these parts counts, and commit all of them.
+
+        Raises before the decision, and then nothing counts; or after it, and then the next run commits the rest.
+        """
+        written = [part for part in parts if part.holder != NOBODY]
+        before: Decision | None = None
+        if any(part.decided for part in parts):
+            before = await self._retry(self._decisions.last)
+            if before is None:
+                raise ClusterError(
+                    f"cluster {self._client.alias}: the decision to commit micro-batch {number} of query {self._query} "
+                    "was forgotten meanwhile (offsets.retention.minutes); start the query again"
+                )
+            if len(before.holders) != len(parts):
+                await self._finish(before, written, len(parts))
+            if not written:
+                await self._note(before, "committed")
+        if not written:
+            return
+        await self._each(self._require_open, written)
+        somewhere = written[0].somewhere if before is None else before.where
+        assert somewhere is not None
+        holders = tuple(part.holder for part in sorted(parts, key=lambda one: one.part))
+        decision = Decision(number, holders, somewhere)
+        holder = await self._become_root({part.root for part in parts})
+        await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
+        await self._note(decision, "decided")
+        await self._each(self._end, written)
+        await self._note(decision, "committed")
+
+    async def abort(self, number: int, parts: Sequence[Part]) -> None:
+        """Abort what the parts wrote, unless it was decided that it counts."""
+        written = [part for part in parts if part.holder != NOBODY]
+        if not written:
+            return
+        try:
+            # From here on a decision in flight either fails or can be read.
+            await self._become_root({part.root for part in parts})
+        except FencedError:
+            log.info("%s: another run of the query has begun", self._name)
+        decision = await self._retry(self._decisions.last)
+        counting = set(decision.holders) if decision is not None and decision.number == number else set()
+        await self.drop(part for part in written if part.holder not in counting)
+
+    async def drop(
+        self, parts: Iterable[Part], patience_s: float | None = None, late: Sequence[TopicPartition] = ()
+    ) -> None:
+        """Abort the transactions of parts; one that has ended already is left alone.
+
+        Appends to `late` partitions may still arrive.
+        """
+        if patience_s is not None:
+            self._patience_s = patience_s
+
+        async def end(part: Part) -> None:
+            # Not by `init`: with an open transaction brokers compare the producer id alone, so that would abort what a
+            # later run has begun.
+            coordinator = self.coordinator(part.part)
+            try:
+                if await self._retry(lambda: coordinator.end(part.holder, commit=False)) and late:
+                    await self._shut_out(coordinator, part.holder, late)
+            except FencedError:
+                log.info("transaction of part %d of %s: it was aborted before", part.part, self._name)
+
+        await self._each(end, parts)
+
+    async def _shut_out(
+        self, coordinator: TransactionCoordinator, holder: ProducerEpoch, late: Sequence[TopicPartition]
+    ) -> None:
+        """Keep what arrives after an abort out: brokers before Kafka 3.6 begin a transaction with it, which nobody
+        would end (KIP-890). Another abort has partitions know a newer epoch, and ends what has arrived by then.
+
+        A later run that has begun fails the first step; one that begins between both is aborted, and written again."""
+        if not await self._retry(lambda: coordinator.add(holder, late)):
+            await self._retry(lambda: coordinator.init(holder))
+
+    async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
+        """Commit what the last run decided and left, which had another number of tasks."""
+        lost = [part for part in range(len(decision.holders)) if not await self._commit_left(decision, part)]
+        if lost or written:
+            await self.drop(written)
+            raise CopyError(
+                f"micro-batch {decision.number} was written by {len(decision.holders)} tasks, of which the target has "
+                f"dropped what tasks {', '.join(map(str, lost))} wrote, as it waited longer than "
+                f"kafka.transaction.timeout.ms = {self._timeout_ms} for the query to come back. Run the query with "
+                f"{len(decision.holders)} tasks instead of {parts}: it then writes those rows again, and no others"
+            )
+
+    async def _require_open(self, part: Part) -> None:
+        coordinator = self.coordinator(part.part)
+        assert part.somewhere is not None
+        where = part.somewhere
+        try:
+            refused = await self._retry(lambda: coordinator.add(part.holder, [where]))
+        except FencedError:
+            raise self._too_late(part) from None
+        if refused:
+            raise self._too_late(part)
+
+    async def _end(self, part: Part) -> None:
+        coordinator = self.coordinator(part.part)
+        try:
+            ended = await self._retry(lambda: coordinator.end(part.holder, commit=True))
+        except FencedError:
+            ended = False
+        if not ended:
+            raise self._too_late(part)
+
+    def _too_late(self, part: Part) -> ClusterError:
+        return ClusterError(
+            f"cluster {self._client.alias}: transaction {self._name}-{part.part} is not open any more: it was open for "
+            f"longer than kafka.transaction.timeout.ms = {self._timeout_ms}, or another attempt of the same task began "
+            "after it. Make micro-batches smaller (maxOffsetsPerTrigger), raise that timeout together with the "
+            "brokers' transaction.max.timeout.ms, and leave spark.speculation off; the query writes this micro-batch "
+            "again when it is started again"
+        )
+
+    async def _note(self, decision: Decision, state: State) -> None:
+        assert decision.where is not None
+        where = decision.where
+        await self._retry(lambda: self._decisions.note(decision, state, where))
+
+    async def _note_decided(self, decision: Decision) -> None:
+        """Note a decision whose driver did not come so far: once forgotten, nothing else shows that parts count."""
+        noted = await self._retry(self._decisions.noted)
+        if noted is None or noted.number < decision.number:
+            await self._note(decision, "decided")
+
+    async def _commit_left(self, decision: Decision, part: int) -> bool:
+        """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
+
+        Raises CopyError when that is unknown, and when a later micro-batch has begun.
+        """
+        holder, coordinator = decision.holders[part], self.coordinator(part)
+        if holder == NOBODY:
+            return True
+        await self._note_decided(decision)
+        try:
+            return await self._retry(lambda: coordinator.end(holder, commit=True))
+        except FencedError as error:
+            # Its timeout gave the transactional id another epoch, or a task of a later micro-batch did; brokers answer
+            # alike, and what they do before the parts of this one are committed is an abort.
+            noted = await self._retry(self._decisions.noted) == Note(decision.number, "committed")
+            if not isinstance(error, ForgottenError):
+                if noted:
+                    raise self._older_checkpoint(decision.number, "has it, and part of what came after it") from None
+                return False
+            if noted:
+                return True
+            raise CopyError(
+                f"transaction {coordinator.transactional_id} was to be committed, but cluster {self._client.alias} has "
+                "forgotten it (transactional.id.expiration.ms), so nobody knows whether it was committed. "
+                + self._by_hand()
+            ) from None
+
+    def _older_checkpoint(self, number: int, found: str) -> CopyError:
+        return CopyError(
+            f"micro-batch {number} of query {self._query} is to be written, and the target {found}: the checkpoint is "
+            "older than what was written, as that of a backup is. Begin with a new checkpointLocation at the offsets "
+            "that are to be read"
+        )
+
+    async def _become_root(self, seen: set[ProducerEpoch]) -> ProducerEpoch:
+        """Be the producer that decides, if no task of another run has begun since these tasks did."""
+        # Only the last epoch of a producer id can be current; a new id comes when epochs run out.
+        last = {root.producer_id: root for root in sorted(seen) if root != NOBODY}
+        fenced: FencedError | None = None
+        for root in last.values():
+            try:
+                return await self._retry(partial(self._root.init, root))
+            except FencedError as error:
+                fenced = error
+        raise FencedError(
+            f"cluster {self._client.alias}: another run of this query writes, or another attempt of one of its tasks "
+            f"began late (spark.speculation must be off): {fenced}"
+        )
+
+    async def _each(self, step: Callable[[Part], Coroutine[Any, Any, None]], parts: Iterable[Part]) -> None:
+        """Do a step for all parts, some at a time, and raise the first error."""
+        for some in chunked(parts, AT_ONCE):
+            await self._client.loop.gather([self._client.loop.spawn(step, part) for part in some])
+
+    async def _retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await patiently(self._client, self._patience_s, step)

@@ -1,0 +1,184 @@
+"""Writes a task's rows to a cluster, over connections that its process keeps for the next task."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twinlog.arrow.encode import encode
+from twinlog.clock import wall_ms
+from twinlog.dataframes.outgoing import RowPartitioner
+from twinlog.dataframes.range_reader import ALIAS
+from twinlog.dataframes.record_appender import RecordAppender
+from twinlog.dataframes.refusals import too_large
+from twinlog.dataframes.transactions import BatchTransactions
+from twinlog.dataframes.waiting import WaitingRows
+from twinlog.dataframes.write_task import MicroBatch, Part, WriteTask
+from twinlog.errors import RecordTooLargeError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.patience import patiently
+from twinlog.kafka.producer.append_queue import ProducerIdentity
+from twinlog.kafka.record.batch import HEADER
+from twinlog.kafka.record.compression import CODECS, NONE
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import ClientSettings, ProducerSettings
+
+DROP_S = 10.0
+"""For so long an attempt that failed tries to abort its transaction."""
+
+CONNECT_S = 30.0
+
+MOST_LINKS = 4
+"""Clusters, or logins to them, that a process keeps connections to."""
+
+
+class Link:
+    """Connections to one cluster, on a thread of their own."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.loop = Loop()
+        self.client = ClusterClient(self.loop, ALIAS, settings)
+        self.loop.net.start()
+
+    def open(self, patience_s: float) -> None:
+        """Connect, if it is not connected. Raises ClusterError."""
+        if not self.client.connected:
+            at_once_s = min(CONNECT_S, patience_s)
+            self.loop.run(patiently, self.client, patience_s, lambda: self.client.connect(at_once_s))
+
+    def close(self) -> None:
+        if self.loop.ended:
+            # Nothing runs there any more, and connections that close want to wake it.
+            with contextlib.suppress(Exception):
+                self.client.close()
+        else:
+            self.loop.call_threadsafe(self.client.close)
+        self.loop.net.stop()
+        self.loop.close()
+
+
+_links: dict[ClientSettings, Link] = {}
+"""Spark reuses its Python workers, for one task after the other."""
+
+
+def link_to(producer: ProducerSettings) -> Link:
+    """A connected link, the one that is there or a new one. Raises ClusterError."""
+    # kafka-python logs every lost connection as an error; what lasts is raised.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    settings = producer.client
+    link = _links.pop(settings, None)
+    if link is not None and link.loop.ended:
+        link.close()
+        link = None
+    link = _links[settings] = link or Link(settings)
+    while len(_links) > MOST_LINKS:
+        _links.pop(next(iter(_links))).close()
+    link.open(producer.delivery_timeout_ms / 1000)
+    return link
+
+
+def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, first: int) -> Part:
+    """Append all rows, and return once all in-sync replicas have them; with a `batch` in an open transaction.
+
+    `first` is the number of the partition that rows without a key begin with. Raises ClusterError and CopyError.
+    """
+    link = link_to(task.producer)
+    if batch is None:
+        producer = link.loop.run(
+            patiently, link.client, task.producer.delivery_timeout_ms / 1000, link.client.init_producer
+        )
+        return Part(_write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0])
+    transactions = transactions_of(task, link, batch.query)
+    part, holder = link.loop.run(transactions.begin, batch)
+    if holder is None:
+        return part
+    appender = _appender(task, link, holder, transactions.coordinator(batch.part))
+    try:
+        records, somewhere = _write(task, link, appender, rows, first)
+    except BaseException:
+        # Consumers with read_committed must not wait for a transaction that nobody will end.
+        with contextlib.suppress(TwinlogError):
+            late = link.loop.run(appender.answered, DROP_S)
+            link.loop.run(transactions.drop, [replace(part, holder=holder)], DROP_S, late)
+        raise
+    if somewhere is None:
+        return part
+    return replace(part, records=records, holder=holder, somewhere=somewhere)
+
+
+def commit_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
+    """Have a micro-batch count, whose parts are written. Runs where Spark commits, as `abort_parts` does."""
+    if any(part.holder != NOBODY or part.committed for part in parts):
+        link = link_to(task.producer)
+        link.loop.run(transactions_of(task, link, parts[0].query).commit, number, parts)
+
+
+def abort_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
+    """Have what was written of a micro-batch that failed not count, unless it was decided that it does."""
+    if any(part.holder != NOBODY for part in parts):
+        link = link_to(task.producer)
+        link.loop.run(transactions_of(task, link, parts[0].query).abort, number, parts)
+
+
+def transactions_of(task: WriteTask, link: Link, query: str) -> BatchTransactions:
+    """The transactions of a query."""
+    producer = task.producer
+    return BatchTransactions(
+        link.client,
+        task.name,
+        query,
+        timeout_ms=producer.transaction_timeout_ms,
+        patience_ms=producer.delivery_timeout_ms,
+    )
+
+
+def _appender(
+    task: WriteTask, link: Link, holder: ProducerEpoch, coordinator: TransactionCoordinator | None
+) -> RecordAppender:
+    identity = ProducerIdentity(*holder, transactional=coordinator is not None)
+    return RecordAppender(link.client, task.producer, identity, coordinator)
+
+
+def _write(
+    task: WriteTask, link: Link, appender: RecordAppender, rows: Iterable[Any], first: int
+) -> tuple[int, TopicPartition | None]:
+    """Append all rows, and close the appender; returns how many, and one of the partitions they went to."""
+    producer = task.producer
+    batch_bytes = max(1, min(producer.merge_batch_bytes, producer.max_request_size))
+    partitioner = RowPartitioner(task.topic, appender.partitions, batch_bytes, task.ignore_keys, first)
+    waiting = WaitingRows(batch_bytes)
+    records, somewhere = 0, None
+
+    def send(partition: TopicPartition) -> None:
+        for data in _encoded(partition, waiting.take(partition), producer, batch_bytes):
+            appender.append(partition, data, HEADER.unpack_from(data, 0)[-1])
+
+    try:
+        for batch in rows:
+            for partition, some in partitioner.split(batch, wall_ms(link.loop.clock)):
+                waiting.put(partition, some)
+                records += some.num_rows
+                somewhere = somewhere or partition
+            for partition in waiting.ready():
+                send(partition)
+            waiting.note_batch(batch.nbytes)
+        for partition in waiting.left():
+            send(partition)
+        appender.flush()
+    finally:
+        appender.close()
+    return records, somewhere
+
+
+def _encoded(partition: TopicPartition, rows: Any, producer: ProducerSettings, most_bytes: int) -> Iterator[bytearray]:
+    codec = CODECS[producer.compression_type] if producer.compression_type else NONE
+    level, largest = producer.compression_level, producer.max_request_size
+    try:
+        yield from encode(rows, most_bytes=most_bytes, codec=codec, level=level, largest=largest)
+    except RecordTooLargeError as error:
+        raise too_large(error, partition) from None

@@ -1,1 +1,0 @@
-"""The driver: flows in, streaming queries up, leases out, a clean stop."""

@@ -1,1 +1,0 @@
-"""Which of several processes runs a flow."""

@@ -1,0 +1,1 @@
+"""Options and class archives of the JVMs that twinlog starts."""

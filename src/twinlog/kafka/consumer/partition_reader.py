@@ -1,0 +1,354 @@
+"""Reads source partitions: one long poll per broker, so that a new record travels on within two milliseconds.
+
+A partition is asked of its leader, or of a replica in our rack that the leader named (`nearest`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from twinlog.clock import LONG_AGO
+from twinlog.errors import RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.consumer.fetch_size import FetchSize
+from twinlog.kafka.consumer.nearest import NearestReplicas
+from twinlog.kafka.consumer.pace import Pace
+from twinlog.kafka.fetch_session import Fetched, FetchSession
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop, Signal
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import ConsumerSettings
+
+SHORT_WAIT_MS = 10
+"""Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long. It
+grows by a millisecond for every `HELD_SHARE` that none was acknowledged, so that a target that is gone does not make a
+hundred fetches a second."""
+
+HELD_SHARE = 4
+
+NO_ROOM_S = 0.02
+"""Pause before memory is reserved again."""
+
+THROTTLED_LOOK_S = 1.0
+"""Longest pause of a broker's reader while that throttles: it may have to end meanwhile."""
+
+LEAST_WAIT_MS = 25
+"""A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
+
+EMPTY_ANSWERS = 3
+"""So many answers in a row may come early and without a record. Then there is a pause: no broker does that as a rule,
+and the reader must not loop on it."""
+
+LONG_S = 0.25
+"""After so long with the answers of a broker others have their turn, such as the line to the driver."""
+
+READ_AHEAD_BYTES = 8 << 20
+"""A partition is not read while this much of it waits to be appended, or less when memory is short."""
+
+MAX_FETCH_BYTES = 16 << 20
+"""Upper limit of one answer of a broker that is near."""
+
+
+class Cursor(Protocol):
+    """A partition to read."""
+
+    @property
+    def held_back(self) -> bool:
+        """Whether it only waits for its appends to be acknowledged; `fetch_position` finds out."""
+
+    def fetch_position(self, read_ahead: int) -> FetchPosition | None:
+        """The next fetch position; its `max_bytes` is not used.
+
+        None while `read_ahead` bytes of it wait to be appended, or while it is not read.
+        """
+
+
+class Memory(Protocol):
+    """The memory that answers are received into: see `task.memory.CopierMemory`."""
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes that are free."""
+
+    def share_bytes(self, brokers: int) -> int:
+        """The largest answer that one of so many brokers is asked for."""
+
+    def reserve(self, node: int, most_bytes: int) -> int:
+        """Bytes reserved for the answer of a broker, up to `most_bytes`; 0 when none are free."""
+
+    def release(self, node: int) -> None:
+        """Free the reserved bytes: the answer was taken, or will not come."""
+
+
+class SourceReader:
+    """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
+
+    `lost(error)` is called when the cluster refuses for good; anything else is tried again for ever. Where records come
+    one by one and fast they wait for each other, for a part of `linger_ms` (see `Pace`).
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        client: ClusterClient,
+        settings: ConsumerSettings,
+        cursors: Mapping[TopicPartition, Cursor],
+        memory: Memory,
+        deliver: Callable[[FetchPosition, Fetched], None],
+        lost: Callable[[TwinlogError], None],
+        linger_ms: int = 0,
+    ) -> None:
+        self._loop = loop
+        self._linger_ms = linger_ms
+        self._now = loop.clock.monotonic
+        self._client = client
+        self._settings = settings
+        self._cursors = cursors
+        self._memory = memory
+        self._deliver = deliver
+        self._lost = lost
+        self._nearest = NearestReplicas(client, settings.client_rack, settings.client.metadata_max_age_ms / 1000)
+        self._polls: dict[int, _Poll] = {}
+        self._stale = loop.signal()
+        self._stopped = False
+        self.trouble: str | None = None
+        """Why the last fetch failed; None after one that worked."""
+
+    def start(self) -> None:
+        self._loop.start(self._keep_leaders)
+
+    def wake(self) -> None:
+        """Look at all cursors again: some were added or removed, or leaders moved."""
+        for cursor in self._cursors:
+            node = self._nearest.node(cursor)
+            if node is None:
+                self._stale.set()
+            else:
+                self._poll(node)
+        for poll in self._polls.values():
+            poll.rebuild = True
+            poll.wake.set()
+
+    def resume(self, partition: TopicPartition) -> None:
+        """Read a partition again that was held back, or that has another broker now."""
+        node = self._nearest.node(partition)
+        if node is not None:
+            poll = self._poll(node)
+            poll.changed[partition] = None
+            poll.wake.set()
+
+    def answered_at(self, partition: TopicPartition) -> float | None:
+        """When the broker that a partition is read from answered last (monotonic seconds), None if it never did.
+
+        It answers all the time, also for partitions without new records.
+        """
+        node = self._nearest.node(partition)
+        return None if node is None else self._client.contact.data_at(node)
+
+    def throttled_by(self, partition: TopicPartition) -> int | None:
+        """The broker that a partition is read from, while it throttles this client; else None."""
+        node = self._nearest.node(partition)
+        return None if node is None or not self._client.throttled_s(node) else node
+
+    def refresh(self) -> None:
+        """Refresh the leaders soon."""
+        self._stale.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._stale.set()
+        for poll in self._polls.values():
+            poll.wake.set()
+
+    def _poll(self, node: int) -> _Poll:
+        poll = self._polls.get(node)
+        if poll is None:
+            self._polls[node] = poll = _Poll(self._loop, self._settings.max_partition_fetch_bytes)
+            self._loop.start(self._run, node, poll)
+        return poll
+
+    async def _keep_leaders(self) -> None:
+        while True:
+            await self._stale.wait(self._settings.client.metadata_max_age_ms / 1000)
+            if self._stopped:
+                return
+            topics: set[TopicName] = {partition.topic for partition in self._cursors}
+            if topics:
+                try:
+                    await self._client.refresh(topics)
+                except RefusedError as error:
+                    self._lost(error)
+                except TwinlogError:
+                    pass
+                self.wake()
+            await self._loop.sleep(0.1)
+
+    async def _run(self, node: int, poll: _Poll) -> None:
+        settings = self._settings
+        session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
+        backoff = Backoff.of(settings.client)
+        pace = Pace(self._linger_ms)
+        empty = 0
+        most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
+        while not self._stopped:
+            self._choose(node, poll)
+            wait_ms = poll.patience_ms(self._now(), most_ms)
+            if not poll.wanted:
+                await poll.wake.wait(wait_ms / 1000 if poll.held_back else None)
+                continue
+            if throttled_s := self._client.throttled_s(node):
+                await self._loop.sleep(min(throttled_s, THROTTLED_LOOK_S))
+                continue
+            most_bytes = self._memory.reserve(node, self._most_bytes(poll))
+            if not most_bytes:
+                await self._loop.sleep(NO_ROOM_S)
+                continue
+            asked_at = self._now()
+            try:
+                answers = await self._ask(session, node, poll, most_bytes, wait_ms)
+            except RefusedError as error:
+                self._lost(error)
+                return
+            except TwinlogError as error:
+                self.trouble = str(error)
+                for partition in self._nearest.lost(node):
+                    poll.changed[partition] = None
+                    self.resume(partition)
+                self.refresh()
+                await self._loop.sleep(backoff.failed())
+                continue
+            self.trouble = None
+            elapsed_s = self._now() - asked_at
+            received = sum(len(fetched.answer.records) for fetched in answers)
+            empty = 0 if received or elapsed_s >= wait_ms / 2000 else empty + 1
+            if self._client.far:
+                asked = min(most_bytes, poll.size.bytes)
+                poll.size.answered(received, asked, elapsed_s, self._client.round_trip_s)
+            pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
+            accepted = await self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
+            # The next answer needs its memory.
+            answers.clear()
+            if accepted:
+                backoff.worked()
+                # A round trip to a far broker is a longer pause.
+                if pause_s and not self._client.far:
+                    await self._loop.sleep(pause_s)
+            else:
+                self.refresh()
+                await self._loop.sleep(backoff.failed())
+
+    def _most_bytes(self, poll: _Poll) -> int:
+        most = max(MAX_FETCH_BYTES, poll.size.bytes)
+        # Brokers that are gone, or lead no partition here any more, need no share.
+        asked = sum(1 for one in self._polls.values() if one.wanted)
+        return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
+
+    async def _ask(self, session: FetchSession, node: int, poll: _Poll, most_bytes: int, wait_ms: int) -> list[Fetched]:
+        try:
+            return await session.fetch(
+                poll.wanted,
+                max_wait_ms=wait_ms,
+                # With 0 the broker would answer at once, and the reader would fetch in a loop.
+                min_bytes=max(1, self._settings.fetch_min_bytes),
+                max_bytes=most_bytes,
+                rack=self._nearest.rack,
+            )
+        finally:
+            self._memory.release(node)
+
+    async def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
+        """Take a broker's answers; False when the next one may be no better."""
+        accepted, begun = True, self._now()
+        for fetched in answers:
+            if self._now() - begun > LONG_S:
+                # Each partition may take its time, as with a transform, and others wait.
+                await self._loop.sleep(0)
+                begun = self._now()
+            asked = poll.wanted.get(fetched.partition)
+            if asked is not None and not self._stopped:
+                poll.changed[fetched.partition] = None
+                if fetched.answer.records:
+                    # After all others: a broker without room for another fetch session fills its answers in the order
+                    # of the request, and a long backlog would keep the others from being read (KIP-74).
+                    poll.wanted[fetched.partition] = poll.wanted.pop(fetched.partition)
+                accepted = self._take(node, asked, fetched) and accepted
+        return accepted
+
+    def _take(self, node: int, asked: FetchPosition, fetched: Fetched) -> bool:
+        """Deliver one answer, or choose another broker; False when the next answer may be no better."""
+        nearest, partition, answer = self._nearest, fetched.partition, fetched.answer
+        accepted = True
+        if not nearest.leads(partition, node):
+            if answer.error or answer.diverging_epoch >= 0:
+                # Only the leader's log shows a gap: a follower's log may just be shorter.
+                nearest.leave(partition, node)
+                self.resume(partition)
+                return False
+            nearest.took(partition, node, answer)
+        elif answer.preferred_replica >= 0 and not answer.error:
+            accepted = nearest.follow(partition, answer)
+            self.resume(partition)
+        self._deliver(asked, fetched)
+        return accepted
+
+    def _choose(self, node: int, poll: _Poll) -> None:
+        """Update the positions that the poll fetches; of thousands of idle partitions only those that changed."""
+        changed, poll.changed = poll.changed | poll.held_back, {}
+        size = poll.size.bytes
+        # A partition without waiting appends is read even when no memory is free: reserving it frees some.
+        read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
+        if poll.rebuild:
+            poll.rebuild = False
+            poll.wanted.clear()
+            poll.held_back.clear()
+            changed = dict.fromkeys(self._cursors)
+        for partition in changed:
+            cursor = self._cursors.get(partition)
+            where = self._nearest.node(partition)
+            position = None if cursor is None or where != node else cursor.fetch_position(read_ahead)
+            if cursor is not None and where != node and (partition in poll.wanted or partition in poll.held_back):
+                self.resume(partition)
+            if position is None:
+                poll.wanted.pop(partition, None)
+            else:
+                # With the leader epoch a former leader returns an error; without it, it would be read as a follower.
+                leader = self._client.leader(partition)
+                epoch = -1 if leader is None else leader.epoch
+                poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
+            held_back = where == node and position is None and cursor is not None and cursor.held_back
+            poll.hold_back(partition, held_back)
+
+
+class _Poll:
+    """The fetches of one broker: `wanted` positions, and `held_back` partitions that wait for their appends."""
+
+    __slots__ = ("_held_since", "_now", "changed", "held_back", "rebuild", "size", "wake", "wanted")
+
+    def __init__(self, loop: Loop, partition_bytes: int) -> None:
+        self.size = FetchSize(partition_bytes)
+        self._now = loop.clock.monotonic
+        self.wake: Signal = loop.signal()
+        self.rebuild = True
+        # Dicts, because a set would have its own order in each process.
+        self.changed: dict[TopicPartition, None] = {}
+        self.wanted: dict[TopicPartition, FetchPosition] = {}
+        self.held_back: dict[TopicPartition, None] = {}
+        self._held_since = LONG_AGO
+
+    def hold_back(self, partition: TopicPartition, held_back: bool) -> None:
+        """Note whether a partition waits for its appends."""
+        if held_back == (partition in self.held_back):
+            return
+        self._held_since = self._now()
+        if held_back:
+            self.held_back[partition] = None
+        else:
+            self.held_back.pop(partition, None)
+
+    def patience_ms(self, now: float, most_ms: int) -> int:
+        """How long the broker may wait for records."""
+        if not self.held_back:
+            return most_ms
+        return min(most_ms, max(SHORT_WAIT_MS, int((now - self._held_since) * 1000 / HELD_SHARE)))

@@ -1,0 +1,349 @@
+"""The appends of one remote partition on their way to the target: order, sequence numbers, what is acknowledged.
+
+The idempotent producer's rules (KIP-98, Kafka class ProducerStateManager) make a retry safe: at most five batches in
+flight, sequence numbers without a hole, and a batch that is sent again keeps its bytes. No I/O here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from twinlog.clock import LONG_AGO
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.late_appends import LateAppends
+from twinlog.kafka.producer.sent import NO_ANSWER, UNVERIFIED, SendState, Sent
+from twinlog.kafka.protocol.error_codes import OUT_OF_STEP, Code
+from twinlog.kafka.record.sequence_numbers import sequence_after
+from twinlog.kafka.record.stamp import stamp
+from twinlog.model.types import TargetOffset, TopicPartition
+
+MAX_WINDOW = 5
+"""A broker remembers the last five batches of a producer per partition; of more in flight it misses a retry."""
+
+KNOWN_S = 600.0
+"""A broker forgets a producer that was silent for `producer.id.expiration.ms`, one day by default.
+
+It takes any first sequence number of a producer that it does not know (Kafka class ProducerAppendInfo): were the first
+batch refused, those in flight after it would overtake it. So it is sent alone.
+"""
+
+
+class Gate(Enum):
+    """What may leave a queue: everything, only what is sent again, or nothing. Transactions close it."""
+
+    OPEN = 1
+    RETRIES = 2
+    SHUT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """Who appends: an idempotent producer's id and epoch. A `transactional` one appends within transactions only."""
+
+    producer_id: int
+    epoch: int
+    transactional: bool = False
+
+
+class AppendQueue:
+    """Appends of one remote partition in source order.
+
+    `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
+    replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight; its owner
+    then calls `retry`, `accept_first`, `replace_first` or `clear`. After `end` it is not called.
+    `sequence` is that of the first append: 0, unless this producer epoch appended to the partition before.
+
+    `late`: appends of an earlier copier that may still arrive; one whose records may be theirs gets the code
+    `UNVERIFIED`.
+    """
+
+    __slots__ = (
+        "_acknowledged",
+        "_ended",
+        "_in_flight",
+        "_known",
+        "_looked_at",
+        "_next_sequence",
+        "_now",
+        "_troubled",
+        "_window",
+        "gate",
+        "identity",
+        "late",
+        "limit",
+        "not_before",
+        "partition",
+        "pending",
+        "queued_bytes",
+        "stopped",
+        "waits_since",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        identity: ProducerIdentity,
+        acknowledged: Callable[[Append, TargetOffset], None],
+        troubled: Callable[[Sent], None],
+        *,
+        now: Callable[[], float],
+        max_in_flight: int = MAX_WINDOW,
+        sequence: int = 0,
+    ) -> None:
+        self.partition = partition
+        self.identity = identity
+        self.pending: deque[Append] = deque()
+        self.queued_bytes = 0
+        self.not_before = LONG_AGO
+        self.waits_since = LONG_AGO
+        self.stopped = False
+        self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
+        self.limit = min(max_in_flight, MAX_WINDOW)
+        self.late = LateAppends()
+        self._acknowledged = acknowledged
+        self._troubled = troubled
+        self._window: deque[Sent] = deque()
+        self._in_flight = 0
+        self._next_sequence = sequence
+        self._known = False
+        self._ended = False
+        self._looked_at = LONG_AGO
+        self._now = now
+
+    @property
+    def late_bytes_left(self) -> int | None:
+        """How many bytes late appends may still have, if the target answered all that was sent; otherwise None."""
+        if not self._window or any(
+            sent.state is SendState.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
+        ):
+            return None
+        return max(0, self.late.bytes)
+
+    def put(self, appends: list[Append]) -> None:
+        """Queue appends after those already here."""
+        if self.idle:
+            self.waits_since = self._now()
+        self.pending.extend(appends)
+        for append in appends:
+            self.queued_bytes += append.bytes
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits and nothing is in flight."""
+        return not self.pending and not self._window
+
+    @property
+    def first(self) -> Append:
+        """The append that the others wait for; there must be one."""
+        return self._window[0].append if self._window else self.pending[0]
+
+    def waiting(self) -> Iterator[Append]:
+        """Every append that is not acknowledged, sent or not, in order."""
+        for sent in self._window:
+            yield sent.append
+        yield from self.pending
+
+    @property
+    def ended(self) -> bool:
+        """It sends nothing more."""
+        return self._ended
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    @property
+    def all_acknowledged(self) -> bool:
+        """Everything that was sent is acknowledged."""
+        return not self._window
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether something was sent that may still arrive, as its answer is missing."""
+        return any(sent.state is SendState.IN_FLIGHT or sent.code == NO_ANSWER for sent in self._window)
+
+    @property
+    def next_sequence(self) -> int:
+        """Sequence number of the next append."""
+        return self._next_sequence
+
+    def overdue(self, now: float, limit_s: float) -> bool:
+        """Whether the first append has waited to be acknowledged for longer than `limit_s` at a monotonic time."""
+        return not self.idle and now - self.waits_since > limit_s
+
+    def next_bytes(self, now: float) -> int:
+        """Size of the append that `take` would give, 0 when there is none to send at time `now` (monotonic seconds)."""
+        if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
+            return 0
+        again = self._next_again()
+        if again is not None:
+            return again.append.bytes if self._known or again is self._window[0] else 0
+        if not self.pending or self.gate is not Gate.OPEN:
+            return 0
+        if any(sent.state is SendState.FAILED for sent in self._window):
+            return 0
+        if not self._window:
+            self._known = self._known and now - self._looked_at < KNOWN_S
+        self._looked_at = now
+        return self.pending[0].bytes if len(self._window) < (self.limit if self._known else 1) else 0
+
+    def take(self) -> Sent:
+        """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
+        again = self._next_again()
+        if again is not None:
+            again.state = SendState.IN_FLIGHT
+            again.reached = True
+            self._in_flight += 1
+            return again
+        append = self.pending.popleft()
+        sent = Sent(append, self._next_sequence)
+        if self.late.bytes > 0:
+            self.late.count(sent)
+        who = self.identity
+        stamp(append.data, who.producer_id, who.epoch, sent.sequence, transactional=who.transactional)
+        self._next_sequence = sequence_after(self._next_sequence, append.count)
+        self._window.append(sent)
+        self._in_flight += 1
+        return sent
+
+    def answered(self, sent: Sent, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
+        """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
+
+        `there`: the target may have had these sequence numbers before.
+        """
+        self._in_flight -= 1
+        if there and sent.unverified and not code:
+            code = UNVERIFIED
+        sent.code = code
+        sent.base_offset = base_offset
+        sent.state = SendState.FAILED if code else SendState.DONE
+        window = self._window
+        sent.behind = sent is not window[0]
+        while window and window[0].state is SendState.DONE:
+            done = window.popleft()
+            self._known = True
+            self.waits_since = self._now()
+            self.queued_bytes -= done.append.bytes
+            self._acknowledged(done.append, done.base_offset)
+        if not self._in_flight and window and window[0].state is SendState.FAILED:
+            # All that is left has failed, or follows a failed append; the error of the first one counts.
+            first = window[0]
+            if first.behind and first.code in OUT_OF_STEP:
+                # The one before it was missing then and has arrived since (Kafka's TransactionManager.canRetry).
+                self._again()
+                return
+            self.stopped = True
+            first.failures += 1
+            first.unreached += not first.reached
+            first.corrupt += first.code == Code.CORRUPT_MESSAGE
+            if not self._ended:
+                self._troubled(first)
+
+    def retry(self, not_before: float) -> None:
+        """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
+        self.not_before = not_before
+        self.stopped = self._ended
+        # A topic that was recreated, or a leader that lost its log, may not know the producer.
+        self._known = False
+        self._again()
+
+    def accept_first(self, base_offset: TargetOffset) -> None:
+        """The target has the first append of the window already, at `base_offset`."""
+        first = self._window[0]
+        self.stopped = self._ended
+        self._in_flight += 1
+        self.answered(first, 0, base_offset)
+
+    def replace_first(self, parts: list[Append]) -> None:
+        """Put `parts` in the place of the first append in the window, which the target refused as too large.
+
+        Everything after it was refused too (out of order), so it is stamped again with new sequence numbers.
+        """
+        first = self._window[0]
+        again = [sent.append for sent in list(self._window)[1:]]
+        self.late.count_again(self._window)
+        self._window.clear()
+        self.pending.extendleft(reversed(parts + again))
+        self.queued_bytes += sum(part.bytes for part in parts) - first.append.bytes
+        self._next_sequence = first.sequence
+        self.stopped = self._ended
+
+    def abandon(self) -> None:
+        """Forget everything that waits: the target refused the first append of the window, and so all after it."""
+        if self._window:
+            self._next_sequence = self._window[0].sequence
+            self.late.count_again(self._window)
+            self._window.clear()
+        self.pending.clear()
+        self.queued_bytes = 0
+
+    def open(self) -> None:
+        """Everything may leave: the transaction has begun."""
+        self.gate = Gate.OPEN
+
+    def close(self) -> None:
+        """Only what is sent again may leave: the transaction is about to end."""
+        self.gate = Gate.RETRIES
+
+    def shut(self) -> None:
+        """Nothing leaves, until it is opened or cleared."""
+        self.gate = Gate.SHUT
+
+    def send_now(self) -> None:
+        """What waits to be sent again waits no longer."""
+        self.not_before = LONG_AGO
+
+    def end(self) -> None:
+        """Send nothing more, neither new appends nor retries.
+
+        What is in flight may still be acknowledged.
+        """
+        self._ended = True
+        self.stopped = True
+
+    def drop_pending(self) -> None:
+        """Forget what was not sent yet, but for what others routed here."""
+        self.drop(lambda append: append.route is None)
+
+    def drop(self, unwanted: Callable[[Append], bool]) -> None:
+        """Forget the unwanted ones of the appends that were not sent yet."""
+        self.pending = deque(append for append in self.pending if not unwanted(append))
+        self.queued_bytes = sum(append.bytes for append in self.waiting())
+
+    def adopt(
+        self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[Sent], None]
+    ) -> AppendQueue:
+        """It has another owner from now on."""
+        self._acknowledged, self._troubled = acknowledged, troubled
+        return self
+
+    def clear(self, identity: ProducerIdentity, sequence: int = 0) -> None:
+        """Forget everything queued and start anew as `identity` with a sequence number."""
+        self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
+        self._window.clear()
+        self.pending.clear()
+        self.queued_bytes = 0
+        self.not_before = LONG_AGO
+        self.identity = identity
+        self._next_sequence = sequence
+        self._known = False
+        self.late.clear()
+        self.stopped = self._ended
+
+    def _again(self) -> None:
+        """Send failed appends again, in order."""
+        for sent in self._window:
+            if sent.state is SendState.FAILED:
+                sent.state = SendState.AGAIN
+
+    def _next_again(self) -> Sent | None:
+        """The next append of the window to send again; none after a failure, as the target would refuse it, too."""
+        for sent in self._window:
+            if sent.state is SendState.AGAIN:
+                return sent
+            if sent.state is SendState.FAILED:
+                return None
+        return None

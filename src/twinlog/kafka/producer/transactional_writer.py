@@ -1,0 +1,50 @@
+"""Appends records of our own to one partition, each time in a transaction of one writer: a second one fences the first.
+
+Who begins last is the writer. What an earlier one sends afterwards is refused by the brokers, however late it arrives,
+and nobody who reads committed records sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.patience import patiently
+from twinlog.kafka.producer.claimed_topic import ClaimedTopic
+from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
+from twinlog.kafka.record.compression import GZIP
+from twinlog.model.types import TopicName
+
+TIMEOUT_MS = 10_000
+"""A transaction of a writer that died is aborted after this, or as soon as another one begins."""
+
+TRY_FOR_S = 60.0
+
+
+class TransactionalWriter:
+    """The writer under one transactional id; `begin` comes first. One append at a time.
+
+    Every call tries again for a minute, and then raises ClusterError; RefusedError without WRITE on the topic or on
+    the transactional id, and FencedError once another writer has begun.
+    """
+
+    def __init__(self, client: ClusterClient, topic: TopicName, transactional_id: str) -> None:
+        self._client = client
+        timeout_s = client.settings.request_timeout_ms / 1000
+        writer = TopicWriter(client, topic, timeout_s, "writing the journal")
+        self._topic = ClaimedTopic(writer, client, transactional_id, timeout_s, transaction_ms=TIMEOUT_MS, codec=GZIP)
+
+    async def begin(self) -> None:
+        """Be the writer from now on."""
+        await patiently(self._client, TRY_FOR_S, self._topic.claim)
+
+    async def append(self, records: Sequence[OwnRecord]) -> None:
+        """Append records, all or none; returns once the transaction is committed."""
+        await patiently(self._client, TRY_FOR_S, partial(self._append, records))
+
+    async def _append(self, records: Sequence[OwnRecord]) -> None:
+        if not self._topic.claimed:
+            # What became of the last transaction is unknown.
+            await self._topic.claim_again()
+        await self._topic.append(records)

@@ -1,0 +1,1 @@
+"""Kafka's record format: batches, their records, compression, and new batches."""

@@ -1,0 +1,148 @@
+"""Builds record batches of format v2 from records whose key, value and headers stay encoded as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from threading import Lock
+
+from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD
+from twinlog.kafka.record.compression import NONE, compress
+from twinlog.kafka.record.varint import encode_varint
+from twinlog.model.types import SourceOffset
+
+MAX_RECORDS = 65_536
+"""No batch is built longer than this, which bounds the tables below."""
+
+LARGEST_GROWTH = 24
+"""Building a record anew adds less than this many bytes to its body, or to what it took in its source batch."""
+
+VARINTS = [encode_varint(number) for number in range(8_300)]
+"""The numbers from 0 on as varints: offset deltas and record lengths come from here. `reserve_varints` adds more."""
+
+STAMPS = [b"\x00" + encode_varint(delta) for delta in range(8_192)]
+"""The first bytes of a record after its length: attributes 0 and a timestamp delta from 0 on, in ms."""
+
+
+_reserving = Lock()
+
+
+def reserve_varints(count: int) -> None:
+    """Make sure that `VARINTS` has the numbers below `count`. Copiers of several flows call it at once."""
+    if count > len(VARINTS):
+        with _reserving:
+            VARINTS.extend(map(encode_varint, range(len(VARINTS), count)))
+
+
+def stamp_of(delta: int) -> bytes:
+    """Attributes 0 and a timestamp delta that `STAMPS` does not have."""
+    return b"\x00" + encode_varint(delta)
+
+
+class BatchBuilder:
+    """A batch in the making: `count` records in pieces of `parts`, complete but for the codec and the header.
+
+    Offset deltas run from 0 without holes and timestamp deltas count from `base_timestamp`, the first record's.
+    `runs` keeps where records came from: (source offset, index) of each record that does not follow the one before it
+    on the source; `lag` is source offset minus index in the last run, -1 before the first. `size` is the bytes of the
+    parts, `source_bytes` what they took in the fetch, `next_offset` the source offset after the last batch taken.
+    """
+
+    __slots__ = (
+        "base_timestamp",
+        "codec",
+        "count",
+        "lag",
+        "max_timestamp",
+        "next_offset",
+        "parts",
+        "runs",
+        "size",
+        "source_bytes",
+    )
+
+    def __init__(self, codec: int) -> None:
+        self.codec = codec
+        self.parts: list[bytes | memoryview] = []
+        self.count = 0
+        self.base_timestamp = -1
+        self.max_timestamp = -1
+        self.runs: list[tuple[int, int]] = []
+        self.lag = -1
+        self.size = 0
+        self.source_bytes = 0
+        self.next_offset = -1
+
+    def add(self, offset: int, timestamp: int, body: bytes) -> None:
+        """Add one record: its source offset, its timestamp in ms, and its bytes from the key's length on."""
+        index = self.count
+        if not index:
+            self.base_timestamp = timestamp
+            self.max_timestamp = timestamp
+        elif timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        self.begin_run(offset, index)
+        prefix = stamp_of(timestamp - self.base_timestamp) + encode_varint(index)
+        part = b"%b%b%b" % (encode_varint(len(prefix) + len(body)), prefix, body)
+        self.parts.append(part)
+        self.count += 1
+        self.size += len(part)
+
+    def extend(self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]) -> None:
+        """Add `count` records that are complete: the first of all is from `base` ms, the newest of these from `newest`.
+
+        `runs` are (source offset, index) where one begins.
+        """
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = base
+        self.max_timestamp = max(self.max_timestamp, newest)
+        for offset, index in runs:
+            self.begin_run(offset, index)
+        self.parts.append(data)
+        self.count += count
+        self.size += len(data)
+
+    def begin_run(self, offset: int, index: int) -> None:
+        """Note that record number `index` has this source offset."""
+        if offset - index != self.lag:
+            self.lag = offset - index
+            self.runs.append((offset, index))
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """What is there now, for `drop_from`."""
+        return len(self.parts), self.count
+
+    def drop_from(self, mark: tuple[int, int]) -> None:
+        """Forget the records that came after a mark and turned out to be corrupt; only `build` may follow."""
+        pieces, count = mark
+        del self.parts[pieces:]
+        self.count = count
+        self.runs = [run for run in self.runs if run[1] < count]
+
+    def spans(self) -> tuple[tuple[SourceOffset, int], ...]:
+        """Where the records came from, as runs of (first source offset, count)."""
+        ends = [index for _, index in self.runs[1:]] + [self.count]
+        return tuple((SourceOffset(offset), end - index) for (offset, index), end in zip(self.runs, ends, strict=True))
+
+    def build(self, level: int | None = None) -> bytearray:
+        """Return the batch, not stamped yet: base offset 0, leader epoch and producer fields -1, CRC 0."""
+        if self.codec == NONE:
+            batch = bytearray().join([bytes(HEADER_SIZE), *self.parts])
+        else:
+            batch = bytearray(HEADER_SIZE)
+            batch += compress(self.codec, b"".join(self.parts), level)
+        HEADER.pack_into(
+            batch,
+            0,
+            *(0, len(batch) - LOG_OVERHEAD, -1, 2, 0, self.codec, self.count - 1),
+            *(self.base_timestamp, self.max_timestamp, -1, -1, -1, self.count),
+        )
+        return batch
+
+
+def encode_batch(records: Iterable[tuple[int, bytes]], codec: int = NONE, level: int | None = None) -> bytearray:
+    """Encode (timestamp in ms, body) pieces as one batch, not stamped yet; a body starts at the key's length."""
+    builder = BatchBuilder(codec)
+    for index, (timestamp, body) in enumerate(records):
+        builder.add(index, timestamp, body)
+    return builder.build(level)

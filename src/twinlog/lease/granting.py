@@ -1,0 +1,132 @@
+"""Moves partitions to the copiers that the plan gives them to: asks who holds them to release, waits, and grants."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from twinlog.clock import Clock
+from twinlog.errors import TwinlogError
+from twinlog.lease.channel import VALID_S
+from twinlog.lease.copier_session import CopierSession
+from twinlog.lease.fencing import TransactionalIds
+from twinlog.lease.grant import Grant
+from twinlog.lease.ledger import Ledger
+from twinlog.lease.messages import Grants, Release, Stop
+from twinlog.model.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+RELEASE_S = 4.0
+"""The driver closes the connection of a copier that does not release within this time; by then it may no longer
+append, see `VALID_S`."""
+
+GRANTED_AT_ONCE = 16
+"""How many copiers get their grants at the same time; one may have to wait for another that does not release."""
+
+
+class Granting:
+    """The partitions of one flow on their way between copiers, on threads of its own; see `Leases`, whose `ledger`
+    this is."""
+
+    def __init__(
+        self,
+        flow: str,
+        ledger: Ledger,
+        grants: Callable[[Sequence[TopicPartition]], list[Grant]],
+        failed: Callable[[str, str], None],
+        ids: TransactionalIds | None,
+        clock: Clock,
+    ) -> None:
+        self._flow = flow
+        self._ledger = ledger
+        self._grants = grants
+        self._failed = failed
+        self._ids = ids
+        self._clock = clock
+        self._granters = ThreadPoolExecutor(GRANTED_AT_ONCE, thread_name_prefix=f"grants {flow}")
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._granters.shutdown(wait=False)
+
+    def submit(self, session: CopierSession) -> None:
+        """Grant on another thread, because that may take as long as clusters take to answer."""
+
+        def grant() -> None:
+            try:
+                self._grant_share(session)
+            except TwinlogError as error:
+                self._failed(type(error).__name__, str(error))
+            except Exception as error:
+                log.exception("%s: partitions of copier %s", self._flow, session.name)
+                self._failed(type(error).__name__, str(error))
+
+        try:
+            self._granters.submit(grant)
+        except RuntimeError:
+            # Stopped meanwhile.
+            session.send(Stop())
+
+    def _grant_share(self, session: CopierSession) -> None:
+        """Grant a copier what its share has and it does not hold, once others have released it.
+
+        It goes on copying what its share does not have until another copier needs that.
+        """
+        with self._ledger.changed:
+            version = self._ledger.version
+            wanted = self._ledger.shares.of(session)
+            if wanted is None:
+                return
+            others = self._ledger.holdings.holders(wanted) - {session}
+        for other in others:
+            self.ask_release(other, wanted, version)
+        self._wait_for_release(session, wanted)
+        with self._ledger.changed:
+            if version != self._ledger.version or session.closed or session not in self._ledger.sessions:
+                return
+            missing, drained = self._ledger.holdings.give(session, wanted)
+            lease = self._ledger.lease
+        if not missing:
+            return
+        grants = [replace(grant, drained=grant.source in drained) for grant in self._grants(missing)]
+        with session.order:
+            with self._ledger.changed:
+                # Meanwhile a later plan may have asked for some of them back.
+                still = session.held - session.leaving
+            granted = [grant for grant in grants if grant.source in still]
+            session.send(Grants(lease, tuple(granted)))
+
+    def _wait_for_release(self, session: CopierSession, wanted: frozenset[TopicPartition]) -> None:
+        """Wait until nobody copies `wanted`; close the connections of copiers that do not release it."""
+
+        with self._ledger.changed:
+            in_the_way = self._ledger.holdings.in_the_way
+            if self._clock.wait_for(self._ledger.changed, lambda: not in_the_way(session, wanted), RELEASE_S):
+                return
+            slow = in_the_way(session, wanted)
+            for other in slow:
+                log.warning(
+                    "%s: copier %s does not release its partitions, its connection is closed", self._flow, other.name
+                )
+                other.close()
+                if self._ids is not None:
+                    self._ids.lose(other.name)
+            # A copier ends with its line. One that does not notice stops appending when its last heartbeat is too old.
+            until = max(other.last_beat for other in slow) + VALID_S
+            self._clock.wait_for(
+                self._ledger.changed, lambda: session.closed, max(0.0, until - self._clock.monotonic())
+            )
+
+    def ask_release(self, session: CopierSession, parts: Set[TopicPartition], version: int) -> None:
+        """Ask a copier to release partitions, unless there is a newer plan: that asks by itself."""
+        with session.order:
+            with self._ledger.changed:
+                if version != self._ledger.version:
+                    return
+                asked = (session.held & parts) - session.leaving
+                session.leaving |= asked
+            if asked:
+                session.send(Release(tuple(sorted(asked))))

@@ -1,0 +1,209 @@
+"""The driver's listening end: one address for the tasks and planners of all flows."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Listener
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.errors import EngineError, MessageError
+from twinlog.lease.bundle import Bundle
+from twinlog.lease.channel import DEAD_S, Channel, DriverAddress
+from twinlog.lease.greeting import Stranger, receive_hello
+from twinlog.lease.leases import Leases
+from twinlog.lease.messages import (
+    Bye,
+    CopierHello,
+    Hello,
+    NextRequest,
+    NextResponse,
+    PlannerHello,
+    SharesRequest,
+    SharesResponse,
+    Stop,
+)
+from twinlog.log_once import AGAIN_S, LogOnce
+
+log = logging.getLogger(__name__)
+
+LONG_POLL_S = 0.4
+"""How long a planner's question may wait; Spark reports no progress of an idle query meanwhile."""
+
+
+HANDSHAKE_S = 30.0
+"""A caller that has not proved the secret and sent its first message by then is disconnected."""
+
+PAUSE_S = 1.0
+CLOSE_S = 2.0
+
+
+class LeaseServer:
+    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`.
+
+    Copiers connect to `host`. It listens at `bind_address` (`host` if empty) and at `port` (any free one if 0).
+    Raises EngineError when this machine has no such address, or another process has the port.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        flows: Mapping[str, Leases] | None = None,
+        clock: Clock = SYSTEM,
+        *,
+        bind_address: str = "",
+        port: int = 0,
+    ) -> None:
+        self._clock = clock
+        secret = secrets.token_bytes(32)
+        self.flows: dict[str, Leases] = dict(flows or {})
+        """The leases of each flow that this process runs, by the flow's name; they come and go."""
+        self.bundles: dict[str, Bundle] = {}
+        """What each query does, by its name."""
+        own = bind_address or host
+        try:
+            self._listener = Listener((own, port), backlog=128)
+        except OSError as error:
+            raise _refused(own, port, error) from error
+        near = {"0.0.0.0": "127.0.0.1", host: None}.get(own, own)
+        self.address = DriverAddress(host, int(self._listener.address[1]), secret, near)
+        self._closed = False
+        self._news = LogOnce(clock)
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._accept, name="lease server", daemon=True)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection = self._listener.accept()
+            except (OSError, EOFError) as error:
+                if not self._closed:
+                    self._warn("a connection was not accepted", error)
+                    # As when this process has too many open files: that lasts.
+                    self._clock.sleep(PAUSE_S)
+                continue
+            line = Channel(connection)
+            try:
+                threading.Thread(target=self._serve, args=(line,), name="line", daemon=True).start()
+            except RuntimeError as error:
+                # As when this user may have no more threads. Its caller tries again.
+                self._warn("a connection was not accepted", error)
+                line.close()
+                self._clock.sleep(PAUSE_S)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        """Log an error once a while: callers try again each second, for as long as it takes."""
+        with self._lock:
+            new = self._news.is_new((what, repr(error)), AGAIN_S)
+        if new:
+            log.warning("%s: %r", what, error)
+
+    def _serve(self, line: Channel) -> None:
+        try:
+            caller = self._greet(line)
+            if isinstance(caller, PlannerHello):
+                self._plan(line, caller.query)
+            elif isinstance(caller, CopierHello):
+                # A flow may be cleared away on another thread meanwhile.
+                leases = self.flows.get(caller.flow)
+                if leases is None:
+                    _dismiss(line)
+                else:
+                    leases.serve(line, caller.copier)
+            else:
+                line.close()
+            if isinstance(caller, Stranger):
+                self._report(caller)
+        except AuthenticationError:
+            log.warning("a connection was refused: its caller does not know the secret")
+            line.close()
+        except RuntimeError as error:
+            # No more threads, again: whatever the other end held is treated as gone.
+            self._warn("a connection was closed", error)
+            line.close()
+        except MessageError as error:
+            self._warn("a connection was closed", error)
+            line.close()
+        except (OSError, EOFError, ValueError):
+            # ValueError: a stranger answered the challenge with bytes that are no text.
+            line.close()
+
+    def _report(self, stranger: Stranger) -> None:
+        """Report a task or a planner of another version that was refused; Spark runs a task again up to four times."""
+        with self._lock:
+            new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
+        if new:
+            log.error("%s", stranger.text)
+        leases = None if stranger.flow is None else self.flows.get(stranger.flow)
+        if leases is not None:
+            leases.refuse(stranger.text)
+        bundle = None if stranger.query is None else self.bundles.get(stranger.query)
+        if bundle is not None:
+            bundle.refused = stranger.text
+
+    def _greet(self, line: Channel) -> Hello | Stranger:
+        """The caller's first message; on this thread, so that a silent caller holds up no other."""
+        watch = threading.Timer(HANDSHAKE_S, line.shut)
+        watch.daemon = True
+        watch.start()
+        try:
+            line.challenge(self.address.secret)
+            return receive_hello(line)
+        finally:
+            watch.cancel()
+
+    def _plan(self, line: Channel, query: str) -> None:
+        """Answer a planner for as long as its query has something to do."""
+        while True:
+            question = line.receive()
+            bundle = self.bundles.get(query)
+            if bundle is None:
+                break
+            match question:
+                case NextRequest(after):
+                    line.send(NextResponse(bundle.next(after, LONG_POLL_S)))
+                case SharesRequest():
+                    line.send(SharesResponse(tuple(map(tuple, bundle.shares()))))
+                case _:
+                    raise MessageError(f"a planner sent {type(question).__name__}, which it may not send")
+        line.close()
+
+    def close(self) -> None:
+        self._closed = True
+        # Unblocks accept().
+        with contextlib.suppress(OSError):
+            here = self.address.here
+            socket.create_connection((here.host, here.port), timeout=1).close()
+            # While it is in there the port stays taken, and the next server of this process may want it.
+            self._thread.join(CLOSE_S)
+        self._listener.close()
+
+
+def _dismiss(line: Channel) -> None:
+    """Have a copier end in order whose flow has ended: cut off, its task would fail, and be run again by Spark."""
+    line.break_after(DEAD_S)
+    line.send(Stop())
+    while line.poll(DEAD_S):
+        if isinstance(line.receive(), Bye):
+            break
+    line.close()
+
+
+def _refused(host: str, port: int, error: OSError) -> EngineError:
+    if error.errno == errno.EADDRINUSE:
+        return EngineError(
+            f"copiers cannot reach this process: port {port} of {host} (twinlog.driver.port) is taken, as by another "
+            "process with this file; give each on this machine one of its own, or 0 for any that is free"
+        )
+    return EngineError(
+        f"copiers cannot reach this process: it cannot wait for them at {host}:{port} ({error.strerror or error}); set "
+        "twinlog.driver.bind.address to an address of this machine, or 0.0.0.0 for all of them, and "
+        "twinlog.driver.host to what copiers know it by"
+    )

@@ -1,0 +1,354 @@
+"""Hands out leases: which copier holds which partitions, and when a lease is over.
+
+One instance per flow, on the driver. Spark decides where a task runs; the copier that a task finds there claims a share
+of the current lease here, and gets its partitions after their former holders have released them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence, Set
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.errors import MessageError, TwinlogError
+from twinlog.lease.assignment import Assignment
+from twinlog.lease.channel import DEAD_S, VALID_S, Channel
+from twinlog.lease.copier_session import CopierSession
+from twinlog.lease.fencing import TransactionalIds
+from twinlog.lease.grant import Grant
+from twinlog.lease.granting import RELEASE_S, Granting
+from twinlog.lease.ledger import Ledger
+from twinlog.lease.messages import (
+    Beat,
+    BeatResponse,
+    Bye,
+    Claim,
+    Drop,
+    End,
+    Event,
+    Failed,
+    Hold,
+    IdRequest,
+    Left,
+    Message,
+    Released,
+    ReportMessage,
+    Stop,
+)
+from twinlog.lease.progress import Report
+from twinlog.model.held import Held
+from twinlog.model.types import TopicPartition
+
+log = logging.getLogger(__name__)
+
+DROP_S = 1.0
+"""The driver closes the connection of a copier this long after it sent `Drop`."""
+
+
+class Leases:
+    """The leases of one flow.
+
+    `grants(partitions)` looks up what a copier needs to begin; it may read the cluster. `failed(kind, text)` and
+    `event(kind, text)` pass on what copiers report. `ids` are lent to the copiers of a flow that copies exactly once.
+    `leads_for_s()` is for how many seconds no other process can run the flow: no copier may append for longer.
+    `reported(report)` is called with each report, `gone(name)` when a copier has ended, `mismatch(text)` when a copier
+    of another version was refused, and `mismatch(None)` once every share has a copier. `held(held)` passes on that a
+    copier holds a partition.
+    """
+
+    def __init__(
+        self,
+        flow: str,
+        grants: Callable[[Sequence[TopicPartition]], list[Grant]],
+        failed: Callable[[str, str], None],
+        event: Callable[[str, str], None],
+        ids: TransactionalIds | None = None,
+        leads_for_s: Callable[[], float] = lambda: VALID_S,
+        reported: Callable[[Report], None] = lambda report: None,
+        gone: Callable[[str], None] = lambda copier: None,
+        mismatch: Callable[[str | None], None] = lambda text: None,
+        held: Callable[[Held], None] = lambda held: None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._clock = clock
+        self.flow = flow
+        self._reported = reported
+        self._gone = gone
+        self._mismatch = mismatch
+        self._held = held
+        self.refused: str | None = None
+        """Which copier of another version was refused, until every share has one of this version."""
+        self._leads_for_s = leads_for_s
+        self._ids = ids
+        self._failed = failed
+        self._event = event
+        self.unclaimed_again: Callable[[], None] = lambda: None
+        """Called whenever a share may wait for a copier."""
+        self._ledger = Ledger()
+        self._granting = Granting(flow, self._ledger, grants, failed, ids, clock)
+
+    # The plan.
+
+    @property
+    def lease(self) -> int:
+        """Number of the current lease; 0 before the first."""
+        return self._ledger.lease
+
+    def plan(self, assignment: Assignment) -> int:
+        """Copy by this plan from now on; returns the number of the lease.
+
+        While the number of shares stays, so does the lease: only partitions that move are released and granted
+        anew. Otherwise Spark needs another number of tasks, and so another lease.
+        """
+        with self._ledger.changed:
+            same = bool(self._ledger.lease) and len(assignment) == len(self._ledger.shares.assignment)
+            if same:
+                self._ledger.shares.assignment = assignment
+                self._ledger.version += 1
+                version, gone, lacking = self._ledger.version, self._unplanned(), self._ledger.shares.lacking
+        if not same:
+            return self.renew(assignment)
+        for session, parts in gone.items():
+            self._granting.ask_release(session, parts, version)
+        for session in lacking:
+            self._granting.submit(session)
+        return self._ledger.lease
+
+    def renew(self, assignment: Assignment | None = None) -> int:
+        """End the current lease and begin the next, over `assignment` if given; returns its number."""
+        with self._ledger.changed:
+            over = self._ledger.lease
+            if assignment is not None:
+                self._ledger.shares.assignment = assignment
+            self._ledger.lease += 1
+            self._ledger.version += 1
+            self._ledger.shares.clear()
+            lease, version, gone = self._ledger.lease, self._ledger.version, self._unplanned()
+            self._ledger.changed.notify_all()
+        for session, parts in gone.items():
+            self._granting.ask_release(session, parts, version)
+            session.send(End(over))
+        self.unclaimed_again()
+        return lease
+
+    def _unplanned(self) -> dict[CopierSession, Set[TopicPartition]]:
+        """What each copier holds that is no longer in the plan."""
+        planned = frozenset[TopicPartition]().union(*self._ledger.shares.assignment)
+        return {session: session.held - planned for session in self._ledger.sessions}
+
+    def current(self) -> tuple[int, int]:
+        """The number of the current lease, and how many shares it has for tasks; none once the flow stops."""
+        with self._ledger.changed:
+            return self._ledger.lease, 0 if self._ledger.stopping else len(self._ledger.shares.assignment)
+
+    def shares_of(self, tasks: Set[int]) -> frozenset[int]:
+        """The shares of the current lease that copiers in these tasks of Spark's work on."""
+        with self._ledger.changed:
+            return self._ledger.shares.of_tasks(tasks)
+
+    def vacant(self, for_s: float) -> frozenset[int]:
+        """The shares whose copier was lost so long ago, and that no other has claimed since."""
+        with self._ledger.changed:
+            return self._ledger.shares.vacant(self._clock.monotonic() - for_s)
+
+    def drained(self, shares: Set[int]) -> bool:
+        """Whether no copier holds a partition that works on one of these shares."""
+        with self._ledger.changed:
+            return not any(session.held for session in self._ledger.shares.holders(shares))
+
+    @property
+    def fully_granted(self) -> bool:
+        """Whether each copier that works on a share has been given all of it."""
+        with self._ledger.changed:
+            return not self._ledger.shares.lacking
+
+    def retire(self, shares: Set[int]) -> None:
+        """Have the copiers of these shares release everything and end, as there is none who could go on for them."""
+        with self._ledger.changed:
+            sessions = self._ledger.shares.holders(shares)
+        for session in sessions:
+            session.send(Stop())
+
+    def grant_again(self, partitions: Set[TopicPartition]) -> None:
+        """Have partitions released by the copiers that have them, and granted again by the same plan, with the
+        positions that are stored then."""
+        with self._ledger.changed:
+            version = self._ledger.version
+            sessions = {session: session.held & partitions for session in self._ledger.sessions}
+        for session, parts in sessions.items():
+            if parts:
+                self._granting.ask_release(session, parts, version)
+                self._granting.submit(session)
+
+    def hold(self, partitions: Set[TopicPartition]) -> bool:
+        """Whether a copier holds one of these partitions, or the plan gives one to a task."""
+        with self._ledger.changed:
+            planned = any(share & partitions for share in self._ledger.shares.assignment)
+            return planned or bool(self._ledger.holdings.holders(partitions))
+
+    def assignment(self) -> Assignment:
+        """The current lease's shares: the partitions of each task."""
+        with self._ledger.changed:
+            return self._ledger.shares.assignment
+
+    # Copiers.
+
+    def serve(self, line: Channel, name: str) -> None:
+        """Talk to one copier until its line ends; called on a thread of its own."""
+        session = CopierSession(line, name, self._clock)
+        line.break_after(DEAD_S)
+        in_order = False
+        with self._ledger.changed:
+            self._ledger.sessions.add(session)
+        try:
+            while True:
+                while not line.poll(0.5):
+                    if session.closed:
+                        return
+                    if self._clock.monotonic() - session.last_beat > DEAD_S:
+                        log.warning("%s: copier %s is silent, its partitions are given to another", self.flow, name)
+                        return
+                if not self._take(session, line.receive()):
+                    in_order = True
+                    return
+        except (OSError, EOFError):
+            return
+        finally:
+            session.close()
+            with session.order:
+                line.close()
+            self._gone(name)
+            # Before its partitions can be granted to another copier.
+            if self._ids is not None:
+                self._ids.give_back(name) if in_order else self._ids.lose(name)
+            with self._ledger.changed:
+                self._ledger.sessions.discard(session)
+                if in_order:
+                    self._ledger.shares.leave(session)
+                else:
+                    self._ledger.shares.lose(session, self._clock.monotonic())
+                self._ledger.holdings.lost(session)
+                self._ledger.changed.notify_all()
+            self.unclaimed_again()
+
+    def refuse(self, text: str) -> None:
+        """A copier of another version was refused; `text` names both versions."""
+        self.refused = text
+        self._mismatch(text)
+
+    def _take(self, session: CopierSession, message: Message) -> bool:
+        """Do what a copier asks for; False when it ends. Raises MessageError when no copier sends that."""
+        session.last_beat = self._clock.monotonic()
+        match message:
+            case Beat(at):
+                session.send(BeatResponse(at, min(VALID_S, self._leads_for_s())))
+            case ReportMessage(report):
+                self._reported(report)
+            case Claim(lease, task):
+                session.task = task
+                self._claim(session, lease)
+            case Left(lease):
+                self._leave(session, lease)
+            case IdRequest():
+                lend = threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True)
+                try:
+                    lend.start()
+                except RuntimeError:
+                    # No more threads: it waits here, and the copier waits for answers to its heartbeats.
+                    self._lend(session)
+            case Released(partitions, undrained):
+                with self._ledger.changed:
+                    self._ledger.holdings.released(session, partitions, undrained)
+                    self._ledger.changed.notify_all()
+            case Failed(_, kind, text):
+                self._failed(kind, text)
+            case Event(kind, text):
+                self._event(kind, text)
+            case Hold(held):
+                self._held(held)
+            case Bye():
+                return False
+            case _:
+                raise MessageError(f"copier {session.name} sent {type(message).__name__}, which it may not send")
+        return True
+
+    def _lend(self, session: CopierSession) -> None:
+        assert self._ids is not None
+        try:
+            lent = self._ids.lend(session.name)
+        except TwinlogError as error:
+            self._failed(type(error).__name__, str(error))
+            return
+        with self._ledger.changed:
+            gone = session not in self._ledger.sessions
+        if gone:
+            self._ids.lose(session.name)
+        elif lent is not None:
+            session.send(lent)
+
+    def _claim(self, session: CopierSession, lease: int) -> None:
+        if self._take_share(session, lease):
+            self._granting.submit(session)
+            if self.refused is not None and not self.unclaimed:
+                self.refused = None
+                self._mismatch(None)
+        else:
+            session.send(Stop() if self._ledger.stopping else End(lease))
+
+    def _take_share(self, session: CopierSession, lease: int) -> bool:
+        """Give a copier a share of the current lease; False when it gets none."""
+        with self._ledger.changed:
+            if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
+                return False
+            return self._ledger.shares.take(session)
+
+    def _leave(self, session: CopierSession, lease: int) -> None:
+        """The task of a copier ended before its lease: the share is claimed again, by the same copier as a rule."""
+        with self._ledger.changed:
+            if lease != self._ledger.lease:
+                return
+            self._ledger.shares.leave(session)
+            self._ledger.changed.notify_all()
+        self.unclaimed_again()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Ask every copier to release its partitions and end; True when all did in time."""
+        self._send_all(Stop(), stopping=True)
+        done = self._wait_until_gone(timeout_s)
+        self._granting.stop()
+        return done
+
+    def abandon(self) -> None:
+        """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
+        self._send_all(Drop(), stopping=True)
+        self._wait_until_gone(DROP_S)
+        with self._ledger.changed:
+            sessions = list(self._ledger.sessions)
+        for session in sessions:
+            session.close()
+        self._granting.stop()
+
+    def disband(self) -> None:
+        """Ask every copier to release its partitions: their query is about to be stopped."""
+        self._send_all(Stop(), stopping=False)
+        self._wait_until_gone(RELEASE_S)
+
+    def _send_all(self, message: Stop | Drop, *, stopping: bool) -> None:
+        with self._ledger.changed:
+            self._ledger.stopping = self._ledger.stopping or stopping
+            sessions = list(self._ledger.sessions)
+            self._ledger.changed.notify_all()
+        for session in sessions:
+            session.send(message)
+
+    def _wait_until_gone(self, timeout_s: float) -> bool:
+        """Whether every copier has ended in time."""
+        with self._ledger.changed:
+            return self._clock.wait_for(self._ledger.changed, lambda: not self._ledger.sessions, timeout_s)
+
+    @property
+    def unclaimed(self) -> bool:
+        """Whether a share of the current lease waits for a copier."""
+        with self._ledger.changed:
+            return not self._ledger.stopping and self._ledger.shares.unclaimed

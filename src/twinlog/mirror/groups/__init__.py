@@ -1,0 +1,1 @@
+"""Consumer groups of the source on the target: checkpoints, translated offsets, and committed offsets."""

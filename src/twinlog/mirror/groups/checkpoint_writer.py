@@ -1,0 +1,322 @@
+"""Writes checkpoints: periodically, where each group of the source would go on in the remote topics."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
+
+from twinlog.clock import LONG_AGO
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.kafka.record.records import Record
+from twinlog.mirror.groups.awaited_translations import AwaitedTranslations
+from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.mirror.groups.emission import is_due
+from twinlog.mirror.groups.followed_groups import FollowedGroups
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.topics.compacted_topic import CompactedTopic
+from twinlog.mirror.topics.internal_topics import checkpoints
+from twinlog.model.groups import CommittedOffset, GroupOffsets
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 30.0
+"""How often everything is translated anew: a remote topic may have been recreated, or the checkpoints deleted."""
+
+FORGET_S = 3600.0
+"""How long a group may be away until its checkpoints are forgotten here; in the topic they stay."""
+
+LOST_S = 60.0
+"""How long an offset may have no translation before that is logged."""
+
+LOGGED = inf
+WRONG_S = 5.0
+"""How long a coordinator may refuse a group's offsets before that is reported: it may have to load them first."""
+
+AGAIN_S = 1.0
+"""How soon a group is looked at again that has committed nothing yet, or whose offsets could not be read or have no
+exact translation. From then on it waits as long as it has waited already, until the next turn looks at all groups."""
+
+
+class CheckpointWriter:
+    """The checkpoints of one flow (Kafka class MirrorCheckpointTask).
+
+    `turn` looks once at all groups. Between two turns `try_again` looks for new groups, and at those whose offsets may
+    come or become translatable at any moment, after `again_s` seconds.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        translator: GroupOffsetTranslator,
+        wrote: Callable[[Collection[tuple[GroupId, TopicPartition]], float], None] = lambda written, latency_ms: None,
+        moved: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`wrote(written, latency_ms)` is called when checkpoints of groups in remote partitions were written, with the
+        milliseconds since they were made; `moved()` when `positions` has something new."""
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._translator = translator
+        self._wrote = wrote
+        self._moved = moved
+        self._put_off = False
+        """Whether something new in `positions` waits for a translation that may be exact in a moment."""
+        topic = checkpoints(settings)
+        self._topic = topic.name
+        self._compacted = CompactedTopic(settings.name, target, topic, "checkpoints")
+        self._groups = FollowedGroups(settings, source, translator.accepts)
+        self._lock = threading.Lock()
+        self._last: dict[GroupId, dict[TopicPartition, Checkpoint]] = defaultdict(dict)
+        """The last checkpoint of each group and remote partition, as the topic holds them."""
+        self._standing: dict[GroupId, GroupOffsets] = {}
+        """Where each group would go on now; only partitions with an exact translation."""
+        self._seen: dict[GroupId, GroupOffsets] = {}
+        self._awaited = AwaitedTranslations(self._is_exact)
+        self._inexact = 0
+        self._untranslated: dict[tuple[GroupId, TopicName], float] = {}
+        self._wrong: dict[GroupId, tuple[float, int]] = {}
+        """Since when offsets of groups cannot be read, and with which error code."""
+        self._gone: dict[GroupId, float] = {}
+        """Since when groups that have checkpoints are not followed."""
+        self._reader = TopicReader(target, self._topic, optional=True)
+        self._found: LastRecords = {}
+        """The checkpoints that were read before the first turn, until all are."""
+        self._read = False
+        self._look_at = LONG_AGO
+        self._followed: tuple[GroupId, ...] | None = None
+
+    @property
+    def followed(self) -> Sequence[GroupId] | None:
+        """The groups that have committed what is translated, another object only when there are others; None before
+        the first look."""
+        return self._followed
+
+    @property
+    def inexact(self) -> int:
+        """How many groups have an offset that has had no exact translation for `LATE_S`."""
+        return self._inexact
+
+    def positions(self) -> dict[GroupId, GroupOffsets]:
+        """Where each group that is followed would go on, by remote partition; may be called from another thread.
+
+        A checkpoint that was only found in the topic, or that is further than the present translation, is no position:
+        the remote topic may be another one since.
+        """
+        with self._lock:
+            return dict(self._standing)
+
+    def turn(self) -> str | None:
+        """Write the checkpoints that are due; returns the failures of single groups.
+
+        When no group committed anything, it reads offsets and writes nothing. Raises ClusterError.
+        """
+        look = self._target.clock.monotonic() >= self._look_at
+        created = self._compacted.ensure(look=look)
+        if not self._read:
+            self._read_last()
+        elif created:
+            log.warning("%s: topic %s was gone; its checkpoints are written again", self._settings.name, self._topic)
+            self._last.clear()
+        offsets, wrong = self._groups.read()
+        self._note_wrong(wrong, wrong)
+        self._follow(offsets, look or created)
+        self._forget(offsets)
+        if look:
+            self._look_at = self._target.clock.monotonic() + LOOK_AGAIN_S
+            self._warn_of_untranslated()
+        return self._report()
+
+    def again_s(self) -> float | None:
+        """Seconds until `try_again` has something to do; None where the next turn is soon enough."""
+        now = self._target.clock.monotonic()
+        since = max(self._waiting(now).values(), default=None)
+        again_at = inf if since is None else now + max(AGAIN_S, now - since)
+        at = min(again_at, self._groups.look_at)
+        return None if at == inf else max(0.0, at - now)
+
+    def try_again(self) -> str | None:
+        """Look for new groups when that is due, and at the groups that wait for something; returns the failures of
+        single groups. Raises ClusterError."""
+        now = self._target.clock.monotonic()
+        waiting = self._waiting(now)
+        asked = set(self._groups.look()) if now >= self._groups.look_at else set[GroupId]()
+        asked |= {group for group in waiting if group in self._wrong or group in self._groups.empty}
+        offsets: Mapping[GroupId, GroupOffsets] = self._seen
+        if asked:
+            offsets, wrong = self._groups.read(asked)
+            self._note_wrong(self._wrong.keys() - asked | wrong.keys(), wrong)
+        self._follow(offsets, waiting=waiting)
+        return self._report()
+
+    def _waiting(self, now: float) -> dict[GroupId, float]:
+        """The groups that are looked at before the next turn, and since when they wait; none that has waited for longer
+        than from one turn to the next."""
+        longest_s = self._settings.emit_checkpoints_interval_s or 0.0
+        wrong = {group: since for group, (since, _) in self._wrong.items()}
+        found = {**self._groups.empty, **self._awaited.since(), **wrong}
+        return {group: since for group, since in found.items() if now - since < longest_s}
+
+    def _follow(
+        self, offsets: Mapping[GroupId, GroupOffsets], every: bool = False, waiting: Collection[GroupId] | None = None
+    ) -> None:
+        """Translate what is new among the offsets of all groups, and write the checkpoints that are due.
+
+        Offsets that wait for their translation are new as well: those of the groups `waiting`, by default of all. With
+        `every` all are.
+        """
+        followed = tuple(sorted(offsets))
+        if followed != self._followed:
+            self._followed = followed
+        changed = [
+            group
+            for group, committed in offsets.items()
+            if every
+            or self._seen.get(group) is not committed
+            or (group in self._awaited and (waiting is None or group in waiting))
+        ]
+        moved = False
+        if changed:
+            self._translator.refresh({where.topic for group in changed for where in offsets[group]})
+            found = {group: self._translate(group, offsets[group]) for group in changed}
+            self._write([checkpoint for due, _ in found.values() for checkpoint in due])
+            with self._lock:
+                moved = any(self._standing.get(group, {}) != standing for group, (_, standing) in found.items())
+                self._standing.update((group, standing) for group, (_, standing) in found.items())
+        self._seen = dict(offsets)
+        self._awaited.keep(offsets.keys())
+        self._inexact = self._awaited.late(self._target.clock.monotonic())
+        with self._lock:
+            for group in self._standing.keys() - offsets.keys():
+                del self._standing[group]
+        if moved or self._put_off:
+            # The copy of what was committed last is often a moment behind: groups are not moved twice for that.
+            self._put_off = not self._put_off and self._looks_soon() and any(one in self._awaited for one in changed)
+            if not self._put_off:
+                self._moved()
+
+    def _looks_soon(self) -> bool:
+        again_s, every_s = self.again_s(), self._settings.emit_checkpoints_interval_s
+        return min(inf if again_s is None else again_s, inf if every_s is None else every_s) <= AGAIN_S
+
+    def _read_last(self) -> None:
+        """Read the checkpoints that are there, so that none goes back without a reason."""
+        try:
+            self._reader.read_last(self._found)
+        except RefusedError as error:
+            log.warning(
+                "%s: earlier checkpoints cannot be read and every group gets new ones, which may be older than those: "
+                "%s; grant READ on topic %s",
+                self._settings.name,
+                error,
+                self._topic,
+            )
+        self._read = True
+        self._take(map(KeptRecord.decode, self._found.values()))
+        self._found.clear()
+
+    def _take(self, records: Iterable[Record]) -> None:
+        """Read the last record of each key in the topic."""
+        for record in records:
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if checkpoint is not None:
+                self._last[checkpoint.group][checkpoint.remote] = checkpoint
+
+    def _forget(self, followed: Mapping[GroupId, GroupOffsets]) -> None:
+        """Groups come and go for ever: keep little of those that are away, and not for long."""
+        now = self._target.clock.monotonic()
+        self._untranslated = {key: since for key, since in self._untranslated.items() if key[0] in followed}
+        self._gone = {group: self._gone.get(group, now) for group in self._last if group not in followed}
+        for group in [group for group, since in self._gone.items() if now - since > FORGET_S]:
+            del self._last[group], self._gone[group]
+
+    def _translate(self, group: GroupId, offsets: GroupOffsets) -> tuple[list[Checkpoint], GroupOffsets]:
+        """The checkpoints of a group that are due, and where it would go on."""
+        before = self._last.get(group, {})
+        due: list[Checkpoint] = []
+        standing: GroupOffsets = {}
+        inexact: dict[TopicPartition, SourceOffset] = {}
+        now = self._target.clock.monotonic()
+        for where, committed in offsets.items():
+            upstream = SourceOffset(committed.offset)
+            translated = self._translator.find(where, upstream)
+            if translated is None:
+                # A partition whose loss was logged is looked for again from time to time only.
+                if self._untranslated.setdefault((group, where.topic), now) != LOGGED:
+                    inexact[where] = upstream
+                continue
+            if not translated.exact:
+                inexact[where] = upstream
+            self._untranslated.pop((group, where.topic), None)
+            new = Checkpoint(group, *translated.partition, upstream, translated.offset, committed.metadata)
+            last = before.get(new.remote)
+            if is_due(new, last, exact=translated.exact):
+                due.append(new)
+            elif last is not None and last.downstream > new.downstream:
+                continue
+            standing[new.remote] = CommittedOffset(new.downstream, new.metadata)
+        self._awaited.take(group, inexact, now)
+        return due, standing
+
+    def _is_exact(self, where: TopicPartition, offset: SourceOffset) -> bool:
+        found = self._translator.find(where, offset)
+        return found is not None and found.exact
+
+    def _write(self, due: list[Checkpoint]) -> None:
+        if not due:
+            return
+        begun = self._target.clock.monotonic()
+        self._compacted.append((checkpoint.key, checkpoint.value) for checkpoint in due)
+        for checkpoint in due:
+            self._last[checkpoint.group][checkpoint.remote] = checkpoint
+        latency_ms = (self._target.clock.monotonic() - begun) * 1000
+        self._wrote([(one.group, one.remote) for one in due], latency_ms)
+
+    def _warn_of_untranslated(self) -> None:
+        """Warn once of a group without a checkpoint in a topic: it would begin there as a new group."""
+        lost: dict[TopicName, list[str]] = defaultdict(list)
+        for (group, topic), since in self._untranslated.items():
+            if self._target.clock.monotonic() - since > LOST_S:
+                self._untranslated[group, topic] = LOGGED
+                lost[topic].append(group)
+        for topic, groups in lost.items():
+            log.warning(
+                "%s: no checkpoints in topic %s for group %s: it is not copied, or the group has committed offsets "
+                "older than any that can be translated",
+                self._settings.name,
+                topic,
+                listed(groups),
+            )
+
+    def _note_wrong(self, all_of_them: Collection[GroupId], codes: Mapping[GroupId, int]) -> None:
+        """Note the groups whose offsets cannot be read, and the error codes of those that were asked for now."""
+        now = self._target.clock.monotonic()
+        before = self._wrong
+        self._wrong = {
+            group: (before[group][0] if group in before else now, codes.get(group, before.get(group, (now, 0))[1]))
+            for group in all_of_them
+        }
+
+    def _report(self) -> str | None:
+        now = self._target.clock.monotonic()
+        by_code: dict[int, list[str]] = defaultdict(list)
+        for group, (since, code) in self._wrong.items():
+            if now - since > WRONG_S:
+                by_code[code].append(group)
+        if not by_code:
+            return None
+        code, groups = min(by_code.items())
+        if error_codes.refused(code):
+            return str(self._source.client.lacks("DESCRIBE", f"group {listed(groups)}", "reading its offsets"))
+        return f"group {listed(groups)} on {self._settings.source}: {error_codes.explain(code)}"

@@ -1,0 +1,153 @@
+"""The groups of the source that a flow follows, and why it does not follow the others."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+
+from twinlog.clock import LONG_AGO
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.log_once import LogOnce
+from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.mirror.topology.plugins import group_filter_of
+from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, TopicName
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
+
+log = logging.getLogger(__name__)
+
+_TOPICS, _TOPICS_EXCLUDE = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude"))
+WITHOUT_TOPIC = f"it has committed no offset in a topic that {_TOPICS} and {_TOPICS_EXCLUDE} let through"
+"""Why a group that the filter lets through is not followed."""
+
+LOOK_S = 30.0
+"""How long a new group may stay unknown at most, also where `refresh.groups.interval.seconds` is longer: one request to
+each broker lists all groups."""
+
+
+def choose_groups(filter_: GroupFilter, groups: Mapping[GroupId, Group]) -> tuple[list[GroupId], dict[GroupId, str]]:
+    """The groups that a flow follows, and why it does not follow the others; those of copiers are in neither."""
+    refusals = {name: group_refusal(filter_, group) for name, group in groups.items()}
+    followed = sorted(name for name, reason in refusals.items() if reason is None)
+    return followed, {name: reason for name, reason in refusals.items() if reason and not groups[name].of_copiers}
+
+
+def accepted_offsets(offsets: GroupOffsets, accepts: Callable[[TopicName], bool]) -> GroupOffsets:
+    """What a group has committed in topics that `accepts` lets through."""
+    return {where: what for where, what in offsets.items() if accepts(where.topic)}
+
+
+def group_refusal(filter_: GroupFilter, group: Group) -> str | None:
+    """Why a flow does not follow a group, None if it does once the group commits something."""
+    if not group.commits:
+        return f"it is no consumer group but one of {group.protocol or group.kind}"
+    return filter_.refusal(group.name)
+
+
+class FollowedGroups:
+    """The groups that the filter lets through, and what they have committed on topics that `accepts` lets through."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterAdmin, accepts: Callable[[TopicName], bool]) -> None:
+        self._settings = settings
+        self._source = source
+        self._accepts = accepts
+        self._filter = group_filter_of(settings)
+        self._admin = GroupAdmin(source.client)
+        self._groups: list[GroupId] = []
+        self._unlisted: frozenset[GroupId] = frozenset()
+        """Those that were not listed at the last look: deleted, or their coordinator just moved."""
+        self._look_at = LONG_AGO
+        """When new groups are looked for (monotonic seconds)."""
+        self._empty: dict[GroupId, float] = {}
+        """Since when groups are known that have committed nothing yet."""
+        self._offsets: dict[GroupId, GroupOffsets] = {}
+        self._raw: dict[GroupId, GroupOffsets] = {}
+        self._reasons: dict[GroupId, str] = {}
+        self._logged = LogOnce(source.clock)
+
+    @property
+    def look_at(self) -> float:
+        """When new groups are to be looked for (monotonic seconds); infinite where that is turned off."""
+        return self._look_at
+
+    @property
+    def empty(self) -> Mapping[GroupId, float]:
+        """The groups that have committed nothing yet, with the moment when each was found (monotonic seconds)."""
+        return self._empty
+
+    def look(self) -> list[GroupId]:
+        """Look for new groups, with one request to each broker; returns those. Raises ClusterError."""
+        before = set(self._groups)
+        now = self._source.clock.monotonic()
+        self._groups, reasons = self._find()
+        interval = self._settings.refresh_groups_interval_s
+        self._look_at = float("inf") if interval is None else now + min(interval, LOOK_S)
+        known = set(self._groups)
+        self._empty = {group: since for group, since in self._empty.items() if group in known}
+        self._log_reasons(reasons)
+        return sorted(known - before)
+
+    def read(self, groups: Collection[GroupId] | None = None) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
+        """The committed offsets of all groups, and the error codes of groups whose offsets could not be read.
+
+        Looks for new groups when that is due, or would be before half of the time until the next call is over. With
+        `groups` it does not, and reads the offsets of these alone. Values of a group that committed nothing new are the
+        same as before. Raises ClusterError.
+        """
+        now = self._source.clock.monotonic()
+        if groups is not None:
+            found, wrong = self._source.call(self._admin.some_offsets, sorted(set(groups).intersection(self._groups)))
+        else:
+            if now + (self._settings.emit_checkpoints_interval_s or 0.0) / 2 >= self._look_at:
+                self.look()
+            found, wrong = self._source.call(self._admin.offsets, self._groups)
+        before = self._offsets
+        kept = wrong if groups is None else before.keys() - found.keys()
+        self._offsets = {group: before[group] for group in kept if group in before}
+        reasons: dict[GroupId, str] = {}
+        for group, offsets in found.items():
+            if offsets is not self._raw.get(group):
+                self._raw[group] = offsets
+                accepted = accepted_offsets(offsets, self._accepts)
+            else:
+                accepted = before.get(group, {})
+            if accepted:
+                self._offsets[group] = before[group] if before.get(group) == accepted else accepted
+            elif group not in self._unlisted:
+                reasons[group] = WITHOUT_TOPIC
+            if offsets or group in self._unlisted:
+                self._empty.pop(group, None)
+            else:
+                self._empty.setdefault(group, now)
+        self._log_reasons(reasons)
+        return self._offsets, wrong
+
+    def _find(self) -> tuple[list[GroupId], dict[GroupId, str]]:
+        groups = self._source.call(self._admin.listed)
+        if not groups and self._logged.is_new("no group"):
+            log.info(
+                "%s: no consumer group can be seen on %s yet; with ACLs, groups need DESCRIBE",
+                self._settings.name,
+                self._settings.source,
+            )
+        followed, reasons = choose_groups(self._filter, groups)
+        # While a coordinator moves, or has no leader, nobody lists its groups: they are asked for until it answers.
+        self._unlisted = frozenset(name for name in self._offsets if name not in groups)
+        known = groups.keys() | self._unlisted
+        self._raw = {name: offsets for name, offsets in self._raw.items() if name in known}
+        self._reasons = {name: reason for name, reason in self._reasons.items() if name in known}
+        return sorted([*followed, *self._unlisted]), reasons
+
+    def _log_reasons(self, reasons: dict[GroupId, str]) -> None:
+        """Log once for each group why it has no checkpoints, and again when the reason changes."""
+        unreported: dict[str, list[str]] = defaultdict(list)
+        for group, reason in reasons.items():
+            if self._reasons.get(group) != reason:
+                self._reasons[group] = reason
+                unreported[reason].append(group)
+        for reason, groups in unreported.items():
+            log.info("%s: no checkpoints for group %s: %s", self._settings.name, listed(groups), reason)

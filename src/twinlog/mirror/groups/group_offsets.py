@@ -1,0 +1,141 @@
+"""Translates a group's offset on the source into one on the target, with the maps of the flow and of the flow back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.log_once import LogOnce
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topics.checks import common_broker
+from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+
+class TranslatedGroupOffset(NamedTuple):
+    """A partition of the target and the offset to commit there; with `exact` nothing is repeated either."""
+
+    partition: TopicPartition
+    offset: TargetOffset
+    exact: bool
+
+
+class GroupOffsetTranslator:
+    """Translates commits on one flow's source: of its topics, and of topics that came from the target.
+
+    The second are for the way back: a group that reads `west.orders` on east goes on in `orders` on west. MirrorMaker 2
+    names such topics so too (class MirrorCheckpointTask, renameTopicPartition) but never has offsets for them, because
+    the flow does not copy them. Here the flow that does copy them, from the target to the source, has written its maps
+    on the source.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        translator: Translator,
+        reverse: FlowSettings | None = None,
+    ) -> None:
+        """`reverse` is the flow back, if the file has it; it need not be enabled."""
+        self._settings = settings
+        self._policy = policy_of(settings)
+        self._filter = topic_filter_of(settings)
+        self._there = translator
+        self._reverse = reverse or _reverse_of(settings)
+        self._source = source
+        self._target = target
+        self._back = Translator(self._reverse, target, source)
+        self._way_back = False
+        self._one_cluster: bool | None = None
+        """Whether source and target are one, None before that is known."""
+        self._logged = LogOnce(target.clock)
+
+    def accepts(self, topic: TopicName) -> bool:
+        """Whether commits on a topic of the source are translated: the topic filter decides, as in MirrorMaker 2, but
+        for copies within one cluster. Raises ClusterError."""
+        return self._filter.accepts(topic) and not self.is_copy_beside(topic)
+
+    def is_copy_beside(self, topic: TopicName) -> bool:
+        """Whether source and target are one cluster, and `topic` is a copy there, which the flow or the one back made.
+
+        A group that reads copies stays there, and its offsets in their originals are its own. Asks both clusters once,
+        and raises ClusterError.
+        """
+        ends = (self._settings.source, self._settings.target)
+        return self._policy.source_alias(topic) in ends and self._within_one_cluster()
+
+    def came_from_target(self, topic: TopicName) -> bool:
+        """Whether a topic of the source is a copy from the target, by its name."""
+        return self._policy.source_alias(topic) == self._settings.target_name
+
+    def refresh(self, topics: Iterable[TopicName]) -> None:
+        """Read what was copied since the last call, for commits on these topics. Raises ClusterError."""
+        self._there.refresh()
+        if any(self.came_from_target(topic) and not self.is_copy_beside(topic) for topic in topics):
+            self._way_back = self._refresh_back()
+
+    def _within_one_cluster(self) -> bool:
+        if self._one_cluster is None:
+            self._one_cluster = common_broker(self._source, self._target) is not None
+        return self._one_cluster
+
+    def _refresh_back(self) -> bool:
+        client = self._source.client
+        positions = TopicName(self._reverse.positions_topic)
+        found = self._source.call(client.refresh, [positions])[positions]
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        try:
+            self._back.refresh()
+        except RefusedError as error:
+            if self._logged.is_new("way back"):
+                log.warning(
+                    "%s: offsets of groups in topics that came from %s are not translated: %s",
+                    self._settings.name,
+                    self._settings.target,
+                    error,
+                )
+            return False
+        return True
+
+    def find(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
+        """The target position for `offset`, committed in a partition of the source; None when it is unknown."""
+        if self.came_from_target(partition.topic):
+            topic = self._policy.upstream_name(partition.topic)
+            if topic is None or not self._way_back:
+                return None
+            there = TopicPartition(topic, partition.partition)
+            # The source of the flow back is this flow's target.
+            back = self._back.to_source(there, TargetOffset(offset))
+            return None if back is None else TranslatedGroupOffset(there, TargetOffset(back.offset), back.exact)
+        there = TopicPartition(
+            self._policy.remote_name(self._settings.source_name, partition.topic), partition.partition
+        )
+        found = self._there.to_target(partition, offset)
+        return None if found is None else TranslatedGroupOffset(there, found.offset, found.exact)
+
+    def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
+        """A target offset from which on the group has read nothing yet; None when unknown."""
+        return None if self.came_from_target(partition.topic) else self._there.past_copies(partition, offset)
+
+
+def _reverse_of(settings: FlowSettings) -> FlowSettings:
+    """The flow back with default settings."""
+    return replace(
+        settings,
+        source=settings.target,
+        target=settings.source,
+        source_cluster_alias=settings.target_cluster_alias,
+        target_cluster_alias=settings.source_cluster_alias,
+        offset_storage_topic=None,
+        worker_group_id=None,
+    )

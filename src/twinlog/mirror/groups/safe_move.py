@@ -1,0 +1,334 @@
+"""Whether a consumer group may move from a flow's source to its target: would it skip records, or repeat some?
+
+One judgement for all who need it: `twinlog groups`, the proof of a switchover, and metrics. Facts in, verdict out;
+`ops.groups.reader` reads the clusters. MirrorMaker 2 answers none of this: an operator compares the output of
+`kafka-consumer-groups.sh` of both clusters, whose offsets are different numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicPartition
+
+
+class Obstacle(Enum):
+    """What keeps a group from moving; the value is its name in JSON."""
+
+    NOT_MIRRORED = "topic-not-mirrored"
+    NOT_FOLLOWED = "group-not-followed"
+    NO_CHECKPOINTS = "no-checkpoints"
+    SOURCE_SILENT = "source-silent"
+    TARGET_SILENT = "target-silent"
+    BEYOND_END = "beyond-end"
+    NOT_COPIED = "not-copied"
+    FLOW_BEHIND = "flow-behind"
+    NOT_TRANSLATED = "not-translated"
+    NOT_EXACT = "not-exact"
+    CHECKPOINT_OLD = "checkpoint-old"
+    NOT_COMMITTED = "not-committed"
+    TARGET_BEHIND = "target-behind"
+    TARGET_AHEAD = "target-ahead"
+    BEFORE_START = "before-start"
+    IN_TRANSACTION = "in-transaction"
+    IN_USE = "in-use"
+    NAME_TAKEN = "name-taken"
+
+
+HEALING = frozenset(
+    {
+        Obstacle.NOT_COPIED,
+        Obstacle.FLOW_BEHIND,
+        Obstacle.CHECKPOINT_OLD,
+        Obstacle.NOT_COMMITTED,
+        Obstacle.TARGET_BEHIND,
+        Obstacle.IN_TRANSACTION,
+    }
+)
+"""What goes away with time, as long as the flow runs; the others need somebody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one group and one partition in which it has committed on the source; None is unknown.
+
+    `source` and `remote` are the partition on both clusters, `remote` None where the topic is not mirrored for the
+    reason `not_mirrored`. `committed` is the group's offset on the source, `copied` the next source offset to copy; of
+    a topic that came from the target there is none, and `from_target` is set. `translated` is where `committed` is on
+    the target, and with `exact` the group repeats nothing there; otherwise nothing from `past_copies` on.
+    `checkpoint_source` and `checkpoint_target` are the
+    offsets of the last checkpoint. `target_committed` is the group's offset on the target; the ends are the next
+    offsets of the logs, `target_start` the first of the target's. Without `target_leader` nobody can read there now.
+    `not_followed` is why the flow does not follow the group; `other_kind` is what has its name on the target, where
+    that is no consumer group. The group is active on a cluster when it has members there. With `checkpoints` the flow
+    writes checkpoints, with `syncs` it commits offsets on the target.
+    """
+
+    group: GroupId
+    source: TopicPartition
+    remote: TopicPartition | None = None
+    committed: SourceOffset | None = None
+    source_end: SourceOffset | None = None
+    copied: SourceOffset | None = None
+    translated: TargetOffset | None = None
+    exact: bool = False
+    past_copies: TargetOffset | None = None
+    checkpoint_source: SourceOffset | None = None
+    checkpoint_target: TargetOffset | None = None
+    target_committed: TargetOffset | None = None
+    target_start: TargetOffset | None = None
+    target_end: TargetOffset | None = None
+    target_leader: bool = True
+    from_target: bool = False
+    not_mirrored: str | None = None
+    not_followed: str | None = None
+    other_kind: str | None = None
+    active_on_source: bool = False
+    active_on_target: bool = False
+    in_transaction: bool = False
+    checkpoints: bool = True
+    syncs: bool = True
+    source_answers: bool = True
+    target_answers: bool = True
+
+    @property
+    def source_lag(self) -> int | None:
+        """Records (offsets) that the group has not read on the source."""
+        return _distance(self.committed, self.source_end)
+
+    @property
+    def target_lag(self) -> int | None:
+        """Records that are on the target, and that the group would still read there."""
+        return _distance(self.resumes, self.target_end)
+
+    @property
+    def resumes(self) -> TargetOffset | None:
+        """Where the group goes on if it moves now: by its offset on the target, else, where the flow commits none
+        there, by its checkpoint."""
+        if self.target_committed is not None or self.syncs:
+            return self.target_committed
+        return self.checkpoint_target
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One obstacle, in words for operators; `heals` if it passes with time."""
+
+    obstacle: Obstacle
+    text: str
+
+    @property
+    def heals(self) -> bool:
+        return self.obstacle in HEALING
+
+
+@dataclass(frozen=True, slots=True)
+class MoveVerdict:
+    """Whether a group may move, as far as one partition goes.
+
+    It may when there is no reason against it. `moved` groups have members on the target and none on the source.
+    `repeats` and `skips` are how many records the group would read twice, or never, if it moved now: at most that many,
+    None when unknown.
+    """
+
+    reasons: tuple[Reason, ...] = ()
+    repeats: int | None = 0
+    skips: int | None = 0
+    moved: bool = False
+
+    @property
+    def safe(self) -> bool:
+        return not self.reasons and not self.moved
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to wait for: it may move, or has moved."""
+        return not self.reasons
+
+    @property
+    def heals(self) -> bool:
+        """Whether every reason goes away with time."""
+        return all(reason.heals for reason in self.reasons)
+
+
+def judge(facts: Facts, *, most_repeats: int = 0) -> MoveVerdict:
+    """Whether a group may move, as far as one partition goes; `most_repeats` records repeated are accepted."""
+    if not facts.target_answers:
+        return _unknown(Obstacle.TARGET_SILENT, "the target does not answer")
+    if facts.other_kind is not None:
+        text = f"on the target its name is that of {facts.other_kind}: no offset can be committed for it there"
+        return _unknown(Obstacle.NAME_TAKEN, text)
+    if facts.active_on_target and not facts.active_on_source:
+        return MoveVerdict(moved=True)
+    if facts.not_mirrored is not None or facts.remote is None:
+        why = facts.not_mirrored or "it has no remote topic"
+        return _unknown(Obstacle.NOT_MIRRORED, f"topic {facts.source.topic} is not mirrored: {why}")
+    if facts.not_followed is not None:
+        return _unknown(Obstacle.NOT_FOLLOWED, f"the flow does not follow the group: {facts.not_followed}")
+    if not facts.checkpoints and facts.target_committed is None:
+        return _unknown(Obstacle.NO_CHECKPOINTS, "the flow writes no checkpoints, and so commits nothing on the target")
+    if not facts.source_answers or facts.committed is None:
+        return _without_source(facts)
+    if facts.in_transaction:
+        text = f"the group has committed {facts.committed}, and more in a transaction that has not ended"
+        return MoveVerdict((Reason(Obstacle.IN_TRANSACTION, text),), None, 0)
+    in_use: tuple[Reason, ...] = ()
+    if facts.active_on_target:
+        in_use = (Reason(Obstacle.IN_USE, "the group has members on both clusters, its offset on the target stays"),)
+    behind = _behind(facts, facts.committed)
+    if behind is not None:
+        return MoveVerdict((*in_use, behind), _left_on_target(facts), 0)
+    true, exact = _true_offset(facts)
+    if true is None:
+        text = "the group has committed an offset older than any that can be translated"
+        return MoveVerdict((*in_use, Reason(Obstacle.NOT_TRANSLATED, text)), None, None)
+    return _compared(facts, true, exact, in_use, most_repeats)
+
+
+def group_is_safe(verdicts: Iterable[MoveVerdict]) -> bool:
+    """Whether a group may move, by the verdicts on all its partitions; one without any may not."""
+    found = list(verdicts)
+    return bool(found) and all(verdict.safe for verdict in found)
+
+
+def _behind(facts: Facts, committed: SourceOffset) -> Reason | None:
+    """The flow has not copied everything before the commit."""
+    if facts.source_end is not None and committed > facts.source_end:
+        text = f"the group has committed {committed}, and the source ends at {facts.source_end}: its log lost records, "
+        return Reason(Obstacle.BEYOND_END, text + "or the topic was recreated")
+    if facts.source_end is not None and facts.copied is not None and facts.copied > facts.source_end:
+        text = f"the flow has copied up to {facts.copied}, and the source ends at {facts.source_end}: its log lost "
+        return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
+    if facts.from_target:
+        return None
+    if facts.copied is None:
+        # Nothing can be missing where nothing was written before the commit.
+        if facts.translated is not None and facts.exact:
+            return None
+        return Reason(Obstacle.NOT_COPIED, "the flow has not copied this partition yet")
+    if facts.copied < committed:
+        return Reason(
+            Obstacle.FLOW_BEHIND,
+            f"the flow has copied up to {facts.copied}, {committed - facts.copied} before the commit",
+        )
+    return None
+
+
+def _true_offset(facts: Facts) -> tuple[TargetOffset | None, bool]:
+    """The target offset at which the group has to go on, and whether it is exact.
+
+    A group at the end of the source's log, all of which is copied, goes on at the end of the target's: that is exact,
+    however offsets are translated.
+    """
+    if facts.exact and facts.translated is not None:
+        return facts.translated, True
+    if facts.source_lag == 0 and _distance(facts.copied, facts.source_end) == 0 and facts.target_end is not None:
+        return facts.target_end, True
+    return _least_offset(facts), False
+
+
+def _least_offset(facts: Facts) -> TargetOffset | None:
+    """The largest target offset before which the group has certainly read everything.
+
+    A checkpoint of the same or an earlier commit gives one, too: MirrorMaker 2 may have written it from offset syncs
+    that newer ones have replaced since.
+    """
+    known = [] if facts.translated is None else [facts.translated]
+    if facts.checkpoint_target is not None and facts.checkpoint_source is not None and facts.committed is not None:
+        known += [facts.checkpoint_target] if facts.checkpoint_source <= facts.committed else []
+    return max(known, default=None)
+
+
+def _compared(
+    facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
+) -> MoveVerdict:
+    """The verdict where the target offset is known at which the group has to go on."""
+    resumes = facts.resumes
+    if resumes is None:
+        text = "nothing is committed on the target for this partition"
+        if facts.checkpoint_source is None:
+            text = "there is no checkpoint of this partition yet"
+        elif not facts.syncs:
+            text += ", and the flow commits no offsets there"
+        return MoveVerdict((*reasons, Reason(Obstacle.NOT_COMMITTED, text)), _left_on_target(facts), None)
+    outside = _outside_the_log(facts, resumes)
+    if outside is not None:
+        return MoveVerdict((*reasons, outside), None, None)
+    skips: int | None = 0
+    if resumes > true:
+        skips = resumes - true if exact else None
+        many = f"{resumes - true}" if exact else f"up to {resumes - true}"
+        text = f"on the target the group goes on at {resumes}, {many} after its position there: it would skip them"
+        reasons = (*reasons, Reason(Obstacle.TARGET_AHEAD, text))
+    repeats = max(0, true - resumes) if exact else _most_repeated(facts, resumes)
+    if resumes < true and (repeats is None or repeats > most_repeats):
+        reasons = (*reasons, _late(facts, resumes, true - resumes))
+    elif not exact and resumes <= true and (repeats is None or repeats > most_repeats):
+        more = "" if repeats is None else f", up to {repeats} records"
+        text = f"offset {facts.committed} has no exact translation: the group would repeat some{more}"
+        reasons = (*reasons, Reason(Obstacle.NOT_EXACT, text))
+    return MoveVerdict(reasons, repeats, skips)
+
+
+def _outside_the_log(facts: Facts, resumes: TargetOffset) -> Reason | None:
+    """The target has no log to go on in, or none at that offset: there a consumer goes by its auto.offset.reset."""
+    if not facts.target_leader:
+        return Reason(Obstacle.TARGET_SILENT, f"{facts.remote} is not on the target, or has no leader there")
+    if facts.target_start is not None and resumes < facts.target_start:
+        text = f"on the target the group goes on at {resumes}, and the log begins at {facts.target_start}: what was "
+        return Reason(Obstacle.BEFORE_START, text + "before is deleted there, and auto.offset.reset may skip the rest")
+    if facts.target_end is not None and resumes > facts.target_end:
+        text = f"on the target the group goes on at {resumes}, and the log ends at {facts.target_end}: it lost "
+        return Reason(Obstacle.BEYOND_END, text + "records, or the topic was recreated")
+    return None
+
+
+def _late(facts: Facts, resumes: TargetOffset, records: int) -> Reason:
+    """Why a group would go on before where it stands."""
+    committed, checkpoint = facts.committed, facts.checkpoint_source
+    if committed is not None and (checkpoint is None or checkpoint < committed):
+        if checkpoint is None:
+            text = f"there is no checkpoint of this partition yet; the group would repeat {records}"
+        else:
+            text = f"the last checkpoint is of {checkpoint}, the group has committed {committed}: {records} to repeat"
+        return Reason(Obstacle.CHECKPOINT_OLD, text)
+    off = "" if facts.syncs else "; the flow commits no offsets there"
+    return Reason(
+        Obstacle.TARGET_BEHIND, f"on the target the group stands at {resumes}, {records} before its position{off}"
+    )
+
+
+def _without_source(facts: Facts) -> MoveVerdict:
+    """The source does not report the group's offset: what the target has of it."""
+    where, checkpoint = facts.resumes, facts.checkpoint_target
+    if where is None:
+        text = "the source does not report what the group has committed, and the target has nothing of it"
+    elif checkpoint is None:
+        text = f"the source does not report what the group has committed; on the target it goes on at {where}"
+    else:
+        text = (
+            f"the source does not report what the group has committed; by its last checkpoint that was "
+            f"{facts.checkpoint_source}, {checkpoint} on the target, where it goes on at {where}"
+        )
+    return _unknown(Obstacle.SOURCE_SILENT, text)
+
+
+def _unknown(obstacle: Obstacle, text: str) -> MoveVerdict:
+    return MoveVerdict((Reason(obstacle, text),), None, None)
+
+
+def _left_on_target(facts: Facts) -> int | None:
+    """How many records the group would read that are on the target now: it repeats no more than those."""
+    return _distance(facts.resumes, facts.target_end)
+
+
+def _most_repeated(facts: Facts, resumes: TargetOffset) -> int | None:
+    """How many records the group would repeat at most, when its translation is not exact."""
+    known = (_left_on_target(facts), _distance(resumes, facts.past_copies))
+    return min((many for many in known if many is not None), default=None)
+
+
+def _distance(from_: int | None, to: int | None) -> int | None:
+    return None if from_ is None or to is None else max(0, to - from_)

@@ -1,0 +1,1 @@
+"""Heartbeats of a flow, and the detection of heartbeats topics by their records."""

@@ -1,0 +1,113 @@
+"""Reads the topic of exact maps on the driver: where copies of each source partition are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
+from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.maps import MAX_POINTS, ExactMaps
+from twinlog.mirror.offsets.position_store import ChangedPositions
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.segments import Tip, segments_topic
+from twinlog.model.types import SourceOffset, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+ALL_POINTS = 2_000_000
+"""Points kept of all partitions together: about 50 MB."""
+
+LEAST_POINTS = 1024
+TIMEOUT_S = 15.0
+PURPOSE = "joining maps of old offsets"
+
+
+class MapStore:
+    """Maps of one flow; `read` reads the topic once and then only what was added. May be used from several threads.
+
+    A map ends at its stored position. `target` is connected to the flow's target.
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, positions: ChangedPositions) -> None:
+        topic = segments_topic(settings.source)
+        self.maps = ExactMaps()
+        self.lock = threading.Lock()
+        """Held while a thread uses `maps`."""
+        self._target = target
+        self._positions = positions
+        self._writer = TopicWriter(target.client, topic, TIMEOUT_S, PURPOSE)
+        self._reader = TopicReader(target, topic, optional=True)
+        self._news: LastRecords = {}
+        """Segments that were read and not taken yet, because more of them follow."""
+        self._stood: dict[TopicPartition, Position | None] = {}
+        """Positions as of the last `read`."""
+        self._changed: dict[TopicPartition, Position | None] = {}
+        self._reading = threading.Lock()
+
+    def use(self, target: ClusterAdmin) -> None:
+        """Read and write on over other connections to the target; nothing may be reading."""
+        self._target = target
+        self._writer = TopicWriter(target.client, self._writer.topic, TIMEOUT_S, PURPOSE)
+        self._reader.use(target)
+
+    def read(self) -> None:
+        """Read what was stored since the last call; before the first one nothing is known.
+
+        Raises ClusterError when the target does not answer, RefusedError without READ on the topics of positions and
+        maps.
+        """
+        with self._reading:
+            # Positions first: one that is newer than the map would end it too far.
+            self._changed |= self._positions.read_changed()
+            self._reader.read_last(self._news)
+            with self.lock:
+                partitions = self.maps.take(taken(self._news, KeptRecord.value)) | self._changed.keys()
+                self._stood |= self._changed
+                self._changed.clear()
+                for partition in partitions:
+                    position = self._stood.get(partition)
+                    if position is not None and position.next_target is not None:
+                        self.maps.reach(
+                            partition, position.next_source, position.next_target, generation=position.generation
+                        )
+
+    def overtaken(self, partition: TopicPartition, known: ExactMap) -> bool:
+        """Whether a position was stored after the end of a map: another program copied on."""
+        position = self._stood.get(partition)
+        return position is not None and position.next_source > known.next_source
+
+    def position(self, partition: TopicPartition) -> Position | None:
+        """The stored position of a source partition as of the last `read`, None where there is none."""
+        return self._stood.get(partition)
+
+    def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tip]:
+        """The newest stored point of each partition that has one, as of the last `read`."""
+        with self.lock:
+            found = {partition: self.maps.tip(partition) for partition in partitions}
+        return {partition: tip for partition, tip in found.items() if tip is not None}
+
+    def fragmented(self) -> list[TopicPartition]:
+        """Source partitions that `join_segments` is to be called for."""
+        with self.lock:
+            return self.maps.fragmented(self._max_points())
+
+    def join_segments(self, source_starts: Mapping[TopicPartition, SourceOffset]) -> int:
+        """Keep maps and their topic small: join old segments of partitions, given their first source offsets.
+
+        Returns how many partitions it changed. Raises ClusterError, RefusedError without WRITE on the topic.
+        """
+        changed = 0
+        for partition, start in source_starts.items():
+            with self.lock:
+                records = self.maps.join_segments(partition, source_start=start, max_points=self._max_points())
+            if records:
+                self._target.call(partial(self._writer.append, records, at_once=True))
+                changed += 1
+        return changed
+
+    def _max_points(self) -> int:
+        return max(LEAST_POINTS, min(MAX_POINTS, ALL_POINTS // max(1, len(self.maps))))

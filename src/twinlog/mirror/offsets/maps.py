@@ -1,0 +1,267 @@
+"""The exact maps of a flow, put together from their stored segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.segments import (
+    SEGMENT_POINTS,
+    Segment,
+    SegmentKey,
+    Tip,
+    decode_partition,
+    decode_place,
+    most_points,
+    segment_at,
+    segment_key,
+    split_segment_key,
+)
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+MAX_POINTS = 65_536
+"""Points kept of a partition, at most: 1.5 MB of memory, and records of less than 600 kB together."""
+
+MAX_SEGMENTS = 16
+"""With more segments than that it is worth checking for those of copiers that only came and went."""
+
+OLDEST = SourceOffset(0)
+
+_OFFSET = (1 << 64) - 1
+_NOT_JOINED = _OFFSET
+"""In a rank, after each offset up to which a segment may be joined."""
+
+StoredRecord = tuple[bytes, bytes | None]
+"""Key and value of a record; None deletes."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A partition's map, which segments are stored, and the newest of them."""
+
+    map: ExactMap
+    last: int
+    """The rank of the newest."""
+    stored: set[int] = field(default_factory=set)
+    """Ranks."""
+
+    @property
+    def generation(self) -> int:
+        return self.last >> 128
+
+    @property
+    def newest(self) -> SourceOffset:
+        """Where the newest begins."""
+        return SourceOffset(self.last & _OFFSET)
+
+    @property
+    def joined(self) -> bool:
+        """Whether everything before the newest was joined already."""
+        up_to = _rank(SourceOffset(0), self.generation, self.newest) >> 64
+        return any(rank >> 64 == up_to for rank in self.stored)
+
+
+class _End(NamedTuple):
+    """Where a map ends by its stored position, and in which generation."""
+
+    next_source: SourceOffset
+    next_target: TargetOffset
+    generation: int
+
+
+@dataclass(slots=True)
+class _Unread:
+    """Segments of a partition as they are stored, values by the second part of their keys; and where the map ends."""
+
+    segments: dict[bytes, bytes] = field(default_factory=dict)
+    end: _End | None = None
+
+    def newest(self, partition: TopicPartition) -> Segment | None:
+        """The newest segment; None when it is of a version not known here."""
+        rank, value = max((_rank(*decode_place(place)), value) for place, value in self.segments.items())
+        return segment_at(_segment_key(partition, rank), value)
+
+    def most_points(self) -> int:
+        """No fewer points than there are."""
+        return sum(map(most_points, self.segments.values()))
+
+
+def _rank(start: SourceOffset, generation: int, joined_up_to: SourceOffset | None = None) -> int:
+    """A segment's rank among those of its partition, from older to newer; a number, since there may be a million."""
+    return generation << 128 | (_NOT_JOINED if joined_up_to is None else joined_up_to) << 64 | start
+
+
+def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
+    start, up_to = SourceOffset(rank & _OFFSET), SourceOffset(rank >> 64 & _OFFSET)
+    return SegmentKey(partition, start, rank >> 128, None if up_to == _NOT_JOINED else up_to)
+
+
+class ExactMaps:
+    """Maps by source partition; used on the driver, not thread-safe.
+
+    The first call of `take` must hold the whole topic. To know where a map ends, read the stored positions before the
+    segments and give them to `reach` afterwards: a position that is newer than the map would end it too far.
+
+    A partition's segments are decoded when its map is first needed. Until then they are kept as they were stored: a
+    flow that starts needs the newest points only, and maps of deleted topics are never needed.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, _Known] = {}
+        self._unread: dict[TopicPartition, _Unread] = {}
+
+    def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
+        """Take records (key, value) of the topic in their order; returns the partitions they belong to."""
+        partitions: set[TopicPartition] = set()
+        news: dict[bytes, dict[bytes, bytes | None]] = {}
+        for key, value in records:
+            parts = split_segment_key(key)
+            if parts is not None:
+                name, place = parts
+                if name in news:
+                    news[name][place] = value
+                else:
+                    news[name] = {place: value}
+        while news:
+            name, values = news.popitem()
+            partition = decode_partition(name)
+            partitions.add(partition)
+            known = self._known.get(partition)
+            if known is not None:
+                self._join(known, partition, values)
+            else:
+                self._keep(partition, values)
+        return partitions
+
+    def _keep(self, partition: TopicPartition, values: dict[bytes, bytes | None]) -> None:
+        unread = self._unread.setdefault(partition, _Unread())
+        for place, value in values.items():
+            if value is None:
+                unread.segments.pop(place, None)
+            else:
+                unread.segments[place] = value
+        if not unread.segments:
+            del self._unread[partition]
+
+    def _decoded(self, partition: TopicPartition) -> _Known | None:
+        """What is known of a partition, its segments decoded."""
+        unread = self._unread.pop(partition, None)
+        if unread is not None:
+            self._join(None, partition, unread.segments)
+            if unread.end is not None:
+                self.reach(partition, unread.end.next_source, unread.end.next_target, generation=unread.end.generation)
+        return self._known.get(partition)
+
+    def _join(self, known: _Known | None, partition: TopicPartition, values: Mapping[bytes, bytes | None]) -> None:
+        ranked = {_rank(*decode_place(place)): value for place, value in values.items()}
+        if known is not None:
+            known.stored -= {rank for rank, value in ranked.items() if value is None}
+        for rank, value in sorted(ranked.items()):
+            segment = None if value is None else segment_at(_segment_key(partition, rank), value)
+            if segment is not None:
+                self._add(segment)
+
+    def _add(self, segment: Segment) -> None:
+        rank = _rank(segment.start, segment.generation, segment.joined_up_to)
+        known = self._known.get(segment.partition)
+        if known is None:
+            new = ExactMap.of(segment.points, complete=segment.complete)
+            self._known[segment.partition] = _Known(new, rank, {rank})
+            return
+        known.stored.add(rank)
+        # Older ones are rewritten only to make them coarser, and what is known here is finer.
+        if rank >= known.last:
+            first, *rest = segment.points
+            known.map.replace_from(
+                first, rest, new_generation=segment.generation != known.generation, complete=segment.complete
+            )
+            known.last = rank
+
+    def reach(
+        self, partition: TopicPartition, next_source: SourceOffset, next_target: TargetOffset, *, generation: int
+    ) -> None:
+        """End the partition's map by a position that was read before its segments.
+
+        A position of another generation ends another map: one side went back, and it was not stored again since.
+        """
+        known = self._known.get(partition)
+        unread = self._unread.get(partition)
+        if unread is not None:
+            unread.end = _End(next_source, next_target, generation)
+        elif known is not None and known.generation == generation:
+            known.map.reach(next_source, next_target)
+
+    def map(self, partition: TopicPartition) -> ExactMap | None:
+        """What is known of a partition; None when nothing of it was ever copied by twinlog."""
+        known = self._decoded(partition)
+        return None if known is None else known.map
+
+    def tip(self, partition: TopicPartition) -> Tip | None:
+        """The newest point of a partition, None when there is none."""
+        newest = self._unread[partition].newest(partition) if partition in self._unread else None
+        if newest is not None:
+            return Tip(newest.generation, newest.points[-1].source, newest.points[-1].target)
+        known = self._decoded(partition)
+        if known is None:
+            return None
+        last = known.map.points(-1)[0]
+        return Tip(known.generation, last.source, last.target)
+
+    def __len__(self) -> int:
+        """Of how many partitions something is known."""
+        return len(self._known) + len(self._unread)
+
+    def fragmented(self, max_points: int = MAX_POINTS) -> list[TopicPartition]:
+        """Partitions for which `join_segments` may have something to do."""
+        known = [
+            partition
+            for partition, known in self._known.items()
+            if len(known.stored) > MAX_SEGMENTS or len(known.map) > max_points
+        ]
+        unread = [
+            partition
+            for partition, unread in self._unread.items()
+            if len(unread.segments) > MAX_SEGMENTS or unread.most_points() > max_points
+        ]
+        return known + unread
+
+    def join_segments(
+        self,
+        partition: TopicPartition,
+        *,
+        source_start: SourceOffset = OLDEST,
+        max_points: int = MAX_POINTS,
+        segment_points: int = SEGMENT_POINTS,
+    ) -> list[StoredRecord]:
+        """Forget what lies before the source's first offset and make what is old coarser.
+
+        Returns the records that do the same in the topic, empty when there is nothing to do; they must be written as
+        one batch, because half of them would make a wrong map, and be read back. The newest segment is left to the task
+        that writes it. What is joined up to there is not joined anew: what deletes it could arrive after another join
+        under the same keys.
+        """
+        known = self._decoded(partition)
+        if known is None or known.joined:
+            return []
+        changed = known.map.trim(min(source_start, known.newest))
+        if changed or len(known.map) > max_points or len(known.stored) > MAX_SEGMENTS:
+            changed |= known.map.straighten(known.newest)
+            changed |= known.map.shrink(max_points)
+        if not changed:
+            return []
+        old = [point for point in known.map.points() if point.source < known.newest]
+        segments = [
+            Segment(
+                partition,
+                known.generation,
+                known.map.complete and not at,
+                tuple(old[at : at + segment_points]),
+                known.newest,
+            )
+            for at in range(0, len(old), segment_points)
+        ]
+        gone = sorted(rank for rank in known.stored if rank < known.last)
+        records: list[StoredRecord] = [(segment.key, segment.value) for segment in segments]
+        return records + [(segment_key(*_segment_key(partition, rank)), None) for rank in gone]

@@ -1,0 +1,109 @@
+"""Appends positions as a part of a transaction: the positions topic seen through the queues that records go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from twinlog.clock import wall_ms
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.net.backoff import pause_s
+from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
+from twinlog.kafka.producer.appends import Append
+from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.mirror.offsets.position_writer import position_records, positions_writer
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+
+class PositionLog:
+    """The positions topic of one transactional producer.
+
+    `offer(queue)` is called when a queue has something to send, `leaderless()` when its leader is unknown.
+    `answered(error)` is called with None when an append was acknowledged, and with the error that ends the transaction:
+    a RefusedError when it never can succeed.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        settings: FlowSettings,
+        offer: Callable[[AppendQueue], None],
+        leaderless: Callable[[], None],
+        answered: Callable[[TwinlogError | None], None],
+    ) -> None:
+        self._client = client
+        self._writer = positions_writer(client, settings)
+        self.topic = self._writer.topic
+        self._settings = settings
+        self._offer = offer
+        self._leaderless = leaderless
+        self._answered = answered
+        self._identity: ProducerIdentity
+        self._queues: dict[TopicPartition, AppendQueue] = {}
+
+    @property
+    def queues(self) -> Iterable[AppendQueue]:
+        return self._queues.values()
+
+    @property
+    def all_acknowledged(self) -> bool:
+        """Everything sent is acknowledged."""
+        return all(queue.idle for queue in self._queues.values())
+
+    def clear(self, identity: ProducerIdentity) -> None:
+        """Forget what is on its way, and go on as `identity`."""
+        self._identity = identity
+        for queue in self._queues.values():
+            queue.clear(identity)
+
+    async def encode(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, list[Append]]:
+        """Positions by source partition as batches for each partition of the topic. Raises ClusterError."""
+        batches = await self._writer.encode(position_records(self._settings, positions))
+        now = wall_ms(self._client.loop.clock)
+        return {
+            where: [
+                Append(encode_batch((now, body) for body in some), len(some), SourceOffset(0), SourceOffset(0), now, ())
+                for some in portions
+            ]
+            for where, portions in batches.items()
+        }
+
+    def send(self, batches: Mapping[TopicPartition, list[Append]]) -> None:
+        """Append batches; their partitions take part in the open transaction."""
+        for where, some in batches.items():
+            queue = self._queues.get(where)
+            if queue is None:
+                queue = self._queues[where] = AppendQueue(
+                    where,
+                    self._identity,
+                    self._acknowledged,
+                    partial(self._troubled, where),
+                    now=self._client.loop.clock.monotonic,
+                )
+            queue.open()
+            queue.put(some)
+            self._offer(queue)
+
+    def _acknowledged(self, _append: Append, _base_offset: TargetOffset) -> None:
+        self._answered(None)
+
+    def _troubled(self, where: TopicPartition, sent: Sent) -> None:
+        code, queue = sent.code, self._queues[where]
+        if sent.again:
+            client = self._settings.producer.client
+            pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
+            queue.retry(self._client.loop.clock.monotonic() + pause)
+            # Nothing else may notice that the leader moved: as long as positions do not arrive, no records are sent.
+            self._leaderless()
+            self._offer(queue)
+        elif error_codes.refused(code):
+            self._answered(self._writer.lacks_write())
+        elif code in error_codes.PRODUCER_LOST or code in error_codes.TRANSACTION_LOST:
+            self._answered(ClusterError(f"{where}: {error_codes.explain(code)}"))
+        else:
+            self._answered(RefusedError(f"{where} does not take positions: {error_codes.explain(code)}"))

@@ -1,0 +1,193 @@
+"""Reads the positions topic on the driver: the last position of each source partition.
+
+A flow with a topic of its own takes what that lacks from the topic that it shared before (Connect class
+ConnectorOffsetBackingStore), so that it continues where it stood.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords, taken
+from twinlog.kafka.record.records import Record
+from twinlog.mirror.offsets.positions import Position, PositionRecord, alias_of_position, decode_position
+from twinlog.mirror.offsets.starts import FirstStart, StoredStarts, TopicStart, decode_start
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+
+class ChangedPositions(Protocol):
+    """Knows how far source partitions are copied."""
+
+    def read_changed(self) -> dict[TopicPartition, Position | None]:
+        """Positions that were stored or deleted since the last call. Raises ClusterError."""
+
+
+class StoredPositions(Protocol):
+    """Has the stored positions of a flow."""
+
+    def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
+        """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
+
+    def under_other_alias(
+        self, partitions: Iterable[TopicPartition], /
+    ) -> dict[TopicPartition, tuple[Alias, Position]]:
+        """Of those partitions that have none: one that is stored under another alias of the source, with that alias."""
+
+    def starts(self) -> StoredStarts:
+        """What was decided about where the flow begins, as it was stored when `read` was called last."""
+
+
+@dataclass(slots=True)
+class _Topic:
+    """One topic of positions and its content, None for a position that was deleted."""
+
+    reader: TopicReader
+    news: LastRecords = field(default_factory=dict)
+    """What was read and not decoded yet: a topic that was not read to its end may have newer ones."""
+    positions: dict[TopicPartition, Position | None] = field(default_factory=dict)
+    strayed: dict[TopicPartition, tuple[Alias, Position]] = field(default_factory=dict)
+    """Positions under other aliases, of a flow that keeps names."""
+    first: FirstStart | None = None
+    starts: dict[TopicName, TopicStart] = field(default_factory=dict)
+
+
+class PositionStore:
+    """Positions of one flow; reads the topic once and then only what was added.
+
+    Of what was overwritten nothing is decoded and nothing kept, however much of it there is. With `optional` its topic
+    need not be there: nothing is stored then.
+    """
+
+    def __init__(self, settings: FlowSettings, target: ClusterAdmin, *, optional: bool = False) -> None:
+        self._settings = settings
+        own = TopicReader(target, TopicName(settings.positions_topic), committed=True, optional=optional)
+        self._own = _Topic(own)
+        earlier = settings.earlier_positions_topic
+        self._earlier: _Topic | None = None
+        if earlier not in (None, settings.positions_topic):
+            self._earlier = _Topic(TopicReader(target, TopicName(earlier), committed=True, optional=True))
+        self._look_at_earlier = True
+        self._changed: set[TopicPartition] = set()
+        """Partitions whose positions came since `read_changed` was called."""
+        self._lock = threading.Lock()
+
+    def use(self, target: ClusterAdmin) -> None:
+        """Read on over other connections to the target; nothing may be reading."""
+        for topic in (self._own, self._earlier):
+            if topic is not None:
+                topic.reader.use(target)
+
+    def look_again(self) -> None:
+        """Read the earlier topic again: until now another process may have written there."""
+        self._look_at_earlier = True
+
+    def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Positions of those partitions that have one, as they are stored now. Raises ClusterError."""
+        with self._lock:
+            known = self._update()
+            return {part: position for part in partitions if (position := known.get(part)) is not None}
+
+    def under_other_alias(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[Alias, Position]]:
+        """See `StoredPositions`; only where names are kept, so that both aliases lead to one remote topic. Raises
+        ClusterError."""
+        with self._lock:
+            known = self._update()
+            topics = [topic.strayed for topic in (self._own, self._earlier) if topic is not None]
+            strayed = ChainMap(*topics)
+            return {part: strayed[part] for part in partitions if known.get(part) is None and part in strayed}
+
+    def read_all(self) -> dict[TopicPartition, Position]:
+        """Positions of all partitions that have one, as they are stored now. Raises ClusterError."""
+        with self._lock:
+            known = self._update()
+            return {part: position for part, position in dict(known).items() if position is not None}
+
+    def starts(self) -> StoredStarts:
+        """What was decided about where the flow begins, as it was stored when positions were read last."""
+        with self._lock:
+            topics = [self._own] if self._earlier is None else [self._earlier, self._own]
+            starts = {name: start for topic in topics for name, start in topic.starts.items()}
+            return StoredStarts(next((topic.first for topic in reversed(topics) if topic.first), None), starts)
+
+    def read_changed(self) -> dict[TopicPartition, Position | None]:
+        """Positions that were stored or deleted since the last call. Raises ClusterError."""
+        with self._lock:
+            known = self._update()
+            changed, self._changed = self._changed, set()
+            return {part: known.get(part) for part in changed}
+
+    def _update(self) -> Mapping[TopicPartition, Position | None]:
+        if self._earlier is not None and self._look_at_earlier:
+            self._look_at_earlier = False
+            try:
+                self._take(self._earlier)
+            except BaseException:
+                self._look_at_earlier = True
+                raise
+        self._take(self._own)
+        if self._earlier is None:
+            return self._own.positions
+        return ChainMap(self._own.positions, self._earlier.positions)
+
+    def _take(self, topic: _Topic) -> None:
+        topic.reader.read_last(topic.news)
+        for _, record in taken(topic.news, KeptRecord.decode):
+            headers = tuple((name, value or b"") for name, value in record.headers)
+            stored = PositionRecord(record.key or b"", record.value, headers)
+            decoded = decode_position(self._settings.source_name, stored, self._settings.connector_name)
+            if decoded is not None:
+                partition, position = decoded
+                topic.positions[partition] = position
+                self._changed.add(partition)
+            elif not self._take_start(topic, record) and self._settings.keeps_names:
+                self._take_strayed(topic, stored)
+
+    def _take_strayed(self, topic: _Topic, stored: PositionRecord) -> None:
+        connector = self._settings.connector_name
+        alias = alias_of_position(stored, connector)
+        decoded = None if alias is None else decode_position(alias, stored, connector)
+        if alias is None or decoded is None:
+            return
+        partition, position = decoded
+        if position is None:
+            topic.strayed.pop(partition, None)
+        else:
+            topic.strayed[partition] = alias, position
+
+    def _take_start(self, topic: _Topic, record: Record) -> bool:
+        """Whether the record is about where the flow begins, which is noted then."""
+        found = decode_start(self._settings.source_name, record.key, record.value, self._settings.connector_name)
+        match found:
+            case None, start:
+                topic.first = start if isinstance(start, FirstStart) else None
+            case name, TopicStart() as start:
+                topic.starts[name] = start
+            case name, _:
+                topic.starts.pop(name, None)
+            case _:
+                return False
+        return True
+
+
+class PositionsOfAll:
+    """Positions of several flows from one cluster to another, each of which copies topics of its own."""
+
+    def __init__(self, flows: Sequence[FlowSettings], target: ClusterAdmin) -> None:
+        self._stores = [PositionStore(flow, target) for flow in flows]
+
+    def read_changed(self) -> dict[TopicPartition, Position | None]:
+        """As of one flow; of a partition that one flow copied and another one copies now, the further position."""
+        found: dict[TopicPartition, Position | None] = {}
+        for store in self._stores:
+            for partition, position in store.read_changed().items():
+                before = found.get(partition)
+                if before is None or (position is not None and position.next_source > before.next_source):
+                    found[partition] = position
+        return found

@@ -1,0 +1,357 @@
+"""Segments: the exact map of a partition as records of a compacted topic on the target, a few hundred points a record.
+
+A point is where source and target offsets part, so a partition without holes is one small record for each time that a
+copier took it. While copies go on in step nothing is written: the last point reaches up to the stored position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from twinlog.kafka.record.varint import encode_varint, read_varint
+from twinlog.mirror.offsets.exact_map import ExactMap, Point, Run, point_of
+from twinlog.mirror.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
+
+VERSION = 0
+SEGMENT_POINTS = 256
+MAX_RUNS = 512
+"""At most so many holes are noted of what one position stands for; where there are more, groups of them are joined."""
+
+COPIER_GENERATIONS = 256
+"""So many generations a copier has for itself. What it wrote last may be on its way yet when the next copier begins."""
+
+FIRST_GENERATIONS = 1 << 20
+"""Where none is known, a copier draws its first generation from so many by the clock: one more every tenth of a second,
+from the first one again after 29 hours."""
+
+_NAME_SIZE = INT16.size + INT32.size
+"""Of the first part of a key, without the topic's name."""
+
+_PLACE = Struct(">qi")
+_JOINED = Struct(">qiq")
+_COMPLETE = 1
+_ONE_BYTE = 64
+"""Smaller numbers are one byte as a varint, and most steps are."""
+
+
+def first_generation(wall_s: float) -> int:
+    """The generation of a copier that knows of none before it, by the time of day.
+
+    A copier that was lost before anything of it was stored may have written a segment that is on its way. Its
+    generation is another one, and smaller unless the clocks of two workers differ: then it ends the map where it begins
+    itself, which leads groups too far back, and none too far ahead.
+    """
+    return int(wall_s * 10) % FIRST_GENERATIONS * COPIER_GENERATIONS
+
+
+def segments_topic(source: Alias) -> TopicName:
+    """The topic of exact maps of a flow from `source`, on its target; compacted."""
+    return TopicName(f"mm2-twinlog-offsets.{source}.internal")
+
+
+def segment_key(
+    source: TopicPartition, start: SourceOffset, generation: int, joined_up_to: SourceOffset | None = None
+) -> bytes:
+    """The record key: STRING source topic, INT32 partition, INT64 source offset of the first point, INT32
+    generation; of a joined segment also INT64 source offset up to which it was joined."""
+    if joined_up_to is None:
+        return partition_name(source) + _PLACE.pack(start, generation)
+    return partition_name(source) + _JOINED.pack(start, generation, joined_up_to)
+
+
+def partition_name(source: TopicPartition) -> bytes:
+    """The first part of the keys of a partition's segments."""
+    return string(source.topic) + INT32.pack(source.partition)
+
+
+class SegmentKey(NamedTuple):
+    """Which segment of which source partition."""
+
+    partition: TopicPartition
+    start: SourceOffset
+    generation: int
+    joined_up_to: SourceOffset | None = None
+
+
+def split_segment_key(key: bytes | None) -> tuple[bytes, bytes] | None:
+    """The bytes of a segment's key that name the partition, and those that name the segment; None for others.
+
+    There may be a million keys of a few thousand partitions, so names are decoded once for all segments of one.
+    """
+    if key is None or len(key) < _NAME_SIZE or key[0] >= 0x80:
+        return None
+    end = _NAME_SIZE + (key[0] << 8 | key[1])
+    place = key[end:]
+    return (key[:end], place) if len(place) in (_PLACE.size, _JOINED.size) else None
+
+
+def decode_partition(name: bytes) -> TopicPartition:
+    """The source partition that the first part of a segment's key names."""
+    fields = FieldReader(name)
+    return TopicPartition(TopicName(fields.string()), fields.int32())
+
+
+def decode_place(place: bytes) -> tuple[SourceOffset, int, SourceOffset | None]:
+    """The second part of a segment's key: the source offset of its first point, its generation, and up to which source
+    offset it was joined."""
+    if len(place) == _JOINED.size:
+        start, generation, up_to = _JOINED.unpack(place)
+        return start, generation, up_to
+    start, generation = _PLACE.unpack(place)
+    return start, generation, None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive points of one partition, at least one.
+
+    `generation` grows by `COPIER_GENERATIONS` with each copier that takes the partition, and by one whenever one side
+    went back or a segment may have been lost on its way. So no two copiers ever write under one key, and a segment that
+    arrives late changes nothing. A segment replaces those of earlier generations from its first source offset and its
+    first target offset on. Within a generation, segments follow each other by source offset. With `complete` copying
+    began with this segment (see `ExactMap`).
+
+    The driver joins old segments of a partition into others, up to the newest one, which begins at the source offset
+    `joined_up_to`. These come before all that a copier wrote in their generation, and replace those that were joined up
+    to less. So a join that arrives late, or that the next driver did not see, changes nothing either: its keys are no
+    other's, and it deletes nothing that was joined further.
+    """
+
+    partition: TopicPartition
+    generation: int
+    complete: bool
+    points: tuple[Point, ...]
+    joined_up_to: SourceOffset | None = None
+
+    @property
+    def start(self) -> SourceOffset:
+        """The source offset of the first point."""
+        return self.points[0].source
+
+    @property
+    def key(self) -> bytes:
+        return segment_key(self.partition, self.start, self.generation, self.joined_up_to)
+
+    @property
+    def value(self) -> bytes:
+        """INT16 version, INT16 flags (1 complete), INT64 first target offset, then varints: the first uncertainty, and
+        of each further point its source step, target step and uncertainty."""
+        head = INT16.pack(VERSION) + INT16.pack(_COMPLETE * self.complete) + INT64.pack(self.points[0].target)
+        return head + encode_varint(self.points[0].uncertainty) + _encode_steps(self.points)
+
+
+def _encode_steps(points: Sequence[Point]) -> bytes:
+    steps = [
+        number
+        for before, point in pairwise(points)
+        for number in (point.source - before.source, point.target - before.target, point.uncertainty)
+    ]
+    if not steps or (max(steps) < _ONE_BYTE and min(steps) >= 0):
+        return bytes([step << 1 for step in steps])
+    return b"".join(map(encode_varint, steps))
+
+
+def segment_at(where: SegmentKey, value: bytes) -> Segment | None:
+    """The segment of a record with the key `where`; None for what is none and for a version not known here."""
+    source: int = where.start
+    fields = FieldReader(value)
+    try:
+        version, flags, target = fields.int16(), fields.int16(), fields.int64()
+        if version != VERSION:
+            return None
+        rest = fields.rest()
+        uncertainty, at = read_varint(rest, 0)
+        points = [point_of(source, target, uncertainty)]
+        while at < len(rest):
+            step, at = read_varint(rest, at)
+            source += step
+            step, at = read_varint(rest, at)
+            target += step
+            uncertainty, at = read_varint(rest, at)
+            points.append(point_of(source, target, uncertainty))
+    except (FieldError, IndexError):
+        return None
+    return Segment(where.partition, where.generation, bool(flags & _COMPLETE), tuple(points), where.joined_up_to)
+
+
+def most_points(value: bytes) -> int:
+    """No fewer points than a stored segment holds: a point after the first takes three bytes at least."""
+    return 1 + len(value) // 3
+
+
+class Tip(NamedTuple):
+    """The newest stored point of a partition, and the generation of its segment."""
+
+    generation: int
+    source: SourceOffset
+    target: TargetOffset
+
+    def before(self, next_source: SourceOffset, next_target: TargetOffset) -> bool:
+        """Whether what is copied next there comes after this point, on both sides."""
+        return self.source <= next_source and self.target <= next_target
+
+
+class SegmentWriter:
+    """The newest segments of one partition while a task copies it; `take_over` makes one.
+
+    Order matters, because a map is never to be older than the position it ends at: first note the position, then take
+    `changed` and write it, and write the noted position with the `generation` when that is acknowledged.
+    """
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        next_source: SourceOffset,
+        next_target: TargetOffset,
+        *,
+        generation: int = 0,
+        complete: bool = False,
+        segment_points: int = SEGMENT_POINTS,
+    ) -> None:
+        self._partition = partition
+        self._segment_points = segment_points
+        self._generation = generation
+        self._map = ExactMap(next_source, next_target, complete=complete)
+        self._written = 0
+        """How many points of the newest segment were handed out."""
+        self._handed: Segment | None = None
+        """It as it was handed out, while it is not known to be stored."""
+        self._full: list[Segment] = []
+        """Segments before it that are not known to be stored."""
+
+    @classmethod
+    def take_over(
+        cls,
+        partition: TopicPartition,
+        position: Position,
+        stored: Position | None,
+        tip: Tip | None,
+        *,
+        complete: bool,
+        found: Sequence[Run] = (),
+        generation: int = 0,
+        segment_points: int = SEGMENT_POINTS,
+    ) -> SegmentWriter:
+        """The writer of a copier that continues from `position`.
+
+        `stored` is the position and `tip` the newest point of the last copier, None when there is none.
+        After them records may have arrived of which nothing was noted; `found` are those that were found after
+        `stored` since. `complete` is for a partition that was never copied, `generation` the least that the first
+        segment's must be.
+        """
+        assert position.next_target is not None
+        now = position.next_source, position.next_target
+        begin = None
+        if (
+            stored is not None
+            and stored.next_target is not None
+            and (tip is None or stored.generation == tip.generation)
+        ):
+            begin = stored.next_source, stored.next_target
+        if tip is not None and (begin is None or not tip.before(*begin)):
+            # There was a crash after the map was stored and before the position was, or another program stored the
+            # position.
+            begin = (tip.source, tip.target) if tip.before(*now) else None
+        generation = generation if tip is None else max(generation, tip.generation + COPIER_GENERATIONS)
+        new = cls(partition, *(begin or now), generation=generation, complete=complete, segment_points=segment_points)
+        if found and stored is not None and stored.next_target is not None:
+            behind = stored.next_source, stored.next_target
+            if begin is not None and not new._map.goes_back(*behind):
+                new.jumped(*behind)
+                new.copied(found)
+        new.jumped(*now)
+        return new
+
+    @property
+    def generation(self) -> int:
+        """The generation of the newest segment, for the position that is stored after it."""
+        return self._generation
+
+    @property
+    def end(self) -> tuple[SourceOffset, TargetOffset]:
+        """The offsets the next record has on both sides, as far as is known."""
+        return self._map.next_source, self._map.next_target
+
+    def copied(self, runs: Sequence[Run]) -> None:
+        """Runs of records were copied, in this order. Of more than `MAX_RUNS` at once not each is noted."""
+        at = 0
+        if len(runs) > MAX_RUNS and all(
+            run.source >= before.source and run.target >= before.target for before, run in pairwise(runs)
+        ):
+            step = -(-len(runs) // (MAX_RUNS // 2))
+            for run in runs[step::step]:
+                self.jumped(run.source, run.target)
+            at = len(runs) - 1 - (len(runs) - 1) % step
+        while at < len(runs):
+            if not runs[at].records:
+                self.jumped(runs[at].source, runs[at].target)
+                at += 1
+                continue
+            if self._map.goes_back(runs[at].source, runs[at].target):
+                self._begin(runs[at].source, runs[at].target, generation=self._generation + 1)
+            # A run makes two points at most.
+            at += self._map.copied_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
+            self._split()
+
+    def passed(self, next_source: SourceOffset) -> None:
+        """Everything before `next_source` was read, and nothing of it copied since the last append."""
+        self._map.passed(next_source)
+
+    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
+        """Copying continues here; what was copied in between is not known."""
+        if self._map.goes_back(next_source, next_target):
+            self._begin(next_source, next_target, generation=self._generation + 1)
+        else:
+            self._map.jumped(next_source, next_target)
+        self._split()
+
+    def close(self) -> None:
+        """Note the end as a point, so that it is known even if another program copies this partition next."""
+        self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
+
+    def changed(self) -> list[Segment]:
+        """Segments to write now, in order; empty while copies go on in step. Then call `stored` or `not_stored`."""
+        if len(self._map) != self._written:
+            self._written = len(self._map)
+            self._handed = self._segment()
+        return self._full + ([] if self._handed is None else [self._handed])
+
+    def stored(self, segments: Sequence[Segment]) -> None:
+        """What `changed` gave is stored."""
+        done = set(map(id, segments))
+        self._full = [segment for segment in self._full if id(segment) not in done]
+        if id(self._handed) in done:
+            self._handed = None
+
+    def not_stored(self) -> None:
+        """What `changed` gave is perhaps stored, perhaps not, or will be yet: all of it comes again, in new
+        generations, so that what arrives late does not take the place of what is newer."""
+        oldest = min([segment.generation for segment in self._full], default=self._generation)
+        grown = self._generation - oldest + 1
+        self._generation += grown
+        self._full = [replace(segment, generation=segment.generation + grown) for segment in self._full]
+        self._handed = None
+        self._written = 0
+
+    def _segment(self) -> Segment:
+        return Segment(self._partition, self._generation, self._map.complete, tuple(self._map.points()))
+
+    def _split(self) -> None:
+        if len(self._map) >= self._segment_points:
+            self._begin(self._map.next_source, self._map.next_target, generation=self._generation)
+
+    def _begin(self, next_source: SourceOffset, next_target: TargetOffset, *, generation: int) -> None:
+        if len(self._map) != self._written:
+            self._full.append(self._segment())
+        elif self._handed is not None:
+            self._full.append(self._handed)
+        self._generation = generation
+        self._map = ExactMap(next_source, next_target)
+        self._written = 0
+        self._handed = None

@@ -1,0 +1,118 @@
+"""Translates offsets as MirrorMaker 2 does, from a few offset syncs per partition; to compare with, and to explain it.
+
+Behaviour of Kafka's class OffsetSyncStore since 3.5 (KAFKA-12468, KAFKA-14666).
+"""
+
+from __future__ import annotations
+
+from twinlog.mirror.offsets.syncs import OffsetSync
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+
+SYNCS_PER_PARTITION = 64
+"""As many bits as an offset has; sync j of a partition is about 2^j source offsets older than its newest."""
+
+UNTRANSLATABLE = TargetOffset(-1)
+
+
+class MirrorTranslation:
+    """Offset syncs of all partitions as MirrorMaker 2 keeps them, and its answers.
+
+    `latest_only` is its mode when earlier checkpoints could not be read: of what was written before `ready` only each
+    partition's last sync counts.
+    """
+
+    def __init__(self, *, latest_only: bool = False) -> None:
+        self._latest_only = latest_only
+        self._ready = False
+        self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
+
+    def add(self, sync: OffsetSync) -> None:
+        """Take the next record of the topic of offset syncs."""
+        syncs = self._syncs.get(sync.source)
+        if syncs is None or sync.upstream < syncs[0].upstream or (self._latest_only and not self._ready):
+            self._syncs[sync.source] = [sync] * SYNCS_PER_PARTITION
+        else:
+            self._syncs[sync.source] = _inserted(syncs, sync)
+
+    def ready(self) -> None:
+        """The topic was read to its end once; nothing is translated before."""
+        self._ready = True
+
+    def translate(self, source: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
+        """The target offset for a committed source offset.
+
+        None before `ready` and for a partition without a sync; UNTRANSLATABLE when all syncs kept are newer.
+        """
+        syncs = self._syncs.get(source)
+        if syncs is None or not self._ready:
+            return None
+        for sync in syncs:
+            if sync.upstream <= offset:
+                return TargetOffset(sync.downstream + (sync.upstream < offset))
+        return UNTRANSLATABLE
+
+    def translate_back(self, source: TopicPartition, offset: TargetOffset) -> SourceOffset | None:
+        """The source offset for an offset committed in the remote partition; None when all syncs kept are newer.
+
+        MirrorMaker 2 has no such thing; the rule is that of `translate`, read from the other side.
+        """
+        for sync in self._syncs.get(source, ()):
+            if sync.downstream <= offset:
+                return SourceOffset(sync.upstream + (sync.downstream < offset))
+        return None
+
+    def newest(self, source: TopicPartition) -> OffsetSync | None:
+        """The last sync of a partition."""
+        syncs = self._syncs.get(source)
+        return None if syncs is None else syncs[0]
+
+    def forget(self, source: TopicPartition) -> None:
+        """Begin anew with the next sync of a partition, as after one that goes back on the source."""
+        self._syncs.pop(source, None)
+
+    def kept(self, source: TopicPartition) -> list[OffsetSync]:
+        """The different syncs still known of a partition, newest first."""
+        kept: list[OffsetSync] = []
+        for sync in self._syncs.get(source, ()):
+            if not kept or kept[-1] is not sync:
+                kept.append(sync)
+        return kept
+
+
+def _close(newer: OffsetSync, older: OffsetSync, i: int, j: int) -> bool:
+    """Whether sync j is not too much older than sync i."""
+    return newer.upstream <= older.upstream + (1 << j) - (1 << i)
+
+
+def _apart(newer: OffsetSync, older: OffsetSync, i: int) -> bool:
+    """Whether a sync after sync i is enough older than it, or the same."""
+    return newer is older or newer.upstream >= older.upstream + (1 << max(i - 2, 0))
+
+
+def _inserted(old: list[OffsetSync], new: OffsetSync) -> list[OffsetSync]:
+    """The syncs with `new` in front: each place takes the newest old one that keeps both distances, or its neighbour's.
+
+    Old syncs are looked at once, in order, since what is too near for one place is too near for those after it.
+    """
+    syncs = old.copy()
+    syncs[0] = fill = new
+    at = 0
+    for j in range(1, SYNCS_PER_PARTITION):
+        before = syncs[j - 1]
+        while True:
+            candidate = old[at]
+            apart = _apart(before, candidate, j - 1)
+            usable = apart and _close(before, candidate, j - 1, j)
+            if usable and j < SYNCS_PER_PARTITION - 1:
+                usable = _apart(candidate, old[j + 1], j)
+            if usable:
+                fill = candidate
+            drop = not apart or (at < SYNCS_PER_PARTITION - 1 and candidate is old[at + 1])
+            if (usable or drop) and at < SYNCS_PER_PARTITION - 1:
+                at += 1
+            if not (drop and at < j):
+                break
+        if _close(before, syncs[j], j - 1, j):
+            break
+        syncs[j] = fill
+    return syncs

@@ -1,0 +1,194 @@
+"""Translates committed offsets of one flow on the driver: exactly where twinlog copied, else by offset syncs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.log_once import LogOnce
+from twinlog.mirror.offsets.exact_map import ExactMap, Point, Translated
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.sync_store import SyncStore
+from twinlog.mirror.offsets.sync_translation import UNTRANSLATABLE, MirrorTranslation
+from twinlog.mirror.offsets.syncs import OffsetSync
+from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+Here = TypeVar("Here", bound=int)
+There = TypeVar("There", bound=int)
+
+
+class Translation(NamedTuple, Generic[AnyOffset]):
+    """An offset on the other cluster; a group that continues there skips nothing.
+
+    With `exact` it also repeats nothing. `by` names its source: "map" is twinlog's exact map, "syncs" the
+    offset syncs, of which MirrorMaker 2's rules keep 64 for a partition.
+    """
+
+    offset: AnyOffset
+    exact: bool
+    by: Literal["map", "syncs"] = "map"
+
+
+class Translator:
+    """What is known of one flow's offsets, kept up to date by `refresh`; may be used from several threads.
+
+    `source` and `target` are connected to the flow's clusters. Everything is read from topics, so answers are as new
+    as the stored positions, two seconds old by default at most.
+    """
+
+    def __init__(
+        self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, maps: MapStore | None = None
+    ) -> None:
+        here = source if settings.offset_syncs_location == "source" else target
+        self._stored = maps or MapStore(settings, target, PositionStore(settings, target))
+        self._maps, self._lock = self._stored.maps, self._stored.lock
+        syncs = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
+        self._syncs = SyncStore(syncs, self._adds, self._lock)
+        self.looked_at_syncs = False
+        """Whether there was an offset that maps do not answer; months of offset syncs take long to read."""
+        self._need_syncs = False
+        # Positions of another program may be in the other topic, and are ignored here.
+        self._two_topics = settings.earlier_positions_topic not in (None, settings.positions_topic)
+        self._logged = LogOnce(target.clock)
+        self._flow = settings.name
+
+    def refresh(self) -> None:
+        """Read what was stored since the last call; before the first one nothing is known.
+
+        Raises ClusterError when a cluster does not answer, RefusedError without READ on the topics of positions and
+        maps. Without READ on offset syncs, only what twinlog copied itself is translated, which is logged once.
+        """
+        self._stored.read()
+        if self._need_syncs:
+            self.read_syncs()
+
+    def read_syncs(self) -> None:
+        """Read offset syncs that were written since the last call. Raises ClusterError."""
+        self.looked_at_syncs = self._need_syncs = True
+        try:
+            self._syncs.read()
+        except RefusedError as error:
+            if self._logged.is_new("syncs"):
+                log.warning("%s: only what twinlog has copied itself is translated: %s", self._flow, error)
+            return
+        self._need_syncs = False
+
+    def _want_syncs(self, partition: TopicPartition, known: ExactMap | None) -> None:
+        """Read offset syncs where no map has an answer, or where another program copied on after the end of one."""
+        if known is None or self._two_topics or self._stored.overtaken(partition, known):
+            if not self.looked_at_syncs:
+                self.read_syncs()
+            self._need_syncs = True
+
+    def _adds(self, sync: OffsetSync) -> bool:
+        """Whether a sync adds to the map: the others must not take the place of one that does."""
+        known = self._maps.map(sync.source)
+        return known is None or not known.covers(sync.upstream, sync.downstream)
+
+    def to_target(self, partition: TopicPartition, offset: SourceOffset) -> Translation[TargetOffset] | None:
+        """Where a group continues in the remote partition that has committed `offset` in source partition `partition`.
+
+        None when nothing is known of that partition, or only of records after `offset`. Beyond what was copied it is
+        the end of the copies, and not exact. Raises ClusterError, as do all three below, when offset syncs are needed
+        for the first time and cannot be read.
+        """
+        return self._translate(partition, offset, _TO_TARGET)
+
+    def past_copies(self, partition: TopicPartition, offset: SourceOffset) -> TargetOffset | None:
+        """A target offset after the copies of everything before `offset`: by a translation that is not exact a group
+        repeats nothing from there on. None where there is no exact map, or beyond its end."""
+        with self._lock:
+            known = self._maps.map(partition)
+            return None if known is None else known.past_copies(offset)
+
+    def to_source(self, partition: TopicPartition, offset: TargetOffset) -> Translation[SourceOffset] | None:
+        """Where a group continues in source partition `partition` that has committed `offset` in the remote partition.
+
+        None when nothing is known of that partition, or only of records after `offset`.
+        """
+        return self._translate(partition, offset, _TO_SOURCE)
+
+    def _translate(self, partition: TopicPartition, offset: Here, way: _Way[Here, There]) -> Translation[There] | None:
+        with self._lock:
+            known = self._maps.map(partition)
+            found = None if known is None else way.by_map(known, offset)
+            if found is not None and found.exact:
+                return Translation(found.offset, True)
+        self._want_syncs(partition, None if found is None else known)
+        with self._lock:
+            mirror = self._syncs.of(partition)
+            by_syncs = way.by_syncs(mirror, partition, offset)
+            if by_syncs == UNTRANSLATABLE:
+                by_syncs = None
+            newest = mirror.newest(partition)
+            ahead = newest is not None and known is not None and way.is_ahead(newest, known)
+            first = None if known is None else way.there(known.points(0, 1)[0])
+            return _best(None if found is None else found.offset, by_syncs, ahead=ahead, first=first)
+
+    def synced_up_to(self, partition: TopicPartition) -> SourceOffset | None:
+        """After the newest offset sync of a source partition, as far as syncs were needed and read; None of none."""
+        if not self.looked_at_syncs:
+            return None
+        with self._lock:
+            newest = self._syncs.of(partition).newest(partition)
+        return None if newest is None else SourceOffset(newest.upstream + 1)
+
+    def knows(self, partition: TopicPartition) -> bool:
+        """Whether anything is known of a source partition."""
+        with self._lock:
+            if self._maps.map(partition) is not None:
+                return True
+        self._want_syncs(partition, None)
+        with self._lock:
+            return self._syncs.of(partition).newest(partition) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Way(Generic[Here, There]):
+    """One of the two ways offsets are translated: by a map and by syncs, whether a sync is after the end of a map, and
+    where a point lies on the other cluster."""
+
+    by_map: Callable[[ExactMap, Here], Translated[There] | None]
+    by_syncs: Callable[[MirrorTranslation, TopicPartition, Here], There | None]
+    is_ahead: Callable[[OffsetSync, ExactMap], bool]
+    there: Callable[[Point], There]
+
+
+_TO_TARGET: _Way[SourceOffset, TargetOffset] = _Way(
+    ExactMap.to_target,
+    MirrorTranslation.translate,
+    lambda sync, known: sync.upstream >= known.next_source,
+    lambda point: point.target,
+)
+_TO_SOURCE: _Way[TargetOffset, SourceOffset] = _Way(
+    ExactMap.to_source,
+    MirrorTranslation.translate_back,
+    lambda sync, known: sync.downstream >= known.next_target,
+    lambda point: point.source,
+)
+
+
+def _best(
+    by_map: There | None, by_syncs: There | None, *, ahead: bool, first: There | None
+) -> Translation[There] | None:
+    """The further of two answers that both skip nothing.
+
+    `first` is where the map begins. Where the map has an answer, syncs count only when they are `ahead` of its end,
+    because another program went on: others may be of an earlier generation of one of the topics.
+    """
+    if by_map is not None and (by_syncs is None or by_syncs <= by_map or not ahead):
+        return Translation(by_map, False)
+    if by_syncs is None:
+        return None
+    if by_map is None and first is not None:
+        by_syncs = min(by_syncs, first)
+    return Translation(by_syncs, False, "syncs")

@@ -1,0 +1,1 @@
+"""Remote and internal topics of a flow: their creation, partitions, settings and ACLs."""

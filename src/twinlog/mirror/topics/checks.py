@@ -1,0 +1,213 @@
+"""Checks the clusters and internal topics of a flow before it changes anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity, Connect
+from twinlog.kafka.admin.configs import alter_command, describe_configs
+from twinlog.kafka.protocol import error_codes
+from twinlog.mirror.topics.internal_topics import internal_topics
+from twinlog.mirror.topology.one_cluster import obstacle
+from twinlog.mirror.topology.topology import Topology
+from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.topics import ConfigEntry, listed, value_of
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import ClientSettings, FlowSettings
+from twinlog.settings.written import key_of
+
+log = logging.getLogger(__name__)
+
+
+def check_internal_topics(flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """Look at the cleanup policy of the internal topics that exist; changes none.
+
+    As in Connect, positions that are not compacted stop the flow with RefusedError; the others get a warning.
+    Raises ClusterError when a cluster does not answer.
+    """
+    compacted = [topic for topic in internal_topics(flow) if topic.loss is not None]
+    for admin in (source, target):
+        here = [topic for topic in compacted if topic.cluster == admin.alias]
+        if not here:
+            continue
+        found, unread = admin.call(describe_configs, admin.client, [topic.name for topic in here])
+        hidden = [name for name, code in unread.items() if error_codes.refused(code)]
+        if hidden:
+            error = admin.client.lacks("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "checking that it is compacted")
+            log.info("%s: not checked: %s", flow.name, error)
+        for topic in here:
+            policy = _cleanup_policy(found.get(topic.name, ()))
+            if policy in (None, "compact"):
+                continue
+            text = (
+                f"cluster {admin.alias}: topic {topic.name} has cleanup.policy={policy} and must have compact, or "
+                f"{topic.loss}; nothing was changed, repair it with: "
+                + alter_command(admin.client, topic.name, {"cleanup.policy": "compact"})
+            )
+            if topic.fatal:
+                raise RefusedError(text)
+            log.warning("%s: %s", flow.name, text)
+
+
+def common_broker(source: ClusterAdmin, target: ClusterAdmin) -> str | None:
+    """A broker of both, where they are one cluster under two aliases; None where they are two. Raises ClusterError.
+
+    Clusters that were set up with one id by mistake differ by their addresses.
+    """
+    here, there = source.identity(), target.identity()
+    return min(here.brokers & there.brokers, default=None) if _have_one_id(here, there) else None
+
+
+def _have_one_id(here: ClusterIdentity, there: ClusterIdentity) -> bool:
+    return here.cluster_id is not None and here.cluster_id == there.cluster_id
+
+
+def check_two_clusters(flow: FlowSettings, topology: Topology, source: ClusterAdmin, target: ClusterAdmin) -> bool:
+    """Whether source and target of a flow are one cluster, under whatever addresses; says so.
+
+    Raises RefusedError when the flow would copy its own copies there, and ClusterError.
+    """
+    here, there = source.identity(), target.identity()
+    if not _have_one_id(here, there):
+        return False
+    against = obstacle(flow, topology)
+    if broker := min(here.brokers & there.brokers, default=None):
+        same = f"{flow.source} and {flow.target} are the same cluster (id {here.cluster_id}, broker {broker})"
+        servers = key_of(ClientSettings, "bootstrap_servers")
+        if against is not None:
+            raise RefusedError(
+                f"{same}, which this flow cannot mirror to itself: {against}; or correct {servers} of {flow.source} or "
+                f"of {flow.target}"
+            )
+        log.warning(
+            "%s: %s: copies are made beside their topics, as %s; if they should be two, correct %s of one of them",
+            *(flow.name, same, topology.remote_name(TopicName("orders")), servers),
+        )
+        return True
+    if against is not None:
+        log.warning(
+            "%s: both clusters have the id %s; if they are one cluster, it would mirror itself, and if they are two, "
+            "each should be formatted with an id of its own",
+            *(flow.name, here.cluster_id),
+        )
+    return False
+
+
+def check_one_cluster(
+    flow: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, connect: Connect = ClusterAdmin
+) -> None:
+    """Raise RefusedError when records go to, or come from, another cluster than the one whose topics are looked at.
+
+    In MirrorMaker 2 records go where no remote topic was created. Positions would be stored beside them, too, and never
+    found: with each start everything would be copied again. Clients with a common address are not asked, and one that
+    cannot connect has its own error when it is used. Raises ClusterError.
+    """
+    for admin, client, what in (
+        (source, flow.consumer.client, "read from"),
+        (target, flow.producer.client, "written to"),
+    ):
+        here = admin.client.settings
+        if client.shares_servers(here):
+            continue
+        known = admin.identity().cluster_id
+        other = connect(admin.alias, client)
+        try:
+            other.connect()
+            found = other.identity().cluster_id
+        except ClusterError as error:
+            log.debug("%s: could not check whether its clients connect to one cluster: %s", flow.name, error)
+            continue
+        finally:
+            other.close()
+        if None not in (found, known) and found != known:
+            raise RefusedError(
+                f"records would be {what} {','.join(client.bootstrap_servers)} (cluster id {found}), but "
+                f"{admin.alias} is {','.join(here.bootstrap_servers)} (cluster id {known}), where topics and positions "
+                "are looked for; name one cluster in the bootstrap.servers of both"
+            )
+
+
+def misread_topics(
+    topology: Topology,
+    aliases: Iterable[Alias],
+    source: Iterable[TopicName],
+    target: Iterable[TopicName],
+    *,
+    one_cluster: bool = False,
+) -> tuple[list[TopicName], list[TopicName]]:
+    """Topics of the source whose names only look as if they had come over a flow.
+
+    First those that are left out for it: they seem to come from the target or from the source itself, and the cluster
+    they are named after has no such topic. Then those that are mirrored all the same, and that clients which read
+    origins from names (`upstream_clusters`, `remote_topics`) misread. `aliases` are all that the file names. Within
+    `one_cluster` a copy outlives its original, as it should.
+    """
+    known, there, here = set(aliases), set(target), set(source)
+    left_out, mirrored = [], []
+    if topology.policy.reads_letters:
+        # Every name looks like that of a copy, of a topic that is called by the rest of it.
+        policy = topology.policy
+        accepted = (topic for topic in sorted(here) if topology.topics.accepts(topic) and not policy.is_internal(topic))
+        seem = (topic for topic in accepted if topology.came_from_target(topic))
+        return [topic for topic in seem if policy.source_topic(topology.target_name, topic) not in there], []
+    for topic in sorted(here):
+        alias, upstream = topology.policy.source_alias(topic), topology.policy.upstream_name(topic)
+        if alias is None or upstream in (None, topic) or topology.policy.is_internal(topic):
+            continue
+        if topology.mirrors(topic):
+            if alias not in known and not topology.is_heartbeats(topic):
+                mirrored.append(topic)
+        elif (
+            not one_cluster
+            and topology.topics.accepts(topic)
+            and (
+                (alias == topology.target_name and upstream not in there)
+                or (alias == topology.source_name and upstream not in here)
+            )
+        ):
+            left_out.append(topic)
+    return left_out, mirrored
+
+
+def warn_of_misread_topics(flow: FlowSettings, left_out: Sequence[TopicName], mirrored: Sequence[TopicName]) -> None:
+    """Warn of what `misread_topics` found."""
+    if left_out and not flow.separator:
+        log.warning(
+            "%s: not mirrored, because without a separator each letter of a name counts for an alias, and %r is that "
+            "of the target: %s; MirrorMaker 2 leaves them out, too; write a longer alias, or none, in %s",
+            *(flow.name, str(flow.target_name), listed(left_out), key_of(FlowSettings, "target_cluster_alias")),
+        )
+    elif left_out:
+        log.warning(
+            "%s: not mirrored, because by their names they are copies, though what they would be copies of does "
+            "not exist: %s; if they are topics of their own, choose another %s",
+            flow.name,
+            listed(left_out),
+            key_of(FlowSettings, "separator"),
+        )
+    if mirrored:
+        log.info(
+            "%s: mirrored, though their names look like those of copies from other clusters: %s; clients that look for "
+            "upstream clusters take what stands before the first %r for one",
+            flow.name,
+            listed(mirrored),
+            flow.separator,
+        )
+
+
+def past_filter(flow: FlowSettings, topics: Sequence[TopicName]) -> str:
+    """That these topics of a user are mirrored for the end of their names, what becomes of them, and the way out."""
+    topics_key, switch = (key_of(FlowSettings, name) for name in ("topics", "heartbeats_replication_enabled"))
+    return (
+        f"mirrored though `{topics_key}` does not let them through: {listed(topics)}; MirrorMaker 2 takes every topic "
+        f"for one of heartbeats whose name ends in {flow.separator}{HEARTBEATS}. No cluster is known by the alias that "
+        f"such a name begins with, so that their records are treated as those of all other topics; {switch} = false "
+        f"leaves them out, and heartbeats with them unless `{topics_key}` names these"
+    )
+
+
+def _cleanup_policy(entries: Sequence[ConfigEntry]) -> str | None:
+    value = value_of(entries, "cleanup.policy")
+    return None if value is None else ",".join(sorted(item.strip() for item in value.split(",")))

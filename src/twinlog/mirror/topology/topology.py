@@ -1,0 +1,161 @@
+"""Which topics of the source cluster one flow mirrors.
+
+A topic is mirrored if the filters accept it or it passes as one of heartbeats, and it is not internal, and copying it
+would not send records back to where they came from (Kafka class MirrorSourceConnector, shouldReplicateTopic).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from twinlog.errors import ConfigError
+from twinlog.mirror.topology.filters import TopicFilter
+from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.patterns import spelled_out
+from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
+from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The rule of one flow, as values.
+
+    `source` and `target` are its clusters. Names of topics have `source_name` and `target_name` in their place, which
+    differ from these only where `source_cluster_alias` and `target_cluster_alias` are not None.
+    With `heartbeats` topics that pass as those of heartbeats are mirrored past the filter. `aliases` are the clusters
+    that are known beside its own two.
+    """
+
+    source: Alias
+    target: Alias
+    policy: ReplicationPolicy
+    topics: TopicFilter
+    heartbeats: bool = True
+    aliases: frozenset[Alias] = frozenset()
+    source_cluster_alias: Alias | None = None
+    target_cluster_alias: Alias | None = None
+
+    @property
+    def name(self) -> str:
+        """`source->target`, as in a file."""
+        return f"{self.source}->{self.target}"
+
+    @property
+    def source_name(self) -> Alias:
+        """The alias of the source in names of topics, see `FlowSettings.source_name`."""
+        return self.source if self.source_cluster_alias is None else self.source_cluster_alias
+
+    @property
+    def target_name(self) -> Alias:
+        """The alias of the target in names of topics."""
+        return self.target if self.target_cluster_alias is None else self.target_cluster_alias
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether remote topics are called like their sources, so that a name never shows where a topic came from."""
+        return self.policy.keeps_names(self.source_name)
+
+    def mirrors(self, topic: TopicName) -> bool:
+        """Whether the flow mirrors `topic` of its source."""
+        return self.refusal(topic) is None
+
+    def refusal(self, topic: TopicName) -> str | None:
+        """Why the flow does not mirror `topic`, in words for its user; None if it does."""
+        if self.policy.is_internal(topic):
+            return "it is an internal topic"
+        filtered = self.topics.refusal(topic)
+        if filtered is not None and not (self.heartbeats and self.policy.passes_as_heartbeats(topic)):
+            return filtered
+        return self._cycle(topic)
+
+    @property
+    def heartbeat_names(self) -> HeartbeatNames:
+        """What is known of the names of heartbeats topics."""
+        return HeartbeatNames(self.policy.separator, self.aliases.union((self.source, self.target)))
+
+    def is_heartbeats(self, topic: TopicName) -> bool:
+        """Whether `topic` holds heartbeats and no records of a user."""
+        return self.heartbeat_names.hold(topic)
+
+    def mirrors_past_filter(self, topic: TopicName) -> bool:
+        """Whether a user's topic is mirrored for the end of its name alone, though the filter does not accept it."""
+        passes = self.policy.passes_as_heartbeats(topic) and not self.is_heartbeats(topic)
+        return passes and not self.topics.accepts(topic) and self.mirrors(topic)
+
+    def knowing(self, aliases: Iterable[Alias]) -> Topology:
+        """The same rule where more aliases of clusters are known."""
+        return replace(self, aliases=self.aliases.union(aliases))
+
+    def came_from_target(self, topic: TopicName) -> bool:
+        """Whether `topic` of the source is a copy of one of the target's by its name, whatever `topics` is."""
+        return self._cycle(topic) == self._came_from_target
+
+    @property
+    def _came_from_target(self) -> str:
+        return f"it came from the target cluster {self.target}"
+
+    def names_in_full(self, topic: TopicName) -> bool:
+        """Whether `topics` names `topic` itself, and not by a pattern: then it is mirrored whatever it looks like."""
+        return topic in spelled_out(self.topics.include)
+
+    def remote_name(self, topic: TopicName) -> TopicName:
+        """What `topic` of the source is called on the target."""
+        return self.policy.remote_name(self.source_name, topic)
+
+    def copy_of(self, topic: TopicName) -> TopicName | None:
+        """What the flow calls its copy of `topic`, None if it does not mirror it.
+
+        None as well where a class of the user's fails on this name: the flow reports that, and writes nothing then.
+        """
+        try:
+            return self.remote_name(topic) if self.mirrors(topic) else None
+        except ConfigError:
+            return None
+
+    def source_topic(self, remote: TopicName) -> TopicName | None:
+        """The topic of the source that `remote` of the target is a copy of, None if it came from elsewhere."""
+        return self.policy.source_topic(self.source_name, remote)
+
+    def _cycle(self, topic: TopicName) -> str | None:
+        """A topic that came from the target, over any number of clusters, or from the source itself, goes in a cycle.
+
+        The second case is KAFKA-9914, in Kafka after 4.3: with two aliases for one cluster, names would otherwise grow
+        by a prefix at each refresh. It cannot be seen where letters count for aliases, nor where `source.cluster.alias`
+        gives the source another name, which several clusters may have.
+        """
+        step = topic
+        # A class of the user's may name topics in a cycle.
+        seen: set[TopicName] = set()
+        while step not in seen:
+            seen.add(step)
+            alias = self.policy.source_alias(step)
+            if alias is None:
+                return None
+            if alias == self.target_name:
+                return self._came_from_target
+            upstream = self.policy.upstream_name(step)
+            # With the identity policy every topic counts as coming from the source.
+            kept = upstream in {None, step} or isinstance(self.policy, IdentityPolicy) or self.policy.reads_letters
+            if alias == self.source and self.source_cluster_alias is None and not kept:
+                return f"by its name it came from {self.source}, where it is; it would be copied in a cycle"
+            if upstream is None:
+                return None
+            step = upstream
+        return None
+
+
+def topology_of(flow: FlowSettings) -> Topology:
+    """The rule of a flow. Raises ConfigError when a class of the user's cannot be used."""
+    return Topology(
+        source=flow.source,
+        target=flow.target,
+        policy=policy_of(flow),
+        topics=topic_filter_of(flow),
+        heartbeats=flow.heartbeats_replication_enabled,
+        source_cluster_alias=flow.source_cluster_alias,
+        target_cluster_alias=flow.target_cluster_alias,
+        aliases=frozenset(flow.aliases),
+    )

@@ -1,0 +1,211 @@
+"""The commands of `twinlog connectors` that look at connectors, and change what they are to be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from twinlog.console.table import table
+from twinlog.ops.connectors.access import LOGIN_HELP
+from twinlog.ops.connectors.create import create
+from twinlog.ops.connectors.offsets import offsets
+from twinlog.ops.connectors.options import EXIT_TROUBLE, Json, Names, Yes, asks_worker, confirm, each, trouble
+from twinlog.ops.connectors.rest import ConnectRest
+from twinlog.ops.connectors.states import RUNNING, look, reasons, states
+from twinlog.ops.connectors.states import wait as wait_for
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+"""`twinlog connectors`."""
+
+_NO_STATUS = "(no status yet)"
+
+
+@app.callback(epilog=LOGIN_HELP)
+def connectors() -> None:
+    """List, create and steer the connectors of a Connect worker over its REST API: of `twinlog connect`, or Kafka's.
+
+    Every command ends with code 0 when it did what was asked; 1 when the worker refused, did not answer, or something
+    failed; 2 when an option, a variable or FILE is wrong, or the worker finds a configuration wrong: nothing was
+    changed then.
+
+    Example: TWINLOG_CONNECT_URL=https://connect:8083 twinlog connectors list
+    """
+
+
+@app.command("list", epilog=LOGIN_HELP)
+@asks_worker
+def list_(rest: ConnectRest, as_json: Json = False) -> None:
+    """List the connectors with their states.
+
+    Example: twinlog connectors list --url http://connect:8083
+    """
+    known = rest.get("connectors", expand="info")
+    found = rest.get("connectors", expand="status")
+    rows = [_row(name, known[name]["info"], found.get(name, {}).get("status")) for name in sorted(known)]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    lines = [("NAME", "CLASS", "STATE", "TASKS", "WORKER")]
+    for row in rows:
+        counts = Counter(row["tasks"])
+        tasks = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none"
+        lines.append(
+            (row["name"], row["class"].rpartition(".")[2], row["state"] or _NO_STATUS, tasks, row["worker_id"] or "-")
+        )
+    typer.echo("\n".join(table(lines)) if rows else "there are no connectors")
+
+
+def _row(name: str, info: dict[str, Any], status: dict[str, Any] | None) -> dict[str, Any]:
+    """One connector; `tasks` are the states of its tasks."""
+    connector = {} if status is None else status["connector"]
+    return {
+        "name": name,
+        "class": info["config"].get("connector.class") or "",
+        "state": connector.get("state"),
+        "worker_id": connector.get("worker_id"),
+        "tasks": [] if status is None else [task["state"] for task in status["tasks"]],
+    }
+
+
+@app.command(epilog=LOGIN_HELP)
+@asks_worker
+def status(
+    rest: ConnectRest,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME ...]", help="Connectors; all without.", show_default=False)
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until everything is RUNNING, or something has FAILED.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long --wait waits.")] = 120.0,
+    trace: Annotated[bool, typer.Option("--trace", help="Print why something failed with Java's stack.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print connectors and tasks with their states and workers, and why any failed.
+
+    Ends with code 1 when anything has failed; with --wait also when anything is not RUNNING at the end.
+
+    Example: twinlog connectors status 'east->west.Source' --wait
+    """
+    seen = wait_for(rest, names or [], timeout) if wait else look(rest, names or [])
+    statuses = list(seen.statuses.values())
+    if as_json:
+        typer.echo(json.dumps(statuses, indent=2))
+    elif statuses or seen.without:
+        rows = [("NAME", "TASK", "STATE", "WORKER"), *((name, "-", _NO_STATUS, "-") for name in seen.without)]
+        for one in statuses:
+            parts = [("-", one["connector"]), *((str(task["id"]), task) for task in one["tasks"])]
+            rows += [(one["name"], task, part["state"], part["worker_id"]) for task, part in parts]
+        typer.echo("\n".join(["\n".join(table(rows)), *reasons(statuses, whole=trace)]))
+    else:
+        typer.echo("there are no connectors")
+    idle = [one["name"] for one in statuses if set(states(one)) & {"PAUSED", "STOPPED"}]
+    if wait and idle and not seen.failed:
+        trouble(f"not running: {', '.join(idle)}; `twinlog connectors resume` starts them")
+    if seen.failed or (wait and idle):
+        raise typer.Exit(EXIT_TROUBLE)
+
+
+@app.command(epilog=LOGIN_HELP)
+@asks_worker
+def pause(rest: ConnectRest, names: Names) -> None:
+    """Have connectors pause: they keep their tasks and what these hold, and copy nothing.
+
+    Example: twinlog connectors pause 'east->west.Source'
+    """
+    _have(rest, names, "pause", "PAUSED")
+
+
+@app.command(epilog=LOGIN_HELP)
+@asks_worker
+def resume(rest: ConnectRest, names: Names) -> None:
+    """Have paused or stopped connectors go on.
+
+    Example: twinlog connectors resume 'east->west.Source' && twinlog connectors status 'east->west.Source' --wait
+    """
+    _have(rest, names, "resume", RUNNING)
+
+
+@app.command(epilog=LOGIN_HELP)
+@asks_worker
+def stop(rest: ConnectRest, names: Names) -> None:
+    """Have connectors stop: their tasks end, and their offsets may be altered.
+
+    Example: twinlog connectors stop 'east->west.Source'
+    """
+    _have(rest, names, "stop", "STOPPED")
+
+
+def _have(rest: ConnectRest, names: list[str], verb: str, state: str) -> None:
+    def step(name: str) -> None:
+        rest.ask("PUT", "connectors", name, verb)
+        typer.echo(f"{name}: will be {state}")
+
+    each(names, step)
+
+
+@app.command(epilog=LOGIN_HELP)
+@asks_worker
+def restart(
+    rest: ConnectRest,
+    names: Names,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Restart its tasks too.")] = False,
+    failed_only: Annotated[bool, typer.Option("--failed-only", help="Restart only what has failed.")] = False,
+    task: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=0, help="Restart this task alone.", show_default=False)
+    ] = None,
+) -> None:
+    """Restart connectors; without --tasks their tasks go on as they are.
+
+    Example: twinlog connectors restart 'east->west.Source' --tasks --failed-only
+    """
+    if task is not None and (tasks or failed_only or len(names) != 1):
+        raise typer.BadParameter(
+            "goes with one connector, and with neither --tasks nor --failed-only", param_hint="--task"
+        )
+
+    def step(name: str) -> None:
+        if task is not None:
+            rest.ask("POST", "connectors", name, "tasks", str(task), "restart")
+            typer.echo(f"{name}: task {task} restarts")
+            return
+        query = {"includeTasks": str(tasks).lower(), "onlyFailed": str(failed_only).lower()}
+        typer.echo(f"{name}: {_restarted(rest.ask('POST', 'connectors', name, 'restart', query=query)[1])}")
+
+    each(names, step)
+
+
+def _restarted(answer: dict[str, Any] | None) -> str:
+    """Which parts restart; the answer names them only where a part may be left out (KIP-745)."""
+    if answer is None:
+        return "the connector restarts"
+    parts = ["the connector"] if answer["connector"]["state"] == "RESTARTING" else []
+    parts += [f"task {task['id']}" for task in answer["tasks"] if task["state"] == "RESTARTING"]
+    if not parts:
+        return "nothing to restart"
+    return f"{', '.join(parts)} restart{'s' if len(parts) == 1 else ''}"
+
+
+@app.command(epilog=LOGIN_HELP)
+@asks_worker
+def delete(rest: ConnectRest, names: Names, yes: Yes = False) -> None:
+    """Delete connectors. Their stored offsets stay: one that is created by the same name goes on where this one was.
+
+    Example: twinlog connectors delete 'east->west.Source' --yes
+    """
+    for name in names:
+        rest.get("connectors", name)
+    confirm(f"Delete {', '.join(names)}?", yes, "nothing was deleted")
+
+    def step(name: str) -> None:
+        rest.ask("DELETE", "connectors", name)
+        typer.echo(f"{name}: deleted")
+
+    each(names, step)
+
+
+app.command(epilog=LOGIN_HELP)(create)
+app.add_typer(offsets, name="offsets")

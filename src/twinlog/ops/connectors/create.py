@@ -1,0 +1,141 @@
+"""`twinlog connectors create`: creates or replaces connectors from files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from twinlog.config.connector_file import ConnectorFile, read_connector_file
+from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
+from twinlog.ops.connectors.changes import Change, changes
+from twinlog.ops.connectors.options import EXIT_TROUBLE, EXIT_USAGE, Json, asks_worker, note, trouble
+from twinlog.ops.connectors.rest import ConnectRest
+
+
+@asks_worker
+def create(
+    rest: ConnectRest,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE ...",
+            help="JSON, the body of a POST or that of a PUT with name in it; or properties.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the connector, where its file has none.", show_default=False)
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Print what would happen, and change nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Create connectors, or replace the configurations of those that exist, and print what changes.
+
+    The worker validates every FILE before anything is changed; each error is a line, and the code is 2 then. A
+    connector that has its configuration already is left alone.
+
+    Example: twinlog connectors create source.json checkpoint.json heartbeat.properties
+
+    Example: twinlog connectors create source.json --name 'east->west.Source' --check
+    """
+    if name is not None and len(files) != 1:
+        raise typer.BadParameter("names one connector, and there are several files", param_hint="--name")
+    wanted = _read(files, name)
+    problems = [problem for file, one in wanted for problem in _problems(rest, file, one)]
+    if problems:
+        for problem in problems:
+            note(f"problem: {problem}")
+        note("nothing was changed")
+        raise typer.Exit(EXIT_USAGE)
+    done, failed = [], False
+    for _, one in wanted:
+        try:
+            done.append(_put(rest, one, check))
+        except TwinlogError as error:
+            failed = True
+            trouble(f"{one.name}: {error}")
+    if as_json:
+        typer.echo(json.dumps(done, indent=2))
+    else:
+        for line in (line for one in done for line in _lines(one, check)):
+            typer.echo(line)
+    if failed:
+        raise typer.Exit(EXIT_TROUBLE)
+
+
+def _read(files: Sequence[Path], name: str | None) -> list[tuple[Path, ConnectorFile]]:
+    """Raises ConfigError with every problem of every file."""
+    found: dict[str, tuple[Path, ConnectorFile]] = {}
+    problems: list[ConfigProblem] = []
+    for file in files:
+        try:
+            one = read_connector_file(file, name)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if one.name in found:
+            expected = f"one file of a connector; {found[one.name][0]} has this name too"
+            problems.append(ConfigProblem(str(file), None, "name", repr(one.name), expected))
+        found[one.name] = file, one
+    if problems:
+        raise ConfigError(problems)
+    return list(found.values())
+
+
+def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
+    """What the worker finds wrong in a configuration, one line for each error."""
+    kind = one.config.get("connector.class", "").strip()
+    if not kind:
+        return [str(ConfigProblem(str(file), None, "connector.class", "missing", "the class of the connector"))]
+    try:
+        found = rest.ask("PUT", "connector-plugins", kind, "config", "validate", body=one.config)[1]
+    except RequestError as error:
+        if error.status != 400:
+            raise
+        return [f"{file}: {line}" for line in str(error).splitlines()]
+    values = [config["value"] for config in found["configs"] if config["value"]]
+    return [f"{file}: {value['name']}: {error}" for value in values for error in value["errors"]]
+
+
+def _put(rest: ConnectRest, one: ConnectorFile, check: bool) -> dict[str, Any]:
+    """Create or replace; returns what was done, as JSON has it."""
+    before = _config(rest, one.name)
+    if before is None:
+        if not check:
+            body = {"name": one.name, "config": one.config}
+            if one.initial_state:
+                body["initial_state"] = one.initial_state
+            rest.ask("POST", "connectors", body=body)
+        return {"name": one.name, "result": "created", "changes": []}
+    differences = [asdict(change) for change in changes(before, one.config)]
+    if differences and not check:
+        rest.ask("PUT", "connectors", one.name, "config", body=one.config)
+    if one.initial_state:
+        note(f"{one.name}: initial_state counts when a connector is created; its state stays as it is")
+    return {"name": one.name, "result": "replaced" if differences else "unchanged", "changes": differences}
+
+
+def _config(rest: ConnectRest, name: str) -> Mapping[str, str | None] | None:
+    """The configuration of a connector; None where it does not exist."""
+    try:
+        found: Mapping[str, str | None] = rest.get("connectors", name, "config")
+    except RequestError as error:
+        if error.status != 404:
+            raise
+        return None
+    return found
+
+
+def _lines(done: Mapping[str, Any], check: bool) -> list[str]:
+    result = done["result"]
+    if result == "unchanged":
+        return [f"{done['name']}: unchanged, it has this configuration already"]
+    return [
+        f"{done['name']}: {'would be ' if check else ''}{result}",
+        *(f"  {Change(**one)}" for one in done["changes"]),
+    ]

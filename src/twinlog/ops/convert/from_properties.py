@@ -1,0 +1,166 @@
+"""MirrorMaker 2's properties as the workers and connectors that a dedicated MirrorMaker 2 makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import permutations
+
+from twinlog.config.connector import CONNECTOR_CLASSES
+from twinlog.config.keys.key import Effect
+from twinlog.config.keys.scope import KeyScopes, SourceAndTarget
+from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
+from twinlog.config.properties import Entry
+from twinlog.config.text.parse import ParsedFile, parse_file
+from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.resolve import connector_layer, worker_layer
+from twinlog.errors import ConfigError
+from twinlog.ops.convert.model import (
+    CONVERTER,
+    Connector,
+    Mirrors,
+    NotConverted,
+    Worker,
+    default_name,
+    not_converted,
+    owner,
+)
+from twinlog.settings.flow import ConnectorKind
+
+FIRST_PORT = 8083
+_STORAGE = {
+    "group.id": "{}-mm2",
+    "config.storage.topic": "mm2-configs.{}.internal",
+    "offset.storage.topic": "mm2-offsets.{}.internal",
+    "status.storage.topic": "mm2-status.{}.internal",
+}
+"""MirrorMakerConfig.workerConfig."""
+
+_HEARTBEATS = (
+    "source.cluster.",
+    "target.cluster.",
+    "target.admin.",
+    "admin.",
+    "replication.policy.",
+    "producer.override.",
+)
+
+
+def mirrors_of_properties(entries: Iterable[Entry], file: str) -> Mirrors:
+    """What the file asks for: each flow has a worker of its own, as in MirrorMaker 2. Raises ConfigError."""
+    entries = list(entries)
+    found = parse_file(entries, file, "warn")
+    if found.problems:
+        raise ConfigError(found.problems, found.warnings)
+    workers: list[Worker] = []
+    for ends in permutations(found.aliases, 2):
+        connectors = tuple(_connectors(found, ends))
+        if connectors:
+            workers.append(Worker(ends[1], _worker(found, ends, FIRST_PORT + len(workers)), connectors))
+    if not workers:
+        raise ConfigError([], [f"{file}: no flow is enabled, and no heartbeats are written"])
+    return Mirrors(tuple(workers), tuple(_left(entries, found, workers)))
+
+
+def _connectors(found: ParsedFile, ends: SourceAndTarget) -> Iterator[Connector]:
+    layer = dict(connector_layer(found, *ends))
+    reading = Reading(layer, CONNECTOR, Problems([]))
+    enabled = "enabled" in found.flows.get(ends, {}) and Reading(found.flows[ends], CONNECTOR, Problems([])).flag(
+        "enabled"
+    )
+    kinds: list[ConnectorKind] = ["source", "checkpoint"] if enabled else []
+    if reading.flag("emit.heartbeats.enabled") and reading.number("emit.heartbeats.interval.seconds") >= 0:
+        kinds.append("heartbeat")
+    layer |= _producer_security(found, ends, layer)
+    for side, alias in zip(("source", "target"), ends, strict=True):
+        name = f"{side}.cluster.alias"
+        layer.setdefault(name, Entry(name, alias, found.file, None, alias))
+    for kind in kinds:
+        class_entry = Entry("connector.class", CONNECTOR_CLASSES[kind], found.file, None, CONNECTOR_CLASSES[kind])
+        own = {key: entry for key, entry in layer.items() if _counts(key, kind) and not _is_spread(key, layer)}
+        yield Connector(default_name(kind), kind, *ends, {"connector.class": class_entry, **own})
+
+
+def _counts(key: str, kind: ConnectorKind) -> bool:
+    if key in {"enabled", "clusters"} or key.startswith("config.providers"):
+        return False
+    side, _, rest = key.partition(".cluster.")
+    if side in {"source", "target"} and rest and rest != "alias" and SECURITY.find(rest) is None:
+        # Settings of the worker, which the connector would not look at.
+        return False
+    if key in SECURITY.exact and CONNECTOR.find(key) is None:
+        # Both clusters have it already.
+        return False
+    if kind == "heartbeat":
+        return owner(key) == "heartbeat" or key.startswith(_HEARTBEATS)
+    return owner(key) in {None, kind}
+
+
+def _is_spread(key: str, layer: dict[str, Entry]) -> bool:
+    """Whether a client only has what its cluster has, as it would without."""
+    side, _, rest = key.partition(".")
+    word, _, setting = rest.partition(".")
+    if side not in {"source", "target"} or word not in CLIENTS or setting not in SECURITY.exact:
+        return False
+    cluster = layer.get(f"{side}.cluster.{setting}")
+    return cluster is not None and cluster.written == layer[key].written
+
+
+def _producer_security(found: ParsedFile, ends: SourceAndTarget, layer: dict[str, Entry]) -> dict[str, Entry]:
+    """The producer's own login, where it is another one than its cluster's."""
+    own = {}
+    for name, entry in worker_layer(found, ends[1]).items():
+        setting = name.removeprefix("producer.")
+        if setting != name and setting in SECURITY.exact:
+            cluster = layer.get(f"target.cluster.{setting}")
+            if (cluster is None or cluster.value != entry.value) and f"producer.override.{setting}" not in layer:
+                own[f"producer.override.{setting}"] = entry
+    return own
+
+
+def _worker(found: ParsedFile, ends: SourceAndTarget, port: int) -> dict[str, Entry]:
+    kept = {name: entry for name, entry in worker_layer(found, ends[1]).items() if _is_of_worker(name)}
+    kept |= {name: entry for name, entry in found.top.items() if name.startswith("config.providers")}
+    for name, form in _STORAGE.items():
+        value = form.format(ends[0])
+        kept.setdefault(name, Entry(name, value, found.file, None, value))
+    # A dedicated MirrorMaker 2 has no REST API.
+    listener = f"http://127.0.0.1:{port}"
+    for name, value in (("key.converter", CONVERTER), ("value.converter", CONVERTER), ("listeners", listener)):
+        kept.setdefault(name, Entry(name, value, found.file, None, value))
+    return kept
+
+
+def _is_of_worker(name: str) -> bool:
+    word, _, rest = name.partition(".")
+    if word in {"consumer", "admin"} or name.startswith("replication.policy"):
+        return False
+    if word == "producer":
+        return rest not in SECURITY.exact
+    return WORKER_FILE.find(name) is not None
+
+
+def _left(entries: Iterable[Entry], found: ParsedFile, workers: Iterable[Worker]) -> Iterator[NotConverted]:
+    """Entries that went nowhere, each with the reason."""
+    layers = [layer for one in workers for layer in (one.entries, *(each.entries for each in one.connectors))]
+    used = {(entry.line, entry.key) for layer in layers for entry in layer.values()}
+    scopes = KeyScopes(found.aliases)
+    for entry in {one.key: one for one in entries}.values():
+        scope = scopes.scope_of(entry)
+        if (entry.line, entry.key) in used or entry.key == "clusters" or scope.name == "enabled":
+            continue
+        key = scope.key
+        if key is None:
+            yield not_converted(entry, "an unknown key")
+        elif scope.no_effect is None and key.effect is Effect.WORKS and not _is_moot(scope.flow, scope.name, found):
+            yield not_converted(entry, "it counts for a process of MirrorMaker 2 as a whole")
+
+
+def _is_moot(flow: SourceAndTarget | None, name: str, found: ParsedFile) -> bool:
+    """Whether it is of a flow that does not run, or turns off what then is not there."""
+    if owner(name) == "heartbeat":
+        # There is no connector for heartbeats that are turned off.
+        return True
+    if flow is None:
+        return CONNECTOR.find(name) is not None or SECURITY.find(name) is not None
+    enabled = found.flows.get(flow, {}).get("enabled")
+    return enabled is None or enabled.value.strip().lower() != "true"

@@ -1,0 +1,101 @@
+"""What every form of a configuration is read into, and written from: workers with their connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twinlog.config.connector import CONNECTOR_CLASSES
+from twinlog.config.connector_file import InitialState
+from twinlog.config.keys.connector import CHECKPOINT_KEYS
+from twinlog.config.properties import Entry
+from twinlog.settings.flow import ConnectorKind
+
+HEARTBEAT_PREFIXES = ("emit.heartbeats.", "heartbeats.topic.")
+CHECKPOINT_NAMES = frozenset(key.name for key in CHECKPOINT_KEYS if not key.name.startswith(HEARTBEAT_PREFIXES))
+CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def raw(entry: Entry) -> str:
+    """The value as it is to be written again: a reference stays one, a comment after it goes."""
+    return entry.written if "${" in entry.written else entry.value
+
+
+def owner(key: str) -> ConnectorKind | None:
+    """The only connector that a key means something to; None for several."""
+    if key.startswith(HEARTBEAT_PREFIXES):
+        return "heartbeat"
+    return "checkpoint" if key in CHECKPOINT_NAMES else None
+
+
+def default_name(kind: ConnectorKind) -> str:
+    """What a connector is called in a dedicated MirrorMaker 2."""
+    return CONNECTOR_CLASSES[kind].rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One connector, its settings by key and as they are written; secrets may stand in them."""
+
+    name: str
+    kind: ConnectorKind
+    source: str
+    target: str
+    entries: Mapping[str, Entry] = field(repr=False)
+    state: InitialState = "RUNNING"
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker on the cluster `target`, its settings by key, and its connectors."""
+
+    target: str
+    entries: Mapping[str, Entry] = field(repr=False)
+    connectors: tuple[Connector, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotConverted:
+    """Something that has no place in the form that was asked for; `place` is file and line."""
+
+    place: str
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.key}: {self.why}"
+
+
+def not_converted(entry: Entry, why: str) -> NotConverted:
+    """The same of an entry."""
+    return NotConverted(entry.place, entry.key, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrors:
+    """A configuration that was read. `not_converted` lists what no other form can express, such as logging in a
+    resource."""
+
+    workers: tuple[Worker, ...]
+    not_converted: tuple[NotConverted, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def providers(self) -> dict[str, str]:
+        """The config providers that it names, each with its class."""
+        found: dict[str, str] = {}
+        for worker in self.workers:
+            for key, entry in worker.entries.items():
+                if key.startswith("config.providers.") and key.endswith(".class"):
+                    found[key.removeprefix("config.providers.").removesuffix(".class")] = entry.value.strip()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Files by their names, secrets that they refer to by name and key, and what was not converted."""
+
+    files: Mapping[str, str] = field(repr=False)
+    secrets: Mapping[tuple[str, str], str] = field(repr=False)
+    not_converted: tuple[NotConverted, ...]
+    remarks: tuple[str, ...]

@@ -1,0 +1,1 @@
+"""`twinlog diff`: how two clusters differ."""

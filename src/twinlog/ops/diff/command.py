@@ -1,0 +1,176 @@
+"""`twinlog diff`: how two clusters differ."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.config.client_file import load_client
+from twinlog.config.file_kind import FileKind, known_kind
+from twinlog.console.command_log import log_checks
+from twinlog.console.flow_files import read_flows
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warnings
+from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
+from twinlog.settings.flow import ClientSettings, FlowSettings
+
+if TYPE_CHECKING:
+    from twinlog.ops.diff.differences import Names
+    from twinlog.ops.inventory.contents import Inventory
+
+DIFFERENT, TROUBLE = 1, 2
+"""Exit codes, as of diff(1)."""
+
+CONNECT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Two clusters, and the flow from the left one to the right one by which topics are named, if there is one."""
+
+    left: tuple[str, ClientSettings]
+    right: tuple[str, ClientSettings]
+    flow: FlowSettings | None = None
+
+
+def diff(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A file with flows, before two of its cluster aliases; or the properties file of a client of the "
+            "first cluster.",
+            show_default=False,
+        ),
+    ],
+    left: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="An alias; or the properties file of a client of the other cluster.", show_default=False
+        ),
+    ],
+    right: Annotated[str | None, typer.Argument(metavar="B", help="Another alias.", show_default=False)] = None,
+    kept: Annotated[
+        bool, typer.Option("--same-names", help="Compare topics of equal names, whatever flow there is from A to B.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    secrets: Secrets = None,
+) -> None:
+    """Compare topics, settings, ACLs, quotas, SCRAM users and consumer groups of two clusters. Changes nothing.
+
+    Where FILE has a flow from A to B, or else from B to A, a topic is compared with its copy, by the flow's filters
+    and rules, its source on the left; otherwise with the topic of the same name.
+
+    Ends with code 0 when nothing differs, 1 when something does, 2 when a file is wrong, a cluster does not answer, or
+    a part may not be read and nothing else differs.
+
+    Example: twinlog diff mm2.properties east west
+
+    Example: twinlog diff east.properties west.properties --json
+    """
+    if right is None and known_kind(file) in (FileKind.MIRROR, FileKind.RESOURCE):
+        raise typer.BadParameter(f"missing: {file} has flows, and two of its clusters are compared", param_hint="B")
+    if left == right:
+        raise typer.BadParameter(f"{left} twice: a cluster does not differ from itself", param_hint="A and B")
+    with ends_if_wrong(TROUBLE):
+        sides = _of_clients(file, Path(left)) if right is None else _of_file(file, left, right, secrets)
+    log_checks()
+
+    from twinlog.ops.diff.diff_lines import diff_lines  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.diff.differences import compare_clusters  # noqa: PLC0415
+
+    try:
+        names = _names(None if kept else sides.flow)
+        here, there = _read(sides, names)
+        # Classes of the user's are asked about what was read.
+        found = compare_clusters(here, there, names)
+    except ConfigError as error:
+        print_problems(error)
+        raise typer.Exit(TROUBLE) from None
+    except TwinlogError as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(TROUBLE) from None
+    unread = (*here.unread, *there.unread)
+    if as_json:
+        answer = {
+            "left": here.alias,
+            "right": there.alias,
+            "compared": names.words,
+            "differences": [one.as_json() for one in found],
+            "unread": list(unread),
+        }
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        typer.echo("\n".join(diff_lines(here.alias, there.alias, names.words, found, everything=everything)))
+        for note in unread:
+            typer.echo(f"not compared: {note}", err=True)
+    if found or unread:
+        raise typer.Exit(DIFFERENT if found else TROUBLE)
+
+
+def _of_clients(left: Path, right: Path) -> _Sides:
+    """Two files, each with the settings of a client of one cluster."""
+    sides = []
+    for path in (left, right):
+        settings, warnings = load_client(path)
+        print_warnings(warnings)
+        sides.append((path.stem, settings))
+    return _Sides(sides[0], sides[1])
+
+
+def _of_file(file: Path, left: str, right: str, secrets: Path | None) -> _Sides:
+    """Two clusters of a file, the source of the flow between them first."""
+    known = read_flows(file, (), secrets)
+    clients = {str(flow.source): flow.source_admin.client for flow in known if flow.enabled}
+    clients |= {str(flow.target): flow.target_admin.client for flow in known}
+    for alias in (left, right):
+        if alias not in clients:
+            expected = f"two clusters of flows of the file: {', '.join(sorted(clients))}"
+            raise ConfigError([ConfigProblem(str(file), None, "alias", repr(alias), expected)])
+    flows = {(str(flow.source), str(flow.target)): flow for flow in known if flow.enabled}
+    if (right, left) in flows and (left, right) not in flows:
+        left, right = right, left
+    return _Sides((left, clients[left]), (right, clients[right]), flows.get((left, right)))
+
+
+def _names(flow: FlowSettings | None) -> Names:
+    from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of  # noqa: PLC0415
+    from twinlog.mirror.topology.topology import topology_of  # noqa: PLC0415
+    from twinlog.ops.diff.differences import FlowNames, Names  # noqa: PLC0415
+
+    if flow is None:
+        return Names()
+    return FlowNames(
+        topology_of(flow), group_filter_of(flow), config_filter_of(flow), flow.name, flow.replication_factor
+    )
+
+
+def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
+    from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
+    from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
+    from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics  # noqa: PLC0415
+    from twinlog.ops.diff.differences import FlowNames  # noqa: PLC0415
+    from twinlog.ops.inventory.reader import Content, read_inventory  # noqa: PLC0415
+
+    parts = Content.CONFIGS | Content.LOGS | Content.ACLS | Content.GROUPS | Content.QUOTAS | Content.USERS
+    found: list[Inventory] = []
+    with ReadingProgress() as progress:
+        for (alias, settings), wanted in (
+            (sides.left, lambda name: names.right(name) is not None),
+            (sides.right, lambda name: names.left(name) is not None),
+        ):
+            admin = ClusterAdmin(alias, settings)
+            try:
+                admin.connect(CONNECT_S)
+                if isinstance(names, FlowNames) and not found:
+                    names.know(HeartbeatTopics(admin, names.heartbeat_names).look(admin.topics()).aliases)
+                found.append(read_inventory(admin, parts, wanted=wanted, progress=partial(progress, alias)))
+            finally:
+                admin.close()
+    return found[0], found[1]

@@ -1,0 +1,276 @@
+"""How two clusters differ, by what was read of both: topics, partitions, settings, ACLs and groups, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from twinlog.mirror.topics.acls import remote_acl
+from twinlog.mirror.topics.configs import differences as setting_differences
+from twinlog.mirror.topics.configs import wanted_settings
+from twinlog.mirror.topology.filters import ConfigPropertyFilter, GroupFilter
+from twinlog.mirror.topology.naming import ReplicationPolicy
+from twinlog.mirror.topology.topology import Topology
+from twinlog.model.acls import Acl, Resource
+from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topics import ConfigEntry, own_settings
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Inventory
+
+Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "user", "group", "lag"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference; `left` and `right` are what each cluster has, None for nothing.
+
+    `what` is the topic, with its name on the right cluster where that is another one, the group, the ACL, whom a quota
+    is for, or the user; `detail` is the setting, the quota, the partition, or what a flow asks for instead.
+    """
+
+    kind: Kind
+    what: str
+    left: str | None
+    right: str | None
+    detail: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "what": self.what,
+            "detail": self.detail,
+            "left": self.left,
+            "right": self.right,
+        }
+
+
+class Names:
+    """Which topics of two clusters stand for each other; each topic has its own name on both here."""
+
+    words = "topics of equal names"
+
+    def __init__(self) -> None:
+        self._policy = ReplicationPolicy()
+
+    def right(self, topic: TopicName) -> TopicName | None:
+        """The name on the right cluster of a topic of the left one; None if it is not compared."""
+        return None if self._policy.is_internal(topic) else topic
+
+    def left(self, topic: TopicName) -> TopicName | None:
+        """The name on the left cluster of a topic of the right one; None if it is not compared."""
+        return self.right(topic)
+
+    def follows(self, group: GroupId) -> bool:
+        """Whether a group is compared."""
+        return True
+
+    def settings(self, left: Sequence[ConfigEntry], right: Sequence[ConfigEntry]) -> list[tuple[str, str, str]]:
+        """Settings that differ, wherever they come from: name, left and right value."""
+        there = {entry.name: entry for entry in right if not entry.sensitive}
+        return [
+            (entry.name, str(entry.value), str(there[entry.name].value))
+            for entry in left
+            if entry.name in there and not entry.sensitive and entry.value != there[entry.name].value
+        ]
+
+    def replicas(self, left: int) -> int | None:
+        """How many replicas the right topic should have where the left one has so many; None if any number will do."""
+        return left
+
+    def acl(self, acl: Acl) -> Acl | None:
+        """The ACL that the right cluster has for one of the left; None if it need not have any."""
+        return acl
+
+
+class FlowNames(Names):
+    """Topics of a flow's source and their copies, by its replication policy and its filters."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        groups: GroupFilter,
+        configs: ConfigPropertyFilter,
+        name: str,
+        replication_factor: int = -1,
+    ) -> None:
+        """-1 replicas are the broker's default, which may be any number."""
+        super().__init__()
+        self._replicas = None if replication_factor < 1 else replication_factor
+        self.words = f"topics and their copies, as {name} names them"
+        self._topology = topology
+        self._groups = groups
+        self._configs = configs
+
+    @property
+    def heartbeat_names(self) -> HeartbeatNames:
+        """What is known of the names of heartbeats topics, which are not compared."""
+        return self._topology.heartbeat_names
+
+    def know(self, aliases: Iterable[Alias]) -> None:
+        """More aliases of clusters are known: topics that begin with them may hold heartbeats."""
+        self._topology = self._topology.knowing(aliases)
+
+    def right(self, topic: TopicName) -> TopicName | None:
+        # Heartbeats are those of the clusters themselves.
+        if not self._topology.mirrors(topic) or self._topology.is_heartbeats(topic):
+            return None
+        return self._topology.remote_name(topic)
+
+    def left(self, topic: TopicName) -> TopicName | None:
+        if self._topology.policy.is_internal(topic) or self._topology.is_heartbeats(topic):
+            return None
+        upstream = self._topology.source_topic(topic)
+        return upstream if upstream is not None and self._topology.mirrors(upstream) else None
+
+    def follows(self, group: GroupId) -> bool:
+        return self._groups.accepts(group)
+
+    def settings(self, left: Sequence[ConfigEntry], right: Sequence[ConfigEntry]) -> list[tuple[str, str, str]]:
+        """By the flow's own rules: excluded settings are not compared, those left to the target's default are."""
+        before = own_settings(right)
+        return [
+            (change.name, change.value or "default", before.get(change.name) or "default")
+            for change in setting_differences(wanted_settings(left, self._configs), right)
+        ]
+
+    def replicas(self, left: int) -> int | None:
+        return self._replicas
+
+    def acl(self, acl: Acl) -> Acl | None:
+        if acl.resource != Resource.TOPIC:
+            return acl
+        remote = remote_acl(self._topology, acl.of_topic)
+        return None if remote is None else Acl(Resource.TOPIC, *_fields(remote))
+
+
+def _fields(acl: Any) -> tuple[str, str, str, int, int, int]:
+    return acl.topic, acl.principal, acl.host, acl.operation, acl.permission, acl.pattern
+
+
+def compare_clusters(left: Inventory, right: Inventory, names: Names) -> list[Difference]:
+    """Every difference, by kind and name."""
+    pairs = {name: there for name in left.topics if (there := names.right(name)) is not None}
+    return [
+        *_topics(left, right, names, pairs),
+        *_settings(left, right, names, pairs),
+        *_acls(left, right, names),
+        *_quotas(left, right),
+        *_users(left, right),
+        *_groups(left, right, names, pairs),
+    ]
+
+
+def _shown(here: TopicName, there: TopicName) -> str:
+    return here if here == there else f"{here} / {there}"
+
+
+def _topics(
+    left: Inventory, right: Inventory, names: Names, pairs: Mapping[TopicName, TopicName]
+) -> Iterable[Difference]:
+    for here, there in sorted(pairs.items()):
+        count = left.topics[here].topic.partitions
+        if there not in right.topics:
+            yield Difference("topic", _shown(here, there), f"{count} partitions", None)
+        elif (other := right.topics[there].topic.partitions) != count:
+            yield Difference("partitions", _shown(here, there), str(count), str(other))
+        mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
+        wanted = names.replicas(mine)
+        if theirs is not None and wanted is not None and theirs != wanted:
+            # Both sides may have equal numbers, and yet not the number that the flow asks for.
+            asked = None if wanted == mine else f"replication.factor = {wanted}"
+            yield Difference("replicas", _shown(here, there), str(mine), str(theirs), asked)
+    for there in sorted(right.topics):
+        origin = names.left(there)
+        if origin is not None and origin not in left.topics:
+            count = right.topics[there].topic.partitions
+            yield Difference("topic", _shown(origin, there), None, f"{count} partitions")
+
+
+def _settings(
+    left: Inventory, right: Inventory, names: Names, pairs: Mapping[TopicName, TopicName]
+) -> Iterable[Difference]:
+    for here, there in sorted(pairs.items()):
+        if here in left.configs and there in right.configs:
+            for setting, mine, theirs in sorted(names.settings(left.configs[here], right.configs[there])):
+                yield Difference("setting", _shown(here, there), mine, theirs, setting)
+
+
+def _acls(left: Inventory, right: Inventory, names: Names) -> Iterable[Difference]:
+    if left.acls is None or right.acls is None:
+        return
+    wanted = {there for acl in left.acls if (there := names.acl(acl)) is not None}
+    present = {acl for acl in right.acls if _compared(acl, names)}
+    yield from (Difference("acl", str(acl), "yes", None) for acl in sorted(wanted - set(right.acls)))
+    yield from (Difference("acl", str(acl), None, "yes") for acl in sorted(present - wanted))
+
+
+def _quotas(left: Inventory, right: Inventory) -> Iterable[Difference]:
+    if left.quotas is None or right.quotas is None:
+        return
+    for whom in sorted({*left.quotas, *right.quotas}):
+        mine, theirs = left.quotas.get(whom, {}), right.quotas.get(whom, {})
+        for quota in sorted({*mine, *theirs}):
+            if mine.get(quota) != theirs.get(quota):
+                yield Difference("quota", whom, _rate(mine.get(quota)), _rate(theirs.get(quota)), quota)
+
+
+def _rate(value: float | None) -> str | None:
+    return None if value is None else f"{value:.15g}"
+
+
+def _users(left: Inventory, right: Inventory) -> Iterable[Difference]:
+    """Those that log in by SCRAM: by name and mechanism, as no broker returns what they log in with."""
+    if left.users is None or right.users is None:
+        return
+    for user in sorted({*left.users, *right.users}):
+        mine, theirs = (", ".join(side.users.get(user, ())) or None for side in (left, right) if side.users is not None)
+        if mine != theirs:
+            yield Difference("user", user, mine, theirs)
+
+
+def _compared(acl: Acl, names: Names) -> bool:
+    """Whether an ACL of the right cluster should have one on the left: of resources that both clusters share."""
+    return acl.resource != Resource.TOPIC or names.left(TopicName(acl.name)) is not None
+
+
+def _groups(
+    left: Inventory, right: Inventory, names: Names, pairs: Mapping[TopicName, TopicName]
+) -> Iterable[Difference]:
+    """Groups by how far behind they are: their offsets are other numbers on the other cluster."""
+    here, there = _lags(left, names, pairs.get), _lags(right, names, lambda topic: topic)
+    copies = set(pairs.values())
+    there = {group: {part: lag for part, lag in lags.items() if part.topic in copies} for group, lags in there.items()}
+    for group in sorted({*here, *there}):
+        mine, theirs = here.get(group, {}), there.get(group, {})
+        if not mine or not theirs:
+            if mine or theirs:
+                yield Difference("group", group, _partitions(mine), _partitions(theirs))
+            continue
+        for part in sorted({*mine, *theirs}):
+            if mine.get(part) != theirs.get(part):
+                yield Difference("lag", group, _lag(mine.get(part)), _lag(theirs.get(part)), str(part))
+
+
+def _lags(
+    inventory: Inventory, names: Names, name: Callable[[TopicName], TopicName | None]
+) -> dict[GroupId, dict[TopicPartition, int]]:
+    """How many offsets each group is behind, by partition as the right cluster names it."""
+    found: dict[GroupId, dict[TopicPartition, int]] = {}
+    for group, offsets in inventory.committed.items():
+        if not names.follows(group):
+            continue
+        found[group] = {
+            TopicPartition(topic, where.partition): max(0, inventory.logs[where].end - committed.offset)
+            for where, committed in offsets.items()
+            if (topic := name(where.topic)) is not None and where in inventory.logs
+        }
+    return found
+
+
+def _partitions(lags: Mapping[TopicPartition, int]) -> str | None:
+    return f"{len(lags)} partitions" if lags else None
+
+
+def _lag(lag: int | None) -> str | None:
+    return None if lag is None else f"{lag} behind"

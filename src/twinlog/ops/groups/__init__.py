@@ -1,0 +1,1 @@
+"""`twinlog groups`: the offsets of consumer groups on both clusters of a flow."""

@@ -1,0 +1,277 @@
+"""`twinlog groups`: where consumer groups stand on both clusters of a flow, and which may move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from twinlog.clock import SYSTEM
+from twinlog.console.command_log import log_warnings
+from twinlog.console.flow_choice import chosen
+from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.table import table
+from twinlog.console.waiting import waits_reported
+from twinlog.console.wrong_file import ends_if_wrong
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.model.groups import GROUPS_TOPIC
+
+if TYPE_CHECKING:
+    from twinlog.ops.groups.reader import GroupsReader, GroupsSeen, GroupStanding, PartitionStanding
+
+EXIT_SAFE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_SAFE = 0, 1, 2, 3
+LOOK_S = 1.0
+_HEAD = ("GROUP", "TOPIC", "PARTITION", "SOURCE", "LAG", "TRANSLATED", "TARGET", "LAG", "SAFE TO MOVE")
+_NUMBERS = range(2, 8)
+NOTHING = "it has committed nothing on the source any more"
+
+
+def groups(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Only this group, also one that is not followed; may be repeated."),
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all.", show_default=False)
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=0, help="Accept that a group repeats so many records of a partition.")
+    ] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all groups may move.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long --wait waits.")] = 300.0,
+    secrets: Secrets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show where consumer groups stand on both clusters, and which may move to the target now. Changes nothing.
+
+    A group that may move skips no record on the target and repeats none. Without --group these are the groups that the
+    flow follows and that have committed in a mirrored topic.
+
+    Ends with code 0 when all may move or have moved; 3 when one may not, or there is none; 1 when a cluster that is
+    needed does not answer, or a group is nowhere; 2 when FILE is wrong. With --wait it asks again every second, prints
+    on stderr what is missing, and ends with 0 or, after --timeout, with 3 or 1.
+
+    Example: twinlog groups mm2.properties --flow 'east->west'
+
+    Example: twinlog groups mm2.properties --group shop --wait --timeout 60 && start-the-shop-on-west
+    """
+    with ends_if_wrong(EXIT_CONFIG):
+        flows = read_flows(file, connectors or [], secrets)
+    log_warnings()
+
+    from twinlog.ops.groups.followers import followers  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.groups.reader import GroupsReader  # noqa: PLC0415
+
+    try:
+        known = followers(flows)
+    except TwinlogError as error:
+        raise typer.BadParameter(str(error), param_hint="FILE") from None
+    named = chosen(flows, flow, fits=lambda one: one.kind in (None, "checkpoint"), doing="that follows groups")
+    wanted = [one for one in known if one.settings in named]
+    with ExitStack() as stack:
+        try:
+            readers = [stack.enter_context(GroupsReader(one.settings, one.copied_by, one.reverse)) for one in wanted]
+            with waits_reported(readers):
+                seen = _look(readers, group or [], repeats, timeout if wait else None)
+        except TwinlogError as error:
+            typer.echo(f"twinlog: {error}", err=True)
+            raise typer.Exit(EXIT_TROUBLE) from None
+    if as_json:
+        typer.echo(json.dumps({"safe": _all_done(seen), "flows": [flow_json(one) for one in seen]}, indent=2))
+    else:
+        typer.echo("\n\n".join("\n".join(lines(one)) for one in seen))
+    if not _all_done(seen):
+        raise typer.Exit(EXIT_TROUBLE if any(one.source_trouble or one.unlisted for one in seen) else EXIT_NOT_SAFE)
+
+
+def _look(
+    readers: Sequence[GroupsReader], wanted: Sequence[str], repeats: int, timeout_s: float | None
+) -> list[GroupsSeen]:
+    """What the readers see; with `timeout_s` once all groups may move, or that time is over."""
+
+    def look() -> list[GroupsSeen]:
+        return [reader.read(wanted, most_repeats=repeats) for reader in readers]
+
+    return look() if timeout_s is None else wait_until_done(look, timeout_s)
+
+
+def wait_until_done(
+    look: Callable[[], list[GroupsSeen]],
+    timeout_s: float,
+    now: Callable[[], float] = SYSTEM.monotonic,
+    sleep: Callable[[float], None] = SYSTEM.sleep,
+) -> list[GroupsSeen]:
+    """Look again and again until all groups may move, for `timeout_s` seconds at most; print on stderr what lacks.
+
+    Raises ClusterError when the last look was not possible, RefusedError at once.
+    """
+    begun, printed = now(), ""
+    while True:
+        trouble: ClusterError | None = None
+        seen: list[GroupsSeen] = []
+        try:
+            seen = look()
+            if _all_done(seen):
+                return seen
+            text = "; ".join(line for one in seen if (line := missing(one)))
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            trouble, text = error, str(error)
+        passed = now() - begun
+        if text != printed:
+            typer.echo(f"{passed:.0f} s of {timeout_s:.0f} s: {text}", err=True)
+            printed = text
+        if passed >= timeout_s:
+            if trouble is not None:
+                raise trouble
+            return seen
+        sleep(min(LOOK_S, max(0.0, timeout_s - passed)))
+
+
+def _all_done(seen: Sequence[GroupsSeen]) -> bool:
+    every = [group for one in seen for group in one.groups]
+    return bool(every) and all(group.done for group in every) and not any(one.unlisted for one in seen)
+
+
+def missing(seen: GroupsSeen) -> str:
+    """What is missing of a flow's groups, in one line."""
+    late = [group for group in seen.groups if not group.done]
+    if not late and seen.unlisted:
+        return f"{seen.flow}: {_unlisted(seen)}"
+    if not late:
+        return "" if seen.groups else f"{seen.flow}: no group to move"
+    first = late[0]
+    why = first.reasons[0].text if first.reasons else NOTHING
+    return f"{seen.flow}: {len(late)} of {len(seen.groups)} groups may not move yet, {first.group}: {why}"
+
+
+def lines(seen: GroupsSeen) -> list[str]:
+    """A table of the groups of a flow, and a line that sums it up."""
+    rows: list[Sequence[str]] = [_HEAD]
+    for group in seen.groups:
+        rows += [_row(group, part) for part in group.partitions] or [(group.group, *"???????", f"no: {NOTHING}")]
+    head = [seen.flow] if len(rows) > 1 else []
+    shown = table(rows, _NUMBERS) if len(rows) > 1 else []
+    return [*head, *shown, *_notes(seen), summary(seen)]
+
+
+def _notes(seen: GroupsSeen) -> list[str]:
+    notes = []
+    if seen.source_trouble is not None:
+        notes.append(f"the source does not answer, this is what the target knows: {seen.source_trouble}")
+    if seen.unlisted:
+        notes.append(f"{_unlisted(seen)}, and those without a checkpoint are not shown")
+    if seen.left_out:
+        names = ", ".join(seen.left_out[:5]) + (" ..." if len(seen.left_out) > 5 else "")
+        notes.append(f"not followed, see them with --group: {names}")
+    return notes
+
+
+def _unlisted(seen: GroupsSeen) -> str:
+    return f"partitions of {GROUPS_TOPIC} without a leader: {seen.unlisted}; the source does not list the groups there"
+
+
+def summary(seen: GroupsSeen) -> str:
+    """How many groups may move, and what keeps the others."""
+    if not seen.groups:
+        return f"{seen.flow}: no group that it follows has committed anything in a topic that it mirrors"
+    safe, moved = sum(group.safe for group in seen.groups), sum(group.moved for group in seen.groups)
+    text = f"{seen.flow}: {safe} of {len(seen.groups)} groups may move now"
+    if moved:
+        text += f", {moved} {'have' if moved > 1 else 'has'} moved"
+    late = [group for group in seen.groups if not group.done]
+    if late:
+        kinds = sorted({reason.obstacle.value for group in late for reason in group.reasons}) or [NOTHING]
+        text += f"; {len(late)} may not: {', '.join(kinds)}"
+        acts = [
+            group.group for group in late if not group.partitions or any(not reason.heals for reason in group.reasons)
+        ]
+        text += f"; somebody has to act for {', '.join(acts[:5])}" if acts else "; that passes with time"
+    return text
+
+
+def _row(group: GroupStanding, part: PartitionStanding) -> tuple[str, ...]:
+    facts, verdict = part.facts, part.verdict
+    if verdict.moved:
+        answer = f"has moved ({group.target_state} on the target)"
+    else:
+        answer = "yes" if verdict.safe else "no: " + "; ".join(reason.text for reason in verdict.reasons)
+    exact = "" if facts.exact or facts.translated is None else "~"
+    return (
+        group.group,
+        facts.source.topic,
+        str(facts.source.partition),
+        _number(facts.committed),
+        _number(facts.source_lag),
+        exact + _number(facts.translated),
+        _number(facts.target_committed),
+        _number(facts.target_lag),
+        answer,
+    )
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def flow_json(seen: GroupsSeen) -> dict[str, Any]:
+    """A flow's groups as JSON."""
+    return {
+        "flow": seen.flow,
+        "at_ms": seen.at_ms,
+        "source_trouble": seen.source_trouble,
+        "unlisted_partitions": seen.unlisted,
+        "not_followed": list(seen.left_out),
+        "groups": [_group_json(group) for group in seen.groups],
+    }
+
+
+def _group_json(group: GroupStanding) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "safe": group.safe,
+        "moved": group.moved,
+        "source_state": group.source_state,
+        "target_state": group.target_state,
+        "partitions": [_partition_json(part) for part in group.partitions],
+    }
+
+
+def _partition_json(part: PartitionStanding) -> dict[str, Any]:
+    facts, verdict = part.facts, part.verdict
+    return {
+        "topic": facts.source.topic,
+        "partition": facts.source.partition,
+        "remote_topic": None if facts.remote is None else facts.remote.topic,
+        "source_offset": facts.committed,
+        "source_end": facts.source_end,
+        "source_lag": facts.source_lag,
+        "copied_up_to": facts.copied,
+        "translated": facts.translated,
+        "exact": facts.exact,
+        "checkpoint": {
+            "source_offset": facts.checkpoint_source,
+            "target_offset": facts.checkpoint_target,
+            "written_ms": part.checkpoint_ms,
+        },
+        "target_offset": facts.target_committed,
+        "target_end": facts.target_end,
+        "target_lag": facts.target_lag,
+        "safe": verdict.safe,
+        "moved": verdict.moved,
+        "repeats": verdict.repeats,
+        "skips": verdict.skips,
+        "reasons": [
+            {"reason": reason.obstacle.value, "text": reason.text, "heals": reason.heals} for reason in verdict.reasons
+        ],
+    }

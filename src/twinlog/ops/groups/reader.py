@@ -1,0 +1,344 @@
+"""Reads from both clusters of a flow where its consumer groups stand, and judges which may move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from twinlog.errors import ClusterError, RefusedError, TopicGoneError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.protocol.consumer_members import topics_read
+from twinlog.kafka.record.last_records import LastRecords, taken
+from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
+from twinlog.mirror.groups.followed_groups import group_refusal
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.groups.safe_move import Facts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionsOfAll
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
+from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.model.groups import GroupOffsets
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.reader import logs_of
+from twinlog.ops.status.asking import ask_twice
+from twinlog.ops.status.cluster_groups import ClusterGroups, read_groups, read_offsets
+from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.settings.flow import FlowSettings
+
+CONNECT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStanding:
+    """One partition of a group: what is known, the verdict, and when its last checkpoint was written (Unix ms)."""
+
+    facts: Facts
+    verdict: MoveVerdict
+    checkpoint_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """One group by its partitions; the states are those of its coordinators, None where it is not known there."""
+
+    group: GroupId
+    partitions: tuple[PartitionStanding, ...]
+    source_state: str | None = None
+    target_state: str | None = None
+
+    @property
+    def safe(self) -> bool:
+        """Whether the group may move now."""
+        return group_is_safe(part.verdict for part in self.partitions)
+
+    @property
+    def moved(self) -> bool:
+        """Whether its members are on the target already."""
+        return bool(self.partitions) and all(part.verdict.moved for part in self.partitions)
+
+    @property
+    def done(self) -> bool:
+        """Whether it may move, or has moved."""
+        return bool(self.partitions) and all(part.verdict.done for part in self.partitions)
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """What keeps it, each kind once."""
+        found: dict[Obstacle, Reason] = {}
+        for part in self.partitions:
+            for reason in part.verdict.reasons:
+                found.setdefault(reason.obstacle, reason)
+        return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The groups of one flow at one moment (`at_ms`, Unix); `left_out` were not asked for by name and are not followed.
+
+    `source_trouble` is why the source does not answer, None if it does: the target then has the last word. `unlisted`
+    is how many partitions of the source's topic of groups have no leader: groups in them are only shown where they have
+    checkpoints.
+    """
+
+    flow: str
+    at_ms: int
+    groups: tuple[GroupStanding, ...] = ()
+    left_out: tuple[GroupId, ...] = ()
+    source_trouble: str | None = None
+    unlisted: int = 0
+
+
+class GroupsReader(ClustersReader):
+    """The groups of one flow; `read` may be called again and again, and then reads only what was added.
+
+    `settings` follow the groups: a flow of a file, or a checkpoint connector. `copied_by` are the flows that copy for
+    it, and `reverse` is the flow back, if there is one.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        copied_by: Sequence[FlowSettings] = (),
+        reverse: FlowSettings | None = None,
+        *,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self.settings = settings
+        copied_by = copied_by or (settings,)
+        self._source, self._target = both_clusters(settings, connect)
+        super().__init__((self._target, self._source))
+        self._topologies: list[Topology] = [topology_of(flow) for flow in copied_by]
+        self._topics = topic_filter_of(settings)
+        self._groups: GroupFilter = group_filter_of(settings)
+        self._maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
+        self._offsets_of_flow = Translator(settings, self._source, self._target, self._maps)
+        self._translator = GroupOffsetTranslator(settings, self._source, self._target, self._offsets_of_flow, reverse)
+        checkpoints = policy_of(settings).checkpoints_topic(settings.source_name)
+        self._checkpoints = TopicReader(self._target, checkpoints, optional=True)
+        self._news: LastRecords = {}
+        self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
+
+    def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSeen:
+        """Where the groups stand now: the `wanted` ones, or all that the flow follows.
+
+        The target is read before the source: a group that goes on meanwhile is not taken for one that would skip.
+        Raises ClusterError when the target does not answer or a wanted group is nowhere, RefusedError without a right.
+        """
+        names = [GroupId(name) for name in wanted]
+        there = ask_twice(self._target, lambda: self._read_groups(self._target, names))
+        ask_twice(self._target, self._read_checkpoints)
+        trouble, here = None, ClusterGroups()
+        try:
+            here = ask_twice(self._source, lambda: self._read_groups(self._source, names, self._with_checkpoints()))
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            trouble = str(error)
+        if trouble is None:
+            here.offsets = ask_twice(self._source, lambda: self._without_copies(here.offsets))
+        chosen, left_out = self._choose(wanted, here, trouble)
+        committed = {group: here.offsets.get(group, {}) for group in chosen}
+        # The coordinator has no offsets of share groups, even when asked for them.
+        read = there.offsets.keys() | there.silent
+        missing = [group for group in chosen if group not in read and there.other_kind(group) is None]
+        if missing:
+            found, silent = ask_twice(self._target, lambda: read_offsets(self._target, missing))
+            there.offsets, there.silent = {**there.offsets, **found}, {**there.silent, **silent}
+        if trouble is None:
+            topics = {where.topic for offsets in committed.values() for where in offsets}
+            ask_twice(self._target, lambda: self._learn(topics))
+        source_ends, target_logs = ask_twice(self._target, lambda: self._logs(chosen, committed, trouble))
+        groups = tuple(
+            self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
+        )
+        at_ms = int(self._target.clock.wall() * 1000)
+        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
+
+    def _read_groups(
+        self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
+    ) -> ClusterGroups:
+        if not cluster.client.connected:
+            cluster.connect(CONNECT_S)
+        return read_groups(cluster, wanted, known)
+
+    def _without_copies(self, offsets: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, GroupOffsets]:
+        """Without offsets in topics that lie as copies beside their originals, within one cluster."""
+        beside = self._translator.is_copy_beside
+        return {
+            group: {where: committed for where, committed in found.items() if not beside(where.topic)}
+            for group, found in offsets.items()
+        }
+
+    def _learn(self, topics: set[TopicName]) -> None:
+        try:
+            self._translator.refresh(topics)
+        except TopicGoneError as error:
+            raise ClusterError(f"{error}: {self.settings.name} has never run") from error
+
+    def _read_checkpoints(self) -> None:
+        self._checkpoints.read_last(self._news)
+        for _, record in taken(self._news, lambda kept: (kept.decode(), kept.timestamp)):
+            checkpoint = decode_checkpoint(record[0].key, record[0].value)
+            if checkpoint is not None:
+                self._last.setdefault(checkpoint.group, {})[checkpoint.remote] = (checkpoint, record[1])
+
+    def _with_checkpoints(self) -> list[GroupId]:
+        return [group for group in self._last if self._groups.accepts(group)]
+
+    def _choose(
+        self, wanted: Sequence[str], here: ClusterGroups, trouble: str | None
+    ) -> tuple[list[GroupId], list[GroupId]]:
+        """The groups to show, and others that have committed in a mirrored topic."""
+        if wanted:
+            chosen = [GroupId(name) for name in dict.fromkeys(wanted)]
+            for group in chosen:
+                if not here.offsets.get(group) and group not in self._last:
+                    raise ClusterError(self._nowhere(group, here, trouble))
+            return chosen, []
+        if trouble is not None:
+            return sorted(self._with_checkpoints()), []
+        reads = sorted(
+            group
+            for group, offsets in here.offsets.items()
+            if any(self._not_mirrored(where.topic) is None for where in offsets)
+        )
+        silent = [group for group in self._with_checkpoints() if group in here.silent]
+        return sorted([*silent, *(one for one in reads if self._groups.accepts(one))]), [
+            one for one in reads if not self._groups.accepts(one)
+        ]
+
+    def _nowhere(self, group: GroupId, here: ClusterGroups, trouble: str | None) -> str:
+        if trouble is not None:
+            return f"there is no checkpoint of group {group} on {self._target.alias}, and {trouble}"
+        if group in here.silent:
+            return f"cluster {self._source.alias}: {here.silent[group]}"
+        close = get_close_matches(group, [*here.listed, *self._last], n=3)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        return f"cluster {self._source.alias}: group {group} has committed no offsets{hint}"
+
+    def _not_mirrored(self, topic: TopicName) -> str | None:
+        """Why groups cannot read a topic of the source on the target, None if they can."""
+        if self._translator.came_from_target(topic):
+            return self._topics.refusal(topic)
+        refusals = [one.refusal(topic) for one in self._topologies]
+        return self._topics.refusal(topic) if None in refusals else refusals[0]
+
+    def _remote(self, partition: TopicPartition) -> TopicPartition | None:
+        policy = self._topologies[0].policy
+        if self._translator.came_from_target(partition.topic):
+            topic = policy.upstream_name(partition.topic)
+            return None if topic is None else TopicPartition(topic, partition.partition)
+        return TopicPartition(policy.remote_name(self.settings.source_name, partition.topic), partition.partition)
+
+    def _logs(
+        self, chosen: Sequence[GroupId], committed: Mapping[GroupId, GroupOffsets], trouble: str | None
+    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, Log]]:
+        """Ends of the source's logs, and the target's logs, these first: see `safe_move`."""
+        here = {where for offsets in committed.values() for where in offsets}
+        remote = {there for where in here if (there := self._remote(where)) is not None}
+        remote |= {where for group in chosen for where in self._last.get(group, {})}
+        target_logs = logs_of(self._target, sorted(remote))
+        source_ends: Mapping[TopicPartition, int] = {}
+        if trouble is None:
+            with suppress(ClusterError):
+                source_ends = ask_twice(self._source, lambda: self._source.offsets(here, latest=True))
+        return source_ends, target_logs
+
+    def _standing(
+        self,
+        group: GroupId,
+        here: ClusterGroups,
+        there: ClusterGroups,
+        source_ends: Mapping[TopicPartition, int],
+        target_logs: Mapping[TopicPartition, Log],
+        trouble: str | None,
+        most_repeats: int,
+    ) -> GroupStanding:
+        trouble = trouble or here.silent.get(group)
+        known = here.listed.get(group)
+        not_followed = self._groups.refusal(group) if known is None else group_refusal(self._groups, known)
+        checkpoints = self._last.get(group, {})
+        offsets = here.offsets.get(group, {})
+        wanted = {where: self._remote(where) for where in offsets}
+        if trouble is not None:
+            # Without the source the remote names are all there is.
+            wanted = {where: where for where in checkpoints}
+        other = there.other_kind(group) or self._other_application(group, there, set(wanted.values()))
+        parts = []
+        for where, remote in sorted(wanted.items()):
+            committed = offsets.get(where)
+            checkpoint = checkpoints.get(remote) if remote is not None else None
+            found = past_copies = None
+            if committed is not None and trouble is None:
+                found = self._translator.find(where, SourceOffset(committed.offset))
+                past_copies = self._translator.past_copies(where, SourceOffset(committed.offset))
+            target = there.offsets.get(group, {}).get(remote) if remote is not None else None
+            log = None if remote is None else target_logs.get(remote)
+            facts = Facts(
+                group,
+                where,
+                remote,
+                committed=None if committed is None else SourceOffset(committed.offset),
+                source_end=_offset(source_ends, where),
+                copied=self._copied(where, _offset(source_ends, where)),
+                translated=None if found is None else found.offset,
+                exact=found is not None and found.exact,
+                past_copies=past_copies,
+                checkpoint_source=None if checkpoint is None else checkpoint[0].upstream,
+                checkpoint_target=None if checkpoint is None else checkpoint[0].downstream,
+                target_committed=None if target is None else TargetOffset(target.offset),
+                target_start=None if log is None else TargetOffset(log.start),
+                target_end=None if log is None else TargetOffset(log.end),
+                target_leader=log is not None,
+                from_target=trouble is None and self._translator.came_from_target(where.topic),
+                not_mirrored=None if trouble is not None else self._not_mirrored(where.topic),
+                not_followed=not_followed,
+                other_kind=other,
+                in_transaction=group in here.in_transaction,
+                active_on_source=here.active(group),
+                active_on_target=there.active(group),
+                checkpoints=self.settings.emit_checkpoints_interval_s is not None,
+                syncs=self.settings.sync_group_offsets_interval_s is not None,
+                source_answers=trouble is None,
+                target_answers=group not in there.silent,
+            )
+            verdict = judge(facts, most_repeats=most_repeats)
+            parts.append(PartitionStanding(facts, verdict, None if checkpoint is None else checkpoint[1]))
+        return GroupStanding(group, tuple(parts), here.state(group), there.state(group))
+
+    def _other_application(
+        self, group: GroupId, there: ClusterGroups, remotes: set[TopicPartition | None]
+    ) -> str | None:
+        """Who has the group's name on the target, where its members there read none of the remote topics; the group
+        has not moved then."""
+        if not there.active(group):
+            return None
+        try:
+            read = topics_read(self._target.call(GroupAdmin(self._target.client).described, group))
+        except ClusterError:
+            return None
+        if read is None or not read.isdisjoint(remote.topic for remote in remotes if remote is not None):
+            return None
+        return f"another application, which reads {listed(read)}"
+
+    def _copied(self, where: TopicPartition, end: SourceOffset | None) -> SourceOffset | None:
+        """How far a partition is copied: by its position, or by a newer offset sync where another program copies."""
+        position = self._maps.position(where)
+        stored = None if position is None else position.next_source
+        synced = self._offsets_of_flow.synced_up_to(where)
+        if synced is None or end is None or synced > end:
+            # One beyond the end is of another topic of that name.
+            return stored
+        return synced if stored is None else max(stored, synced)
+
+
+def _offset(ends: Mapping[TopicPartition, int], partition: TopicPartition) -> SourceOffset | None:
+    return SourceOffset(ends[partition]) if partition in ends else None

@@ -1,0 +1,184 @@
+"""Reads what a cluster holds: many topics, partitions and groups in each request, and never one request for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from enum import Flag, auto
+from typing import TypeVar
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.acls import describe_acls
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.admin.described import describe_cluster, describe_topics
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.log_dirs import LogDirs, describe_log_dirs
+from twinlog.kafka.admin.quotas import describe_quotas
+from twinlog.kafka.admin.scram_users import describe_scram_users
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.protocol import error_codes
+from twinlog.model.groups import GROUPS_TOPIC, Group, GroupOffsets
+from twinlog.model.topics import ConfigEntry, Topic, listed
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Inventory, Log
+
+T = TypeVar("T")
+
+CHUNK = 500
+"""Topics or groups between two reports of progress; the requests are smaller still."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is read, how many were read, and how many there are."""
+
+
+class Content(Flag):
+    """What to read of a cluster; topics and brokers are always read."""
+
+    CONFIGS = auto()
+    LOGS = auto()
+    SIZES = auto()
+    ACLS = auto()
+    GROUPS = auto()
+    """Groups and what each has committed."""
+    QUOTAS = auto()
+    USERS = auto()
+    """Those that log in by SCRAM."""
+
+
+ALL = Content.CONFIGS | Content.LOGS | Content.SIZES | Content.ACLS | Content.GROUPS
+
+
+def read_inventory(
+    admin: ClusterAdmin,
+    parts: Content = ALL,
+    *,
+    wanted: Callable[[TopicName], bool] = lambda _: True,
+    committed: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> Inventory:
+    """What the cluster of `admin`, which is connected, holds; changes nothing.
+
+    Settings and logs are read of topics that are `wanted`. With `committed` a log ends at its last stable offset.
+    A missing permission leaves its part out, with a sentence in `unread`. Raises ClusterError when the cluster does not
+    answer.
+    """
+    return _Reader(admin, progress).read(parts, wanted, committed)
+
+
+class _Reader:
+    def __init__(self, admin: ClusterAdmin, progress: Progress) -> None:
+        self._admin = admin
+        self._progress = progress
+        self._unread: list[str] = []
+
+    def read(self, parts: Content, wanted: Callable[[TopicName], bool], committed: bool) -> Inventory:
+        admin = self._admin
+        self._progress("topics", 0, 1)
+        cluster = admin.call(describe_cluster, admin.client)
+        cluster_id = admin.identity().cluster_id
+        topics, _ = admin.call(describe_topics, admin.client)
+        self._progress("topics", len(topics), len(topics))
+        names = sorted(name for name in topics if wanted(name))
+        configs, hidden = self._configs(names) if Content.CONFIGS in parts else ({}, set[TopicName]())
+        logs = self._logs([topics[name].topic for name in names], committed) if Content.LOGS in parts else {}
+        dirs = self._part(parts, Content.SIZES, describe_log_dirs)
+        acls = self._part(parts, Content.ACLS, describe_acls)
+        quotas = self._part(parts, Content.QUOTAS, describe_quotas)
+        users = self._part(parts, Content.USERS, describe_scram_users)
+        groups, offsets = self._groups() if Content.GROUPS in parts else ({}, {})
+        sizes: LogDirs = dirs or LogDirs()
+        return Inventory(
+            alias=admin.alias,
+            cluster_id=cluster_id,
+            brokers=cluster.brokers,
+            operations=cluster.operations,
+            topics=topics,
+            configs=configs,
+            hidden=frozenset(hidden),
+            logs=logs,
+            sizes=None if dirs is None else sizes.sizes,
+            disks=sizes.disks,
+            acls=acls,
+            quotas=quotas,
+            users=users,
+            groups=groups,
+            committed=offsets,
+            unread=tuple(self._unread),
+        )
+
+    def _part(
+        self, parts: Content, part: Content, describe: Callable[[ClusterClient], Coroutine[object, object, T]]
+    ) -> T | None:
+        """What `describe` reads if that is among the wanted `parts`; None without the right to."""
+        if part not in parts:
+            return None
+        try:
+            return self._admin.call(describe, self._admin.client)
+        except RefusedError as error:
+            self._unread.append(str(error))
+            return None
+
+    def _configs(self, names: Sequence[TopicName]) -> tuple[dict[TopicName, list[ConfigEntry]], set[TopicName]]:
+        found: dict[TopicName, list[ConfigEntry]] = {}
+        hidden: set[TopicName] = set()
+        for start in range(0, len(names), CHUNK):
+            chunk = names[start : start + CHUNK]
+            known, wrong = self._admin.call(describe_configs, self._admin.client, chunk)
+            found.update(known)
+            hidden.update(name for name, code in wrong.items() if error_codes.refused(code))
+            self._progress("settings", start + len(chunk), len(names))
+        if hidden:
+            self._note_lack("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "reading its settings")
+        return found, hidden
+
+    def _logs(self, topics: Sequence[Topic], committed: bool) -> dict[TopicPartition, Log]:
+        found: dict[TopicPartition, Log] = {}
+        for start in range(0, len(topics), CHUNK):
+            chunk = topics[start : start + CHUNK]
+            found.update(logs_of(self._admin, partitions_of(chunk), committed=committed))
+            self._progress("log ends", start + len(chunk), len(topics))
+        return found
+
+    def _groups(self) -> tuple[dict[GroupId, Group], dict[GroupId, GroupOffsets]]:
+        admin = GroupAdmin(self._admin.client)
+        groups = self._admin.call(admin.listed)
+        names = sorted(name for name, group in groups.items() if group.commits)
+        found: dict[GroupId, GroupOffsets] = {}
+        hidden: set[GroupId] = set()
+        for start in range(0, len(names), CHUNK):
+            chunk = names[start : start + CHUNK]
+            offsets, wrong = self._admin.call(admin.offsets, chunk)
+            found.update(offsets)
+            hidden.update(name for name, code in wrong.items() if error_codes.refused(code))
+            broken = {name: code for name, code in wrong.items() if not error_codes.refused(code)}
+            for name, code in broken.items():
+                self._unread.append(
+                    f"cluster {self._admin.alias}: offsets of group {name} could not be read: "
+                    f"{error_codes.explain(code)}"
+                )
+            self._progress("groups", start + len(chunk), len(names))
+        if hidden:
+            self._note_lack("DESCRIBE", f"group {listed(hidden)}", "reading what it has committed")
+        if unlisted := self._admin.call(admin.unlisted):
+            self._unread.append(
+                f"cluster {self._admin.alias}: partitions of {GROUPS_TOPIC} without a leader: {unlisted}; it does not "
+                "list the groups there"
+            )
+        return groups, found
+
+    def _note_lack(self, operation: str, resource: str, purpose: str) -> None:
+        self._unread.append(str(self._admin.client.lacks(operation, resource, purpose)))
+
+
+def logs_of(
+    admin: ClusterAdmin, partitions: Sequence[TopicPartition], *, committed: bool = False
+) -> dict[TopicPartition, Log]:
+    """The log of each partition that has a leader; with `committed` it ends at its last stable offset."""
+    first = admin.offsets(partitions, latest=False)
+    following = admin.offsets(partitions, latest=True, read_committed=committed)
+    return {part: Log(first[part], following[part]) for part in partitions if part in first and part in following}
+
+
+def partitions_of(topics: Collection[Topic]) -> list[TopicPartition]:
+    """Every partition of some topics."""
+    return [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]

@@ -1,0 +1,186 @@
+"""Whether what a flow would write fits the target: names, record sizes, retention, disks. Facts in, findings out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.topics.changes import TopicPair
+from twinlog.model.amounts import shown_bytes
+from twinlog.model.disks import Disk
+from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Topic, largest_batch, listed, value_of
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Log
+from twinlog.ops.plan.flow_plan import Problem
+from twinlog.settings.flow import FlowSettings
+
+RETENTION = "retention.ms"
+
+_Configs = Mapping[TopicName, Sequence[ConfigEntry]]
+
+
+def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Problem]:
+    """Names that differ in dots and underscores only, which Kafka does not take side by side (Kafka class Topic)."""
+    by_metric: dict[str, list[TopicName]] = defaultdict(list)
+    fresh = set(new)
+    for name in sorted({*fresh, *there}):
+        by_metric[name.replace(".", "_")].append(name)
+    return [
+        Problem(
+            "clash",
+            f"{', '.join(names)}: Kafka takes no two names that differ in dots and underscores only; choose another "
+            "separator, or leave one of the topics out",
+        )
+        for names in by_metric.values()
+        if len(names) > 1 and fresh.intersection(names)
+    ]
+
+
+def written_by_others(
+    pairs: Iterable[TopicPair],
+    target: Mapping[TopicName, Topic],
+    logs: Mapping[TopicPartition, Log],
+    copied: Iterable[TopicPartition],
+    alias: Alias,
+    others: str | None = None,
+) -> tuple[list[Problem], list[str]]:
+    """Remote topics that are there although this flow has copied nothing to them; with notes on odd partition counts.
+
+    `logs` are those of the target, `copied` the source partitions that have a position. `others` run the flow now, if
+    anybody does, and may not have stored theirs yet.
+    """
+    known = {part.topic for part in copied}
+    problems, notes = [], []
+    if others == "MirrorMaker 2":
+        notes.append(
+            f"{others} runs the flow now, and a run waits until it has ended; what is to be copied counts from the "
+            "positions that it stored last, up to a minute ago by its defaults"
+        )
+    for pair in pairs:
+        there = target.get(pair.remote)
+        if there is None:
+            continue
+        parts = (TopicPartition(pair.remote, number) for number in range(there.partitions))
+        held = sum(logs[part].offsets for part in parts if part in logs)
+        if pair.source.name not in known and held and others is not None:
+            notes.append(
+                f"{pair.remote} is on {alias} with {held} records, and no position is stored for {pair.source.name}: "
+                f"{others} may have copied them and not stored that yet; make this plan again once it has ended"
+            )
+        elif pair.source.name not in known and held:
+            problems.append(
+                Problem(
+                    "clash",
+                    f"{pair.remote} is on {alias} with {held} records that this flow has not copied: copies of "
+                    f"{pair.source.name} would follow them; delete or rename it there, or leave "
+                    f"{pair.source.name} out",
+                )
+            )
+        elif there.partitions > pair.source.partitions:
+            text = (
+                f"{pair.remote} has {there.partitions} partitions on {alias}, {pair.source.name} has "
+                f"{pair.source.partitions}"
+            )
+            if pair.source.name in known:
+                notes.append(f"{text}: the last {there.partitions - pair.source.partitions} get no copies")
+            else:
+                problems.append(
+                    Problem(
+                        "clash",
+                        f"{text}: producers that move would send the same key to another partition; recreate it, "
+                        f"or add partitions to {pair.source.name}",
+                    )
+                )
+    return problems, notes
+
+
+def after_last_copy(
+    pairs: Iterable[TopicPair],
+    logs: Mapping[TopicPartition, Log],
+    positions: Mapping[TopicPartition, Position],
+    flow: FlowSettings,
+) -> list[str]:
+    """Notes on remote topics that hold records after the last copy of which a position is stored; `logs` are those of
+    the target."""
+    # After the last record of a transaction is its marker.
+    markers = 0 if flow.exactly_once == "disabled" else 1
+    found: dict[TopicName, int] = defaultdict(int)
+    for pair in pairs:
+        for number in range(pair.source.partitions):
+            position = positions.get(TopicPartition(pair.source.name, number))
+            log = logs.get(TopicPartition(pair.remote, number))
+            if position is not None and position.next_target is not None and log is not None:
+                more = log.end - position.next_target
+                found[pair.remote] += more if more > markers else 0
+    return [
+        f"{name} holds {count} records after the last copy of which a position is stored: a copier that runs or was "
+        "killed appended them, or somebody else writes there; a run finds out which are its copies, reports the others "
+        "and leaves them among its own"
+        for name, count in found.items()
+        if count
+    ]
+
+
+def too_small_limits(
+    flow: FlowSettings, pairs: Iterable[TopicPair], source: _Configs, target: _Configs
+) -> tuple[list[Problem], list[str]]:
+    """Remote topics that take smaller records than their source; `target` are settings as they will be."""
+    smaller: dict[tuple[int, int, str], list[TopicName]] = defaultdict(list)
+    for pair in pairs:
+        mine, theirs = largest_batch(source.get(pair.source.name, ())), largest_batch(target.get(pair.remote, ()))
+        if mine is not None and theirs is not None and theirs < mine:
+            smaller[mine, theirs, flow.oversized_record_policy.for_topic(pair.source.name)].append(pair.remote)
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for (mine_bytes, their_bytes, policy), names in smaller.items():
+        text = (
+            f"records of up to {mine_bytes} bytes ({MAX_MESSAGE_BYTES}) may come to {listed(names)}, which takes "
+            f"{their_bytes}: a larger one "
+        )
+        if policy in ("hold", "stop"):
+            way_out = f"raise {MAX_MESSAGE_BYTES} there, or message.max.bytes of the brokers of {flow.target}"
+            result = "would hold its partition" if policy == "hold" else "would end the flow"
+            problems.append(Problem("record-limit", f"{text}{result}; {way_out}"))
+        else:
+            result = "is skipped" if policy == "skip" else f"goes to {flow.failed_records.dead_letter_topic}"
+            notes.append(f"{text}{result} ({flow.key('oversized_record_policy')})")
+    return problems, notes
+
+
+def shorter_retention(flow: FlowSettings, pairs: Iterable[TopicPair], source: _Configs, target: _Configs) -> list[str]:
+    """Notes on remote topics that keep records for less time: old ones are deleted as soon as they are copied."""
+    shorter: dict[tuple[str, str], list[TopicName]] = defaultdict(list)
+    for pair in pairs:
+        mine, theirs = (
+            value_of(configs.get(name, ()), RETENTION)
+            for configs, name in ((source, pair.source.name), (target, pair.remote))
+        )
+        policy = value_of(target.get(pair.remote, ()), "cleanup.policy") or ""
+        if mine is None or theirs is None or "delete" not in policy:
+            continue
+        if float(theirs) >= 0 and not 0 <= float(mine) <= float(theirs):
+            shorter[mine, theirs].append(pair.remote)
+    return [
+        f"{listed(names)}: {RETENTION} is {theirs} on {flow.target} and {mine} on {flow.source}; what is older is "
+        "deleted there soon after it is copied"
+        for (mine, theirs), names in shorter.items()
+    ]
+
+
+def too_full(disks: Sequence[Disk], size: int | None, replicas: int, alias: Alias) -> tuple[list[Problem], list[str]]:
+    """Whether the target's disks have room for so many bytes, each written `replicas` times."""
+    usable = [disk.usable for disk in disks if disk.usable is not None]
+    if not size:
+        return [], []
+    if not usable:
+        return [], [f"the free space of {alias}'s disks is not known"]
+    needed = size * max(1, replicas)
+    text = f"{shown_bytes(needed)} are to be written on {alias} ({replicas} replicas), whose disks have "
+    # Directories of one volume report its space each.
+    volumes = {(disk.broker, disk.total, disk.usable): disk.usable or 0 for disk in disks if disk.usable is not None}
+    room = sum(volumes.values())
+    if needed > room:
+        way_out = "add disks, shorten the retention, or copy fewer topics"
+        return [Problem("disk", f"{text}{shown_bytes(room)} of room; {way_out}")], []
+    return [], [f"{text}{shown_bytes(room)} of room"] if needed > room / 2 else []

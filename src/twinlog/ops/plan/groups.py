@@ -1,0 +1,127 @@
+"""What becomes of each consumer group of the source: its offsets are committed on the target, or not, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.groups.group_sync import in_use
+from twinlog.mirror.groups.safe_move import Facts, MoveVerdict, judge
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.model.groups import CommittedOffset
+from twinlog.model.topics import listed
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Inventory
+from twinlog.ops.plan.flow_plan import GroupPlan
+from twinlog.settings.flow import FlowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What is known of a flow's copies: how a source topic is called on the target, or why it is not there, stored
+    positions, and where an offset is on the target."""
+
+    remote_name: Callable[[TopicName], TopicName]
+    not_mirrored: Callable[[TopicName], str | None]
+    came_from_target: Callable[[TopicName], bool]
+    positions: Mapping[TopicPartition, Position]
+    find: Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
+
+
+def plan_groups(
+    flow: FlowSettings,
+    filter_: GroupFilter,
+    accepts: Callable[[TopicName], bool],
+    source: Inventory,
+    target: Inventory,
+    copied: Copied,
+) -> list[GroupPlan]:
+    """Each consumer group of the source, by name; `accepts` is which topics' offsets are translated."""
+    followed, reasons = choose_groups(filter_, source.groups)
+    found = [GroupPlan(group, 0, "stays", why) for group, why in reasons.items()]
+    for group in followed:
+        if group not in source.committed:
+            continue
+        offsets = accepted_offsets(source.committed[group], accepts)
+        if not offsets:
+            found.append(GroupPlan(group, 0, "stays", WITHOUT_TOPIC))
+            continue
+        off = _switched_off(flow)
+        if off is not None:
+            found.append(GroupPlan(group, len(offsets), "stays", off))
+            continue
+        verdicts = {
+            where: judge(_facts(group, where, committed, source, target, copied))
+            for where, committed in offsets.items()
+        }
+        found.append(_group_plan(flow, group, verdicts))
+    return sorted(found, key=lambda one: one.group)
+
+
+def _switched_off(flow: FlowSettings) -> str | None:
+    if flow.emit_checkpoints_interval_s is None:
+        return f"no checkpoints are written, as {flow.switch('emit_checkpoints_interval_s')} is false"
+    if flow.sync_group_offsets_interval_s is None:
+        return (
+            "its checkpoints are written, and no offsets committed on the target, as "
+            f"{flow.switch('sync_group_offsets_interval_s')} is false"
+        )
+    return None
+
+
+def _facts(
+    group: GroupId,
+    where: TopicPartition,
+    committed: CommittedOffset,
+    source: Inventory,
+    target: Inventory,
+    copied: Copied,
+) -> Facts:
+    from_target = copied.came_from_target(where.topic)
+    translated = copied.find(where, SourceOffset(committed.offset))
+    not_mirrored = None if from_target else copied.not_mirrored(where.topic)
+    remote = TopicPartition(copied.remote_name(where.topic), where.partition)
+    if translated is not None:
+        remote = translated.partition
+    position = copied.positions.get(where)
+    there = target.committed.get(group, {}).get(remote)
+    here = target.groups.get(group)
+    log = source.logs.get(where)
+    there_log = target.logs.get(remote)
+    return Facts(
+        group,
+        where,
+        remote,
+        SourceOffset(committed.offset),
+        source_end=None if log is None else SourceOffset(log.end),
+        copied=None if position is None else position.next_source,
+        translated=None if translated is None else translated.offset,
+        exact=translated is not None and translated.exact,
+        target_committed=None if there is None else TargetOffset(there.offset),
+        target_start=None if there_log is None else TargetOffset(there_log.start),
+        target_end=None if there_log is None else TargetOffset(there_log.end),
+        from_target=from_target,
+        not_mirrored=not_mirrored,
+        active_on_target=here is not None and in_use(here),
+    )
+
+
+def _group_plan(flow: FlowSettings, group: GroupId, verdicts: Mapping[TopicPartition, MoveVerdict]) -> GroupPlan:
+    if any(verdict.moved for verdict in verdicts.values()):
+        return GroupPlan(group, len(verdicts), "stays", f"it is in use on {flow.target}, its offsets are left alone")
+    against: dict[str, list[TopicName]] = {}
+    waiting = False
+    for where, verdict in verdicts.items():
+        for reason in verdict.reasons:
+            if reason.heals:
+                waiting = True
+            else:
+                against.setdefault(reason.text, []).append(where.topic)
+    texts = [text if " is not mirrored" in text else f"{listed(set(names))}: {text}" for text, names in against.items()]
+    why = "; ".join(texts) or None
+    if waiting:
+        return GroupPlan(group, len(verdicts), "moves", why)
+    return GroupPlan(group, len(verdicts), "stays" if why else "in-step", why)

@@ -1,0 +1,377 @@
+"""Finds out what a run of one flow would do: reads both clusters, and lets the code of the run decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from twinlog.errors import ConfigError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.mirror.gaps import Gap
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.starts import NOTHING_STORED, StoredStarts
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topics.changes import TopicPair
+from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster, check_two_clusters, past_filter
+from twinlog.mirror.topics.internal_topics import internal_topics
+from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.topics import listed
+from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Inventory
+from twinlog.ops.inventory.reader import Content, read_inventory
+from twinlog.ops.plan.asked_rights import hidden_topics, unreadable_groups, unwritable_topics
+from twinlog.ops.plan.deciding import Deciding, Findings
+from twinlog.ops.plan.fits import (
+    after_last_copy,
+    colliding,
+    shorter_retention,
+    too_full,
+    too_small_limits,
+    written_by_others,
+)
+from twinlog.ops.plan.flow_plan import FlowPlan, GroupPlan, LeftOut, NewRemote, Problem
+from twinlog.ops.plan.groups import Copied, plan_groups
+from twinlog.ops.plan.others import running_others
+from twinlog.ops.plan.rights import Side, missing_rights
+from twinlog.ops.plan.starts import PlannedStarts, planned_starts
+from twinlog.ops.plan.volume import gaps, leaderless, to_copy
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+from twinlog.settings.written import key_of
+from twinlog.worker.topics.topic_refresh import TopicRefresh
+
+CONNECT_S = 15.0
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with a cluster's alias, what is read of it, how many were read, and how many there are."""
+
+_Positions = Mapping[TopicPartition, Position]
+_Find = Callable[[TopicPartition, SourceOffset], TranslatedGroupOffset | None]
+
+
+class FlowPlanner:
+    """Plans one flow; use it as a context manager. Making it raises ConfigError.
+
+    `flows` are all flows of the file. A connector that only follows groups has `copied_by`, those that copy what it
+    translates.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        flows: Sequence[FlowSettings],
+        *,
+        copied_by: Sequence[FlowSettings] = (),
+        progress: Progress = lambda alias, what, done, total: None,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._flow = flow
+        self._flows = flows
+        self._connect = connect
+        self._progress = progress
+        self._copier = next(iter(copied_by), flow)
+        self._topology = topology_of(self._copier)
+        self._one_cluster = False
+        self._refresh: TopicRefresh | None = None
+        self._source, self._target = both_clusters(flow, connect)
+
+    def __enter__(self) -> FlowPlanner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._refresh is not None:
+            self._refresh.close()
+        self._source.close()
+        self._target.close()
+
+    def plan(self, rate: float) -> FlowPlan:
+        """What a run would do now, with an estimate of time at `rate` bytes a second; changes nothing.
+
+        Raises ClusterError when a cluster does not answer, and RefusedError when it refuses the login.
+        """
+        flow, findings = self._flow, Findings()
+        plan = FlowPlan(flow.name, flow.source, flow.target, rate)
+        self._target.connect(CONNECT_S)
+        if not flow.enabled:
+            # It writes heartbeats to its target, and never asks its source.
+            there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
+            nothing = Inventory(flow.source, None, ())
+            deciding = Deciding(flow, self._topology, self._source, self._target, nothing, there, findings)
+            plan = replace(plan, create=tuple(deciding.internal()[0]))
+            return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
+        self._source.connect(CONNECT_S)
+        if not findings.refused("cluster", self._look_at_clusters):
+            checks = (
+                partial(check_one_cluster, flow, self._source, self._target, self._connect),
+                partial(check_internal_topics, flow, self._source, self._target),
+            )
+            for check in checks:
+                findings.refused("cluster", check)
+            try:
+                plan = self._plan(plan, findings)
+            except ConfigError as error:
+                # A class of the user's that failed on a name only the clusters know; a run fails this flow alone.
+                findings.problems.append(Problem("class", str(error)))
+        problems = {problem.text: problem for problem in findings.problems}
+        return replace(plan, problems=tuple(problems.values()), notes=tuple(dict.fromkeys(findings.notes)))
+
+    def _look_at_clusters(self) -> None:
+        self._one_cluster = check_two_clusters(self._flow, self._topology, self._source, self._target)
+
+    def _plan(self, plan: FlowPlan, findings: Findings) -> FlowPlan:
+        flow = self._flow
+        here, there = self._read(findings)
+        store, positions = self._positions(there, findings)
+        deciding = Deciding(flow, self._topology, self._source, self._target, here, there, findings)
+        if flow.transform is not None:
+            findings.notes.append(
+                f"records pass through {flow.transform.steps}; what that drops, adds or routes to other topics is not "
+                "counted here"
+            )
+        if not flow.copies:
+            plan = replace(plan, create=tuple(deciding.internal()[0]))
+            return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, None, findings)))
+        refresh = self._refresh = TopicRefresh(
+            flow, self._flows, self._source, self._target, _Known(positions or {}, store), self._connect
+        )
+        if self._one_cluster:
+            refresh.within_one_cluster()
+        try:
+            changes = refresh.decide(here.plain_topics, there.plain_topics)
+        except RefusedError as error:
+            findings.problems.append(Problem("renamed", str(error)))
+            return plan
+        create, new_configs = deciding.creations(changes)
+        internal, bounds = deciding.internal()
+        settings, changed_configs = deciding.settings(changes)
+        acls = deciding.acls(refresh.leaves_out)
+        # Heartbeats are mirrored whatever is configured, and come all the time.
+        pairs = [pair for pair in changes.pairs if not pair.heartbeats]
+        passing = [name for pair in pairs if self._topology.mirrors_past_filter(name := pair.source.name)]
+        if passing:
+            findings.notes.append(past_filter(flow, passing))
+        plan = replace(
+            plan,
+            create=(*create, *internal),
+            grow=deciding.growth(changes),
+            settings=(*settings, *bounds),
+            acls=tuple(acls),
+            left_out=tuple(self._left_out(here, refresh.left_out)),
+        )
+        if positions is not None:
+            stored = NOTHING_STORED if store is None else store.starts()
+            mirrored = [pair.source for pair in pairs]
+            starts = planned_starts(flow, self._source, mirrored, here.logs, positions, stored)
+            copy = to_copy(pairs, here.logs, here.sizes, positions, here.configs, starts.begins)
+            plan = replace(plan, copy=tuple(copy))
+            others = running_others(self._target, flow, there)
+            findings.add(*written_by_others(pairs, there.plain_topics, there.logs, positions, flow.target, others))
+            if others is None:
+                findings.notes += after_last_copy(pairs, there.logs, positions, flow)
+            self._look_at_starts(pairs, here, positions, starts, findings)
+        waiting = leaderless(pairs, here.logs)
+        if waiting:
+            names = listed(f"{part.topic}-{part.partition}" for part in waiting)
+            text = f"no broker of {flow.source} leads {names}: what is to be copied of that is not in this plan"
+            findings.problems.append(Problem("unread", f"{text}; bring its brokers back"))
+        will_be = {**there.configs, **changed_configs, **new_configs}
+        new = [one.name for one in plan.create if one.cluster == flow.target]
+        findings.add(colliding(new, there.topics))
+        findings.add(*too_small_limits(flow, pairs, here.configs, will_be))
+        findings.add(*too_full(there.disks, plan.bytes, self._replicas(create, pairs, there), flow.target))
+        findings.notes += shorter_retention(flow, pairs, here.configs, will_be)
+        findings.add(
+            missing_rights(
+                flow,
+                Side(here, self._source.client.lacks),
+                Side(there, self._target.client.lacks),
+                changes,
+                acls if flow.sync_topic_acls_interval_s is not None else None,
+            )
+        )
+        findings.add(hidden_topics(self._target, new))
+        findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
+        return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
+
+    def _read(self, findings: Findings) -> tuple[Inventory, Inventory]:
+        """What both clusters hold: of the source the topics that may be mirrored, of the target their copies."""
+        flow, topology = self._flow, self._topology
+        parts = Content.CONFIGS | Content.LOGS | Content.SIZES
+        if flow.sync_topic_acls_interval_s is not None:
+            parts |= Content.ACLS
+        if flow.emit_checkpoints_interval_s is not None:
+            parts |= Content.GROUPS
+        own = {(topic.cluster, topic.name) for topic in internal_topics(flow)}
+        here = read_inventory(
+            self._source,
+            parts,
+            wanted=lambda name: topology.mirrors(name) or (flow.source, name) in own,
+            committed=flow.consumer.isolation_level == "read_committed",
+            progress=partial(self._progress, flow.source),
+        )
+        remotes = {topology.remote_name(name) for name in here.topics if topology.mirrors(name)}
+        # Also without AclSync: only ACLs show whether topics that are not there yet could be written.
+        there = read_inventory(
+            self._target,
+            parts | Content.ACLS,
+            wanted=lambda name: name in remotes or (flow.target, name) in own,
+            progress=partial(self._progress, flow.target),
+        )
+        # A part that may not be read is a problem only where the run needs it: see `missing_rights`.
+        findings.notes += [*here.unread, *there.unread]
+        if not here.topics:
+            findings.notes.append(f"no topic of {flow.source} can be seen; does the login have DESCRIBE on them?")
+        return here, there
+
+    def _positions(
+        self, there: Inventory, findings: Findings
+    ) -> tuple[PositionStore | None, dict[TopicPartition, Position] | None]:
+        """Stored positions, none where nothing was ever copied; and None where they may not be read."""
+        names = {self._copier.positions_topic, self._copier.earlier_positions_topic}
+        if not names.intersection(there.topics):
+            return None, {}
+        store = PositionStore(self._copier, self._target, optional=True)
+        try:
+            return store, store.read_all()
+        except RefusedError as error:
+            findings.problems.append(Problem("permission", str(error)))
+            return None, None
+
+    def _left_out(self, here: Inventory, others: Mapping[TopicName, str]) -> list[LeftOut]:
+        found = []
+        for name in sorted(here.topics):
+            why = others.get(name) or self._topology.refusal(name)
+            if why is not None:
+                found.append(LeftOut(name, why))
+        return found
+
+    def _look_at_starts(
+        self,
+        pairs: Sequence[TopicPair],
+        here: Inventory,
+        positions: _Positions,
+        starts: PlannedStarts,
+        findings: Findings,
+    ) -> None:
+        """Where partitions begin or go on: gaps, a reset that refuses, offsets that will be others on the target."""
+        flow = self._flow
+        for part, gap in self._gaps(pairs, here, positions).items():
+            text = gap.describe(part)
+            policy = flow.gap_policy.for_topic(part.topic)
+            if policy in ("hold", "stop"):
+                result = "the partition is held" if policy == "hold" else "the flow stops on it"
+                findings.problems.append(Problem("gap", f"{text}; {result}; {gap.way_out(part, flow)}"))
+            else:
+                findings.notes.append(f"{text}; the flow goes on at offset {gap.resume_at}")
+        mirrored = {pair.source.name for pair in pairs}
+        fresh = {part: log for part, log in here.logs.items() if part.topic in mirrored and part not in positions}
+        findings.notes += starts.notes
+        if starts.nowhere:
+            reset = key_of(ConsumerSettings, "auto_offset_reset")
+            text = f"the consumer of {flow.source} has {reset} = none, and there are partitions without a position"
+            findings.problems.append(Problem("gap", f"{text}: of {listed(starts.nowhere)}; set earliest or latest"))
+        moved = {part.topic for part, log in fresh.items() if log.start > 0}
+        if moved:
+            findings.notes.append(
+                f"{listed(moved)}: older records are deleted already, so that offsets on {flow.target} begin at 0 and "
+                "are others than here; offsets that are kept outside Kafka have to be translated (twinlog translate)"
+            )
+
+    def _gaps(self, pairs: Sequence[TopicPair], here: Inventory, positions: _Positions) -> Mapping[TopicPartition, Gap]:
+        """As `gaps`. Positions were read after the logs, and a running flow may have stored some after the ends that
+        were read: ends are asked for once more before a log counts as cut back."""
+        topics = [pair.source for pair in pairs]
+        found = gaps(topics, here.logs, positions)
+        behind = [part for part, gap in found.items() if gap.kind == "truncation"]
+        if not behind:
+            return found
+        committed = self._flow.consumer.isolation_level == "read_committed"
+        ends = self._source.offsets(behind, latest=True, read_committed=committed)
+        moved = {part: replace(here.logs[part], end=end) for part, end in ends.items()}
+        return gaps(topics, {**here.logs, **moved}, positions)
+
+    def _replicas(self, create: Iterable[NewRemote], pairs: Iterable[TopicPair], there: Inventory) -> int:
+        """The most replicas that a copy gets; a broker's default is taken from the copies that are there."""
+        known = [there.topics[pair.remote].replicas for pair in pairs if pair.remote in there.topics]
+        return max([1, *known, *(one.replication_factor for one in create)])
+
+    def _groups(
+        self,
+        here: Inventory,
+        there: Inventory,
+        store: PositionStore | None,
+        positions: _Positions,
+        pairs: Iterable[TopicPair] | None,
+        findings: Findings,
+    ) -> list[GroupPlan]:
+        """`pairs` are the topics that this flow copies, None where others copy."""
+        flow, topology = self._flow, self._topology
+        if flow.emit_checkpoints_interval_s is None and not here.groups:
+            return []
+        mirrored = None if pairs is None else {pair.source.name for pair in pairs}
+        filter_ = topic_filter_of(flow)
+        others = {} if self._refresh is None else self._refresh.left_out
+
+        def not_mirrored(topic: TopicName) -> str | None:
+            if mirrored is None:
+                return topology.refusal(topic)
+            if topic in mirrored:
+                return None
+            return others.get(topic) or topology.refusal(topic) or f"{flow.source} has no such topic"
+
+        def accepts(topic: TopicName) -> bool:
+            # Within one cluster copies are there as well, and offsets in them belong to those who read copies.
+            beside = self._one_cluster and topology.policy.source_alias(topic) in (flow.source, flow.target)
+            return filter_.accepts(topic) and not beside
+
+        find = self._translation(here, store, accepts, findings)
+        copied = Copied(topology.remote_name, not_mirrored, topology.came_from_target, positions, find)
+        found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
+        moving = [one.group for one in found if one.becomes == "moves"]
+        findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
+        if flow.kind is None:
+            own = [GroupId(flow.group_id)]
+            findings.add(unreadable_groups(self._target, own, there, "choosing which process runs the flow"))
+        return found
+
+    def _translation(
+        self,
+        here: Inventory,
+        store: PositionStore | None,
+        accepts: Callable[[TopicName], bool],
+        findings: Findings,
+    ) -> _Find:
+        """Where an offset is on the target, by what was copied so far."""
+        if store is None:
+            return lambda where, offset: None
+        flow = self._flow
+        reverse = next((one for one in self._flows if (one.source, one.target) == (flow.target, flow.source)), None)
+        translator = Translator(flow, self._source, self._target, MapStore(self._copier, self._target, store))
+        found = GroupOffsetTranslator(flow, self._source, self._target, translator, reverse)
+        topics = {where.topic for offsets in here.committed.values() for where in offsets if accepts(where.topic)}
+        if findings.refused("permission", partial(found.refresh, topics)):
+            return lambda where, offset: None
+        return found.find
+
+
+class _Known:
+    """Positions that were read already, from `store` if they may be read."""
+
+    def __init__(self, positions: _Positions, store: PositionStore | None) -> None:
+        self._positions = positions
+        self._store = store
+
+    def read(self, partitions: Iterable[TopicPartition], /) -> dict[TopicPartition, Position]:
+        return {part: self._positions[part] for part in partitions if part in self._positions}
+
+    def starts(self) -> StoredStarts:
+        return NOTHING_STORED
+
+    def under_other_alias(
+        self, partitions: Iterable[TopicPartition], /
+    ) -> dict[TopicPartition, tuple[Alias, Position]]:
+        return {} if self._store is None else self._store.under_other_alias(partitions)

@@ -1,0 +1,159 @@
+"""`twinlog reload`: has running processes take over what has changed in their file."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.config.file_kind import FileKind, kind_of
+from twinlog.config.keys.live_keys import Takes
+from twinlog.config.queries import checked_file
+from twinlog.console.command_log import log_warnings
+from twinlog.console.waiting import waits_reported
+from twinlog.console.wrong_file import EXIT_CONFIG, ends_if_wrong, print_warnings
+
+if TYPE_CHECKING:
+    from twinlog.ops.reload.requests import Asked
+    from twinlog.worker.reload.reload_report import ReloadReport
+
+EXIT_TROUBLE = 1
+EXIT_NOBODY = 3
+EXIT_RESTART = 4
+
+_TAKES = {
+    Takes.AT_ONCE: "taken over",
+    Takes.PAUSE: "taken over, the copiers of the flow begin again",
+    Takes.RESTART: "NEEDS A RESTART",
+    Takes.NOTHING: "has no effect here",
+}
+_WOULD = {
+    **_TAKES,
+    Takes.AT_ONCE: "would be taken over",
+    Takes.PAUSE: "would be taken over, the copiers of the flow would begin again",
+}
+
+
+def reload(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A MirrorMaker 2 properties file.", show_default=False)],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the keys that each process would take over; change nothing.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="Seconds to wait for the answers of the processes.")
+    ] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Change a running mirror with no restart: every process that runs the flows of FILE reads its file again.
+
+    Filters, intervals, the switches of sync and emit, policies and A->B.enabled act at once, or after a pause of a
+    second or two; no record is lost or repeated. All other keys are printed with their line, and keep their values
+    until the process is restarted. A process whose file is wrong continues with the values of before.
+
+    Each process reads the file of its own start: change the file on every host first. The command may run on any host
+    that reaches the targets; request and answers are records of the topic mm2-twinlog-reload.internal there. On the
+    host of a process, `kill -HUP PID` needs no right on a cluster, and the log of the process has the answer.
+
+    Ends with code 0 when every process has taken over the whole file; 4 when a key needs a restart; 2 when FILE, or
+    the file of a process, is wrong; 3 when no process runs the flows; 1 when a process or a target does not answer.
+
+    Example: twinlog reload mm2.properties
+
+    Example: twinlog reload mm2.properties --dry-run
+    """
+    if kind_of(file) is not FileKind.MIRROR:
+        raise typer.BadParameter(
+            f"{file} is no file of MirrorMaker 2: Strimzi's resource is followed while it changes, and connectors are "
+            "changed over the REST API of their worker",
+            param_hint="FILE",
+        )
+    with ends_if_wrong(EXIT_CONFIG):
+        config = checked_file(file, None, "warn").config
+    if not as_json:
+        print_warnings(config.warnings)
+    log_warnings()
+
+    from twinlog.ops.reload.requests import ReloadAsker  # noqa: PLC0415 - Kafka's library is slow to import for --help
+
+    asker = ReloadAsker(config.flows, who(), only_look=dry_run, timeout_s=timeout)
+    with waits_reported([asker]):
+        asked = asker.ask()
+    typer.echo(_json(asked) if as_json else "\n".join(lines(asked)))
+    raise typer.Exit(exit_code(asked))
+
+
+def who() -> str:
+    """Who asks, for the log of the processes: USER on HOST."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        # A container need not know its own user.
+        user = "an unnamed user"
+    return f"{user} on {socket.gethostname()}"
+
+
+def exit_code(asked: Asked) -> int:
+    """What scripts get; what an operator has to look at first counts most."""
+    if any(report.problems for report in asked.reports):
+        return EXIT_CONFIG
+    if asked.troubles or asked.silent:
+        return EXIT_TROUBLE
+    if asked.nobody:
+        return EXIT_NOBODY
+    return EXIT_RESTART if any(report.needs_restart for report in asked.reports) else 0
+
+
+def lines(asked: Asked) -> Iterator[str]:
+    """The answers for people, one process after the other."""
+    for report in asked.reports:
+        yield from _report(report)
+    for process, flows in asked.silent.items():
+        yield f"{process} runs or stands by for {', '.join(flows)} and did not answer: its version knows no reload, it"
+        yield "  may not read or write mm2-twinlog-reload.internal, or it hangs; on its host: kill -HUP PID"
+    for flow, others in asked.others.items():
+        yield f"{flow}: {others}"
+    for target, trouble in asked.troubles.items():
+        yield f"{target}: {trouble}"
+    if asked.nobody and not asked.troubles:
+        yield "no process runs these flows, or stands by for them"
+
+
+def _report(report: ReloadReport) -> Iterator[str]:
+    where = f"{report.process} ({report.file})"
+    if report.problems:
+        yield f"{where}: its file is wrong, nothing was changed"
+        yield from (f"  problem: {problem}" for problem in report.problems)
+        return
+    if report.same:
+        yield f"{where}: nothing has changed"
+        return
+    yield where
+    how = _WOULD if report.only_looked else _TAKES
+    for flow, state in report.flows.items():
+        yield f"  {flow}: {state}"
+        yield from (f"    {key.text}: {how[key.takes]}" for key in report.keys if flow in key.flows)
+    rest = [key for key in report.keys if not set(key.flows).intersection(report.flows)]
+    if rest:
+        yield "  all of the file"
+        yield from (f"    {key.text}: {how[key.takes]}" for key in rest)
+    if report.more_keys:
+        yield f"  and {report.more_keys} more keys, which are in the log of the process"
+    yield from (f"  warning: {warning}" for warning in report.warnings)
+
+
+def _json(asked: Asked) -> str:
+    return json.dumps(
+        {
+            "processes": [asdict(report) for report in asked.reports],
+            "silent": {process: list(flows) for process, flows in asked.silent.items()},
+            "others": dict(asked.others),
+            "troubles": dict(asked.troubles),
+        },
+        indent=2,
+    )

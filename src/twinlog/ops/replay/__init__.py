@@ -1,0 +1,1 @@
+"""`twinlog replay`: copies a range of source offsets into topics of their own, in Spark tasks."""

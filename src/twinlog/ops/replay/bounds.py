@@ -1,0 +1,108 @@
+"""Where a replay begins and ends in each partition, and bounds that are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlog.errors import OptionError
+from twinlog.model.types import TopicPartition
+from twinlog.ops.inventory.contents import Log
+
+Option = Literal["--from", "--to"]
+
+_A_TIME = 10**11
+"""Such numbers are ms since 1970 rather than offsets: 1973."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log.
+
+    `written` is how somebody wrote a time.
+    """
+
+    kind: Literal["offset", "timestamp", "earliest", "latest"]
+    value: int = 0
+    written: str = ""
+
+    @property
+    def option(self) -> str:
+        """As it is written in a command line."""
+        return self.written or f"{'@' if self.kind == 'timestamp' else ''}{self.value}"
+
+    def __str__(self) -> str:
+        if self.written:
+            return self.written
+        return f"{self.kind} {self.value}" if self.kind in ("offset", "timestamp") else self.kind
+
+
+def require_order(start: Bound, end: Bound) -> None:
+    """Raise OptionError where nothing lies between two bounds, whatever the cluster has."""
+    comparable = start.kind == end.kind and start.kind in ("offset", "timestamp")
+    if start.kind == "latest" or end.kind == "earliest" or (comparable and start.value >= end.value):
+        raise OptionError(f"nothing lies from {start} to {end}: --from has to be the older one")
+
+
+def offsets_of(
+    bound: Bound,
+    logs: Mapping[TopicPartition, Log],
+    hidden: Mapping[TopicPartition, Log],
+    found: Mapping[TopicPartition, int],
+    option: Option,
+) -> dict[TopicPartition, int]:
+    """The offset of each log that a bound stands for, within the log. Raises OptionError for one that is not there.
+
+    `hidden` is what an open transaction hides beyond the end of a log, `found` the first offset as new as a timestamp,
+    -1 where there is none.
+    """
+    if bound.kind == "earliest":
+        return {part: one.start for part, one in logs.items()}
+    if bound.kind == "latest":
+        return {part: one.end for part, one in logs.items()}
+    if bound.kind == "offset":
+        wanted = dict.fromkeys(logs, bound.value)
+        _require_there(bound, logs, hidden, option)
+    else:
+        wanted = {part: max(found[part], one.start) for part, one in logs.items() if found.get(part, -1) >= 0}
+    _require_seen(bound, logs, wanted, hidden, option)
+    return {part: min(wanted.get(part, one.end), one.end) for part, one in logs.items()}
+
+
+def _require_there(
+    bound: Bound, logs: Mapping[TopicPartition, Log], hidden: Mapping[TopicPartition, Log], option: Option
+) -> None:
+    for part, one in sorted(logs.items()):
+        if bound.value < one.start:
+            raise OptionError(
+                f"{option} {bound.value}: {part} begins at offset {one.start} by now (retention); begin there "
+                "(earliest), into another topic (--into) if an earlier replay has copied older records, or "
+                "choose partitions (--partition)"
+            )
+    beyond = all(bound.value > hidden.get(part, one).end for part, one in logs.items())
+    if beyond and (option == "--from" or bound.value >= _A_TIME):
+        raise OptionError(
+            f"{option} {bound.value}: no partition has so many offsets; a time in ms since 1970 is written "
+            f"with an @ before it (@{bound.value})"
+        )
+
+
+def _require_seen(
+    bound: Bound,
+    logs: Mapping[TopicPartition, Log],
+    wanted: Mapping[TopicPartition, int],
+    hidden: Mapping[TopicPartition, Log],
+    option: Option,
+) -> None:
+    """Raise OptionError where a range ends beyond what readers of committed records see, or all of it lies there."""
+    if option == "--from" and not all(wanted.get(part, -1) >= one.end for part, one in logs.items()):
+        return
+    for part, one in sorted(hidden.items()):
+        first = wanted.get(part, -1)
+        if first > one.start if option == "--to" else first < one.end:
+            raise OptionError(
+                f"{option} {bound.option}: an open transaction of the source "
+                f"hides {part} from offset {one.start} on (isolation.level = read_committed); replay that once the "
+                f"transaction has ended{', or end before it (--to latest)' if option == '--to' else ''}"
+            )

@@ -1,0 +1,180 @@
+"""A Spark task of a replay: copies ranges of partitions, one after the other, each into its own log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from twinlog.batches.prepare import prepare
+from twinlog.errors import ClusterError, CopyError, GapError, TwinlogError
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.producer.appends import Append, CopyRules
+from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
+from twinlog.kafka.record.batch import read_batch
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.records import record_bodies
+from twinlog.model.types import SourceOffset
+from twinlog.ops.replay.appender import PartitionAppender
+from twinlog.ops.replay.arrived import Arrived, find_arrived
+from twinlog.ops.replay.model import PartitionToReplay, Replayed, ReplayRules
+from twinlog.ops.verify.log_reader import CONNECT_S, ClusterLogs, LogReader
+from twinlog.settings.flow import ConsumerSettings
+
+LOOK_S = 0.2
+
+
+class Replay:
+    """Connections to both clusters of a flow, for one thread."""
+
+    def __init__(self, rules: ReplayRules, loop: Loop) -> None:
+        flow = rules.flow
+        self._rules = rules
+        self._loop = loop
+        self._source = ClusterLogs(loop, flow.source, flow.consumer)
+        self._target = ClusterLogs(loop, flow.target, ConsumerSettings(flow.producer.client))
+
+    def close(self) -> None:
+        self._source.close()
+        self._target.close()
+        self._loop.close()
+
+    def copy(self, part: PartitionToReplay, progress: Callable[[int], None] = lambda _: None) -> Replayed:
+        """Copy what of a range is not there yet; the row has the problem where that fails."""
+        row = Replayed(part, problem=part.problem)
+        if part.problem is not None:
+            return row
+        try:
+            arrived = self._arrived(part)
+            progress(arrived.next_source - part.start)
+            row = replace(row, found=arrived.records)
+            for count, size, offsets in self._appended(part, arrived):
+                row = replace(row, appended=row.appended + count, bytes=row.bytes + size)
+                progress(offsets)
+        except TwinlogError as error:
+            row = replace(row, problem=str(error))
+        return row
+
+    def _arrived(self, part: PartitionToReplay) -> Arrived:
+        """What is there, and nothing on its way: an earlier task may just have been killed."""
+        arrived, end = Arrived(0, part.start), self._end(part)
+        while end > arrived.records:
+            into = LogReader(
+                self._target, part.into, 0, end, committed=False, topic_id=None, patience_s=self._rules.patience_s
+            )
+            arrived = find_arrived(
+                self._reader(part, part.start, lost=_refuse_to_compare(part)), into, begin_lost=part.begin_lost
+            )
+            if arrived.records != end:
+                raise CopyError(
+                    f"{part.into} has {end - arrived.records} offsets without records, so it was written by somebody "
+                    "else, too; give another topic (--into), or delete this one"
+                )
+            end = self._end(part)
+        return arrived
+
+    def _end(self, part: PartitionToReplay) -> int:
+        """Where the log of the topic ends, once all its replicas have it. Raises CopyError where it lost its begin."""
+        client, into, clock = self._target.client, part.into, self._loop.clock
+        give_up_at = clock.monotonic() + self._rules.patience_s
+
+        async def ask() -> tuple[int, int, int]:
+            if not client.connected:
+                await client.connect(CONNECT_S)
+            await client.refresh([into.topic])
+            start = await client.list_offsets([into], EARLIEST)
+            own_end = await client.list_offsets([into], LATEST, log_end=True)
+            end = await client.list_offsets([into], LATEST)
+            return start.get(into, -1), own_end.get(into, -1), end.get(into, -1)
+
+        while True:
+            start, own_end, end = self._loop.run(ask)
+            if start > 0:
+                raise CopyError(
+                    f"{into} has lost its first {start} offsets, so that nobody knows what it had; give another topic "
+                    "(--into), or delete this one"
+                )
+            if start == 0 and own_end == end:
+                return end
+            if clock.monotonic() > give_up_at:
+                raise ClusterError(f"cluster {client.alias}: {into} has no leader, or its replicas do not catch up")
+            self._loop.run(self._loop.sleep, LOOK_S)
+
+    def _appended(self, part: PartitionToReplay, arrived: Arrived) -> Iterator[tuple[int, int, int]]:
+        """Copies fetch by fetch; yields records, bytes, and source offsets that are done."""
+        flow, client = self._rules.flow, self._target.client
+        reader = self._reader(part, arrived.next_source, lost=_refuse_loss(part))
+        rules = replace(CopyRules.of(flow, part.source.topic), max_batch_bytes=part.max_batch_bytes, oversized="stop")
+        if client.far:
+            rules = rules.merging_all()
+        appender = PartitionAppender(client, part.into, arrived.records, flow.producer, self._rules.patience_s)
+        position = SourceOffset(arrived.next_source)
+        while (fetched := reader.raw()) is not None:
+            records, aborted, past = fetched
+            past = min(past, part.end)
+            while position < past:
+                prepared = prepare(records, position, rules, aborted)
+                appends = [kept for one in prepared.appends if (kept := before(one, part.end)) is not None]
+                self._loop.run(appender.append, appends)
+                done = SourceOffset(min(prepared.position, part.end))
+                yield sum(one.count for one in appends), sum(one.bytes for one in appends), done - position
+                position = done
+
+    def _reader(self, part: PartitionToReplay, start: int, *, lost: Callable[[int, int], None]) -> LogReader:
+        return LogReader(
+            self._source,
+            part.source,
+            start,
+            part.end,
+            committed=self._rules.flow.consumer.isolation_level == "read_committed",
+            topic_id=part.source_id,
+            patience_s=self._rules.patience_s,
+            lost=lost,
+        )
+
+
+def before(append: Append, end: int) -> Append | None:
+    """An append without its records from a source offset on; None when nothing is left."""
+    kept = sum(max(0, min(count, end - first)) for first, count in append.spans)
+    if kept == append.count:
+        return append
+    if not kept:
+        return None
+    batch = read_batch(append.data, 0)
+    assert batch is not None
+    found = [(timestamp, body) for _, timestamp, body in record_bodies(memoryview(append.data), batch)][:kept]
+    return replace(append, data=encode_batch(found, batch.codec), count=kept)
+
+
+def _refuse_to_compare(part: PartitionToReplay) -> Callable[[int, int], None]:
+    def lost(start: int, end: int) -> None:
+        raise GapError(
+            f"{part.source}: the source deleted offsets {start} to {end - 1} (retention) before they were compared "
+            f"with what {part.into} has of them; give another topic for what is left (--into), or delete this one"
+        )
+
+    return lost
+
+
+def _refuse_loss(part: PartitionToReplay) -> Callable[[int, int], None]:
+    def lost(start: int, end: int) -> None:
+        raise GapError(
+            f"{part.source}: the source deleted offsets {start} to {end - 1} (retention) before they were copied; a "
+            "range from a later offset on needs another topic (--into)"
+        )
+
+    return lost
+
+
+def replay_partitions(
+    parts: Iterable[PartitionToReplay], rules: ReplayRules, progress: Callable[[int], None] = lambda _: None
+) -> Iterator[Replayed]:
+    """Copy ranges, one after the other; `progress(offsets)` is called as it goes on."""
+    # kafka-python logs every lost connection as an error; what lasts is in the row.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    replay = Replay(rules, Loop())
+    try:
+        for part in parts:
+            yield replay.copy(part, progress)
+    finally:
+        replay.close()

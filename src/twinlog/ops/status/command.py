@@ -1,0 +1,189 @@
+"""`twinlog status`: how the flows of a file do, wherever they run."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.clock import SYSTEM
+from twinlog.console.command_log import log_warnings
+from twinlog.console.flow_choice import chosen
+from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flow_file
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.waiting import waits_reported
+from twinlog.console.wrong_file import ends_if_wrong
+from twinlog.errors import TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.ops.status.flow import FlowReader, FlowSeen
+
+EXIT_RUNNING, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_RUNNING, EXIT_LAG, EXIT_HELD = range(6)
+WATCH_S = 2.0
+_LIMIT = re.compile(r"(\d+(?:\.\d+)?)(s?)")
+
+
+@dataclass(frozen=True, slots=True)
+class MaxLag:
+    """The most that a flow may lag behind, in records or in seconds."""
+
+    most: float
+    seconds: bool
+
+    @classmethod
+    def of(cls, text: str) -> MaxLag:
+        """Such as `1000` or `30s`. Raises BadParameter."""
+        found = _LIMIT.fullmatch(text.strip())
+        if found is None:
+            raise typer.BadParameter(
+                f"{text!r}; expected records such as 1000, or seconds such as 30s", param_hint="--max-lag"
+            )
+        return cls(float(found[1]), bool(found[2]))
+
+    def kept_by(self, seen: FlowSeen) -> bool:
+        """Whether a flow is known to be within it; one that copies nothing itself is."""
+        if not seen.settings.copies:
+            return True
+        if seen.lag is None or seen.unknown:
+            return False
+        if not self.seconds:
+            return seen.lag <= self.most
+        return seen.lag_s is not None and seen.lag_s <= self.most
+
+
+def status(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all.", show_default=False)
+    ] = None,
+    max_lag: Annotated[
+        str | None,
+        typer.Option(metavar="LAG", help="How far a flow may lag behind: records, or seconds as in 30s."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds until Ctrl-C.")] = False,
+    secrets: Secrets = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with --watch one a line.")] = False,
+) -> None:
+    """Show how flows do, wherever they run: state, lag, rates, last error, groups, who leads and who stands by.
+
+    What is shown was read from the target, where the processes report: a process that died shows so within seconds.
+
+    Ends with code 0 when every flow runs, and is within --max-lag if that is given; 3 when one does not run; 4 when all
+    run and one is beyond --max-lag or its lag is unknown; 5 when all run and partitions are held; 1 when a target does
+    not answer; 2 when FILE is wrong.
+
+    Example: twinlog status mm2.properties --flow 'east->west' --watch
+
+    Example: twinlog status mm2.properties --max-lag 30s || page-somebody
+    """
+    limit = None if max_lag is None else MaxLag.of(max_lag)
+    with ends_if_wrong(EXIT_CONFIG):
+        known = read_flow_file(file, connectors or [], secrets)
+    log_warnings()
+
+    from twinlog.ops.status.flow import FlowReader  # noqa: PLC0415 - Kafka's library is slow to import for --help
+
+    wanted = chosen(known.flows, flow)
+    try:
+        with ExitStack() as stack:
+            readers = [stack.enter_context(FlowReader(one, known.worker)) for one in wanted]
+            if watch:
+                _watch(readers, as_json=as_json)
+            with waits_reported(readers):
+                seen = read_all(readers)
+    except TwinlogError as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(EXIT_TROUBLE) from None
+    typer.echo(_text(seen, as_json=as_json, indent=2))
+    raise typer.Exit(exit_code(seen, limit))
+
+
+def read_all(readers: Sequence[FlowReader]) -> list[FlowSeen]:
+    """What the readers see, all read at once: a cluster that does not answer holds up only its own flows."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    if len(readers) < 2:
+        return [reader.read() for reader in readers]
+    with ThreadPoolExecutor(min(len(readers), 16)) as pool:
+        return list(pool.map(lambda reader: reader.read(), readers))
+
+
+def exit_code(seen: Sequence[FlowSeen], limit: MaxLag | None) -> int:
+    """What scripts get; the worst of all flows."""
+    from twinlog.ops.status.state import Condition  # noqa: PLC0415
+
+    found = {one.state.condition for one in seen}
+    if Condition.UNKNOWN in found:
+        return EXIT_TROUBLE
+    if not found or found != {Condition.RUNNING}:
+        return EXIT_NOT_RUNNING
+    if any(one.report is not None and (one.report.held or one.report.missing) for one in seen):
+        return EXIT_HELD
+    return EXIT_RUNNING if limit is None or all(limit.kept_by(one) for one in seen) else EXIT_LAG
+
+
+def _text(seen: Sequence[FlowSeen], *, as_json: bool, indent: int | None = None) -> str:
+    from twinlog.ops.status.status_text import flow_json, lines  # noqa: PLC0415
+
+    if as_json:
+        return json.dumps({"flows": [flow_json(one) for one in seen]}, indent=indent)
+    return "\n\n".join("\n".join(lines(one)) for one in seen)
+
+
+def _watch(readers: Sequence[FlowReader], *, as_json: bool) -> None:
+    """Print again and again until a signal ends it; a terminal shows the newest only, with the time that it is of."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    def text(seen: Sequence[FlowSeen]) -> str:
+        return _text(seen, as_json=True) if as_json else f"{time.strftime('%H:%M:%S')}\n{_text(seen, as_json=False)}"
+
+    console = Console()
+    if as_json or not console.is_terminal:
+        watch(lambda: text(read_all(readers)), lambda found: typer.echo(found + ("" if as_json else "\n")), None)
+        return
+    with Live(console=console, auto_refresh=False) as live:
+
+        def show(found: str) -> None:
+            live.update(Text(found), refresh=True)
+
+        watch(lambda: text(read_all(readers)), show, show)
+
+
+def watch(
+    look: Callable[[], str],
+    show: Callable[[str], None],
+    late: Callable[[str], None] | None,
+    *,
+    sleep: Callable[[float], None] = SYSTEM.sleep,
+    every_s: float = WATCH_S,
+) -> None:
+    """Show what `look` returns again and again, until it raises.
+
+    While it takes longer than usual, `late` is given what was seen last, and for how long nothing has come since: what
+    stands on a screen is taken for what is so.
+    """
+    from concurrent.futures import ThreadPoolExecutor, wait  # noqa: PLC0415
+
+    before = ""
+    with ThreadPoolExecutor(1) as pool:
+        while True:
+            begun = SYSTEM.monotonic()
+            looking = pool.submit(look)
+            while not wait([looking], every_s).done:
+                if late is not None:
+                    late(f"{before}\n\nno answer for {SYSTEM.monotonic() - begun:.0f} s, all above is older".strip())
+            before = looking.result()
+            show(before)
+            sleep(every_s)

@@ -1,0 +1,376 @@
+"""Reads from the target of a flow, and from its source where the target does not know enough, how the flow does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.heartbeats.records import Heartbeat
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
+from twinlog.model.internal_topics import HEARTBEATS, progress_topic
+from twinlog.model.types import GroupId, TopicName, TopicPartition
+from twinlog.ops.status.asking import ask_twice
+from twinlog.ops.status.clocks import Clocks
+from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.ops.status.connectors import ConnectorSeen, ConnectorsReader
+from twinlog.ops.status.state import BY_OTHERS, FlowFacts, ProcessSeen, ShownState, state_of
+from twinlog.ops.status.synced import SyncedOffsets
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import WorkerSettings
+from twinlog.worker.election.member import Leadership, Member
+from twinlog.worker.status.report import DriverReport, TopicProgress, by_need, decode_report
+from twinlog.worker.status.topic_sums import bytes_of
+
+CONNECT_S = 10.0
+TAILS = (64, 2_000, None)
+"""How many records before the end are looked through for the last report, or the last heartbeat, of a flow. As a rule
+it is among the first: a driver reports every two seconds, each of its copiers every second at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSeen:
+    """One flow at one moment.
+
+    `lag` and the rest are those of a report that is of now, or else, with `by_positions`, by the positions that are
+    stored on the target and the ends of the source's logs; None is unknown, for the reason `lag_trouble`. With
+    `by_syncs` another program copies, and offset syncs and the ends of remote topics count, too.
+    """
+
+    settings: FlowSettings
+    facts: FlowFacts
+    state: ShownState
+    by_positions: bool = False
+    lag: int | None = None
+    unknown: int = 0
+    topics: tuple[TopicProgress, ...] = field(default=())
+    lag_trouble: str | None = None
+    by_syncs: bool = False
+
+    @property
+    def lag_s(self) -> float | None:
+        """How old the oldest record is that is not copied; 0 when none waits, None when unknown."""
+        if self.lag == 0 and not self.unknown:
+            return 0.0
+        report = self.report
+        return None if self.lag is None or report is None else self.facts.age_s(report.oldest_ms)
+
+    @property
+    def lag_at_most_s(self) -> float | None:
+        """Where the flow does not report any more: no record that is not copied is older, by its last report.
+
+        None when that does not report it.
+        """
+        last = self.facts.report
+        if self.report is not None or last is None or last.unknown or last.lag < 0:
+            return None
+        if last.lag:
+            return None if last.undated else self.facts.age_s(last.oldest_ms)
+        return self.facts.age_s(last.at_ms - int(last.lag_age_s * 1000))
+
+    @property
+    def lag_bytes(self) -> int | None:
+        """The size of the records that are not copied, None when unknown."""
+        if self.lag is None:
+            return None
+        if self.report is not None:
+            return self.report.lag_bytes
+        sizes = [topic.lag_bytes for topic in self.topics]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def report(self) -> DriverReport | None:
+        """The report of the process that runs the flow now."""
+        return self.facts.running
+
+    @property
+    def held_report(self) -> DriverReport | None:
+        """The report that has the held partitions: what a process held is held until another process runs the flow."""
+        return self.report or (self.facts.report if self.facts.others is None else None)
+
+    @property
+    def runs(self) -> bool:
+        """Whether a process reports now that it runs the flow."""
+        return self.report is not None
+
+
+class FlowReader(ClustersReader):
+    """One flow; `read` may be called again and again, and then reads only what was added."""
+
+    def __init__(
+        self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
+    ) -> None:
+        """`worker` is that of a connector."""
+        self.settings = settings
+        self._source, self._target = both_clusters(settings, connect)
+        self._topology = topology_of(settings)
+        self._heartbeats = HeartbeatTopics(self._source, self._topology.heartbeat_names)
+        self._reports = _Tail(self._target, TopicName(progress_topic(settings.source)))
+        self._beats = _Tail(self._target, HEARTBEATS)
+        self._report: DriverReport | None = None
+        self._heartbeat_ms: int | None = None
+        self._positions: PositionStore | None = None
+        self._synced: SyncedOffsets | None = None
+        self._clocks = Clocks(self._target.clock)
+        self._connectors: ConnectorsReader | None = None
+        self._workers: ClusterAdmin | None = None
+        if settings.kind is None:
+            # What MirrorMaker 2 keeps beside its positions.
+            status_topic = f"mm2-status.{settings.source}.internal"
+            self._connectors = ConnectorsReader(self._target, settings.group_id, status_topic)
+        elif worker is not None and worker.group is not None:
+            self._workers = connect(settings.target, worker.client)
+            group = worker.group
+            self._connectors = ConnectorsReader(self._workers, group.group_id, group.status_storage.name)
+        super().__init__([one for one in (self._target, self._source, self._workers) if one is not None])
+
+    def read(self) -> FlowSeen:
+        """How the flow does now. Raises RefusedError without a right on the target; a cluster that does not answer is a
+        part of what is seen."""
+        trouble: str | None = None
+        group = GroupMembers("", "", ())
+        connector: ConnectorSeen | None = None
+        try:
+            group, connector = ask_twice(self._target, self._look)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            trouble = str(error)
+        seen = by_report(self.settings, self._facts(group, connector, trouble))
+        if seen.report is None and trouble is None and self.settings.copies:
+            return self._by_positions(seen)
+        return seen
+
+    def _look(self) -> tuple[GroupMembers, ConnectorSeen | None]:
+        """Read what was added on the target. Raises ClusterError."""
+        if not self._target.client.connected:
+            self._target.connect(CONNECT_S)
+        self._reports.look(self._take_report, lambda: self._report is not None)
+        self._beats.look(self._take_beat, lambda: self._heartbeat_ms is not None)
+        group = GroupMembers("", "", ())
+        if self.settings.kind is None:
+            group = self._target.call(GroupAdmin(self._target.client).described, GroupId(self.settings.group_id))
+        connector = self._connector(group)
+        self._compare_clocks(group, connector)
+        return group, connector
+
+    def _connector(self, group: GroupMembers) -> ConnectorSeen | None:
+        """What workers report of the connector that the flow is, or of those of MirrorMaker 2 where that has its
+        group."""
+        reader, settings = self._connectors, self.settings
+        if reader is None or (settings.kind is None and group.protocol != CONNECT_PROTOCOL):
+            return None
+        if self._workers is not None and not self._workers.client.connected:
+            self._workers.connect(CONNECT_S)
+        reader.read()
+        if settings.kind is not None:
+            return reader.connector(settings.name)
+        seen = [reader.connector(name) for name in ("MirrorSourceConnector", "MirrorCheckpointConnector")]
+        return next((one for one in seen if one is not None and one.failure is not None), seen[0])
+
+    def _compare_clocks(self, group: GroupMembers, connector: ConnectorSeen | None) -> None:
+        def next_report() -> DriverReport | None:
+            self._reports.look(self._take_report, lambda: self._report is not None)
+            return self._report
+
+        leads = {one.name for one in processes_of(group)[0] if one.leads}
+        taken = connector is not None and self.settings.kind is not None and connector.members != 0
+        report = self._report
+        if report is not None:
+            self._clocks.compare(report, next_report, lives=taken or report.process in leads)
+
+    def _facts(self, group: GroupMembers, connector: ConnectorSeen | None, trouble: str | None) -> FlowFacts:
+        processes, since_s = processes_of(group)
+        return FlowFacts(
+            self._clocks.now_ms,
+            self._report,
+            self._heartbeat_ms,
+            self.settings.emit_heartbeats_interval_s,
+            self.settings.kind is None,
+            processes,
+            since_s,
+            others_of(group, self.settings.group_id),
+            trouble,
+            connector,
+            self._clocks.skew_ms / 1000,
+            self._clocks.reports_on,
+            self.settings.kind == "heartbeat",
+        )
+
+    def _take_report(self, key: bytes, record: KeptRecord) -> None:
+        if not key.startswith(b"driver "):
+            return
+        report = decode_report(record.value())
+        # The later record counts, whatever its own time is: another process may have another clock.
+        if report is not None and report.flow == self.settings.name:
+            self._report = report
+
+    def _take_beat(self, key: bytes, record: KeptRecord) -> None:
+        if key == Heartbeat(self.settings.source_name, self.settings.target_name, 0).key:
+            self._heartbeat_ms = max(record.timestamp, self._heartbeat_ms or 0)
+
+    def _by_positions(self, seen: FlowSeen) -> FlowSeen:
+        """The lag by stored positions: of a flow that does not report, or that another program runs."""
+        try:
+            if self._positions is None:
+                self._positions = PositionStore(self.settings, self._target)
+            stored = self._positions.read_all()
+            if not self._source.client.connected:
+                self._source.connect(CONNECT_S)
+            there = self._source.topics()
+            heartbeats = self._heartbeats.look(there)
+            wanted = [
+                TopicPartition(name, number)
+                for name, topic in there.items()
+                if self._topology.mirrors(name) and not heartbeats.hold(name)
+                for number in range(topic.partitions)
+            ]
+            # Of a topic that was recreated since, nothing is copied.
+            positions = {
+                part: position
+                for part in wanted
+                if (position := stored.get(part)) is not None and not there[part.topic].recreated(position.topic_id)
+            }
+            committed = self.settings.consumer.isolation_level == "read_committed"
+            ends = self._source.offsets(wanted, latest=True, read_committed=committed)
+            without = [part for part in wanted if part not in positions]
+            starts = self._source.offsets(without, latest=False)
+            decided = self._positions.starts().offsets(there)
+            starts = {part: max(start, decided.get(part, start)) for part, start in starts.items()}
+            synced = self._read_syncs(wanted) if seen.state.word == BY_OTHERS else {}
+        except TwinlogError as error:
+            return _with(seen, None, 0, (), str(error), by_positions=True)
+        mean_bytes = _mean_bytes(seen.facts.report)
+        lag, unknown, topics = lag_by_positions(wanted, positions, starts, ends, mean_bytes, synced)
+        return replace(_with(seen, lag, unknown, topics, None, by_positions=True), by_syncs=bool(synced))
+
+    def _read_syncs(self, wanted: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """How far another program has copied since it stored positions. In transactions it stores them at once, and
+        the markers of these are no records."""
+        if self.settings.exactly_once == "enabled":
+            return {}
+        if self._synced is None:
+            self._synced = SyncedOffsets(self.settings, self._source, self._target)
+        topology = self._topology
+        return self._synced.read(wanted, lambda part: TopicPartition(topology.remote_name(part.topic), part.partition))
+
+
+def by_report(settings: FlowSettings, facts: FlowFacts) -> FlowSeen:
+    """A flow as its last report has it, if that is of now; otherwise nothing but its state."""
+    seen = FlowSeen(settings, facts, state_of(facts))
+    report = seen.report
+    if report is None:
+        return seen
+    lag = None if report.lag < 0 else report.lag
+    return _with(seen, lag, report.unknown, report.topics, None, by_positions=False)
+
+
+def lag_by_positions(
+    wanted: list[TopicPartition],
+    positions: Mapping[TopicPartition, Position],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    mean_bytes: float | None = None,
+    synced: Mapping[TopicPartition, int] = MappingProxyType({}),
+) -> tuple[int | None, int, tuple[TopicProgress, ...]]:
+    """The lag of a flow in offsets, of how many partitions it is unknown, and both by topic.
+
+    Of a partition without a position nothing was copied: everything waits from where it begins, in `starts`; but where
+    it is in `synced`, it was copied at least so far. `mean_bytes` is the mean size of a record, None if it is not
+    known.
+    """
+    sums: dict[TopicName, tuple[int, int, int]] = {}
+    for part in wanted:
+        partitions, lag, unknown = sums.get(part.topic, (0, 0, 0))
+        position = positions.get(part)
+        begin = position.next_source if position is not None else starts.get(part)
+        if part in synced:
+            begin = max(synced[part], begin or 0)
+        end = ends.get(part)
+        known = begin is not None and end is not None
+        waits = max(0, end - begin) if begin is not None and end is not None else 0
+        sums[part.topic] = partitions + 1, lag + waits, unknown + (not known)
+    topics = [
+        TopicProgress(topic, partitions, lag, unknown, bytes_of(lag, mean_bytes))
+        for topic, (partitions, lag, unknown) in sums.items()
+    ]
+    unknown = sum(topic.unknown for topic in topics)
+    known = sum(topic.partitions for topic in topics) > unknown or not topics
+    return sum(topic.lag for topic in topics) if known else None, unknown, by_need(topics)
+
+
+def _mean_bytes(report: DriverReport | None) -> float | None:
+    """The mean size of the records that a process copied, None if it copied none."""
+    return None if report is None or not report.records else report.bytes / report.records
+
+
+def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSeen, ...], float | None]:
+    """The processes that share a flow, the leader first, and since when that leads (Unix seconds)."""
+    if group.protocol != TWINLOG_PROTOCOL or not group.members:
+        return (), None
+    leadership = Leadership.decode(next((one.assignment for one in group.members if one.assignment), b""))
+    found = []
+    for one in group.members:
+        member = Member.decode(one.metadata)
+        mate = leadership.mates.get(one.member_id)
+        if one.metadata or mate is None:
+            name, ready = member.name, member.ready
+        else:
+            # While the group chooses anew a coordinator gives no metadata.
+            name, ready = mate.name, mate.ready
+        leads = bool(leadership.term.runner) and leadership.term.runner == one.member_id
+        found.append(ProcessSeen(name, leads, ready))
+    return tuple(sorted(found, key=lambda one: (not one.leads, one.name))), leadership.term.since or None
+
+
+def others_of(group: GroupMembers, name: str) -> str | None:
+    """Which members of another kind have a flow's group, None if there are none."""
+    if group.protocol in ("", TWINLOG_PROTOCOL) or not group.members:
+        return None
+    who = ", ".join(sorted({f"{one.client_id} at {one.host}" for one in group.members})[:3])
+    what = "MirrorMaker 2" if group.protocol == CONNECT_PROTOCOL else f"a program with the protocol {group.protocol}"
+    return f"{what} runs it: group {name} has {len(group.members)} member(s), {who}"
+
+
+class _Tail:
+    """The end of a topic: looked through backwards in growing steps until something is found, then what is added."""
+
+    def __init__(self, target: ClusterAdmin, topic: TopicName) -> None:
+        self._target = target
+        self._topic = topic
+        self._reader: TopicReader | None = None
+
+    def look(self, take: Callable[[bytes, KeptRecord], None], found: Callable[[], bool]) -> None:
+        """Pass on the last record of each key. Raises ClusterError."""
+        reader = self._reader
+        for last in (None,) if reader is not None else TAILS:
+            if reader is None or self._reader is None:
+                reader = TopicReader(self._target, self._topic, optional=True, last=last)
+            records: LastRecords = {}
+            reader.read_last(records)
+            for key, record in records.items():
+                take(key, record)
+            if found():
+                break
+        self._reader = reader
+
+
+def _with(
+    seen: FlowSeen,
+    lag: int | None,
+    unknown: int,
+    topics: tuple[TopicProgress, ...],
+    trouble: str | None,
+    *,
+    by_positions: bool,
+) -> FlowSeen:
+    return FlowSeen(seen.settings, seen.facts, seen.state, by_positions, lag, unknown, topics, trouble)

@@ -1,0 +1,213 @@
+"""What state a flow is in, from what its target knows of it: nothing is taken for running that may be dead.
+
+Reports that are old, members of the election, heartbeats: facts in, a word and its reason out; `ops.status.flow` reads
+them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from twinlog.model.amounts import shown_age
+from twinlog.ops.status.connectors import ConnectorSeen
+from twinlog.worker.status.report import EVERY_S, DriverReport
+
+STALE_S = 5 * EVERY_S
+"""After so long without a report, a process that runs a flow is gone, hangs, or does not reach the target."""
+
+BEATS_S = 30.0
+"""How old a heartbeat may be, or as old as five of its intervals, while its flow counts as alive."""
+
+ENDED = ("stopped", "failed", "caught up", "caught up, but for held partitions", "nothing to copy")
+"""The last states of a flow, which its own process reports."""
+
+
+BY_OTHERS = "run by others"
+"""The word for a flow that another program runs."""
+
+
+class Condition(Enum):
+    """What scripts ask first; the value is its name in JSON."""
+
+    RUNNING = "running"
+    NOT_YET = "not yet"
+    """Somebody runs the flow or is about to, and it does not copy now."""
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen:
+    """A process that takes part in the election of a flow; `ready` ones would copy at once."""
+
+    name: str
+    leads: bool = False
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """What is known of one flow `at_ms` (Unix); ages are by the clocks of the processes that wrote.
+
+    `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
+    `processes` take part in its election, the one that leads `since_s` (Unix) among them; of a worker's connectors
+    there is none. `others` names the program of another kind that has the group, such as MirrorMaker 2.
+    `target_trouble` is why the target does not answer. `connector` is what workers report of the connector that this
+    flow is, or that copies for it where others run it.
+    """
+
+    at_ms: int
+    report: DriverReport | None = None
+    heartbeat_ms: int | None = None
+    heartbeat_every_s: float | None = None
+    elected: bool = True
+    processes: tuple[ProcessSeen, ...] = field(default=())
+    since_s: float | None = None
+    others: str | None = None
+    target_trouble: str | None = None
+    connector: ConnectorSeen | None = None
+    skew_s: float = 0.0
+    """How far the clock of who reports is behind that of who looks; `at_ms` is by the former."""
+    reports_on: bool | None = None
+    """Whether another report came while somebody looked on; None where nobody had to, as clocks agree."""
+    heartbeat_writer: bool = False
+    """Whether it is a connector that does nothing but write heartbeats."""
+
+    def age_s(self, at_ms: int | None) -> float | None:
+        """Seconds since a moment, 0 at least: clocks differ a little."""
+        return None if at_ms is None else max(0.0, (self.at_ms - at_ms) / 1000)
+
+    @property
+    def report_age_s(self) -> float | None:
+        return self.age_s(None if self.report is None else self.report.at_ms)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the report is of now, and of who has the flow now."""
+        if self.others is not None:
+            return False
+        if self.reports_on is not None:
+            return self.target_trouble is None and self.reports_on
+        age_s = self.report_age_s
+        return self.target_trouble is None and age_s is not None and age_s <= STALE_S
+
+    @property
+    def running(self) -> DriverReport | None:
+        """The report, if it is of now and of a process that runs: an ended process counts no record that came since."""
+        report = self.report
+        return report if self.fresh and report is not None and report.state not in ENDED else None
+
+    @property
+    def leader(self) -> str | None:
+        """The process that leads by the group, None while there is none."""
+        return next((one.name for one in self.processes if one.leads), None)
+
+    @property
+    def beats(self) -> bool:
+        """Whether the last heartbeat is of now."""
+        age_s = self.age_s(self.heartbeat_ms)
+        limit_s = max(BEATS_S, 5 * (self.heartbeat_every_s or 0.0))
+        return self.target_trouble is None and age_s is not None and age_s <= limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class ShownState:
+    """A flow's state in a word or two, and the reason or detail."""
+
+    condition: Condition
+    word: str
+    detail: str | None = None
+
+
+def state_of(facts: FlowFacts) -> ShownState:
+    """The state of a flow by what is known of it."""
+    if facts.target_trouble is not None:
+        return ShownState(Condition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
+    if facts.others is not None:
+        return _of_others(facts, facts.others)
+    report, age_s = facts.report, facts.report_age_s
+    if facts.connector is not None and facts.running is None:
+        return _of_connector(facts, facts.connector)
+    if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
+        # The process reported its end itself; an old report of that is still true.
+        return ShownState(Condition.DOWN, report.state, report.detail)
+    if report is not None and age_s is not None and facts.fresh:
+        if not facts.elected or facts.leader == report.process:
+            return _reported(report)
+        if facts.leader is not None:
+            text = f"{facts.leader} took over from {report.process} and has not reported yet"
+            return ShownState(Condition.NOT_YET, "starting", text)
+        return ShownState(
+            Condition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now"
+        )
+    last = "it has never reported" if age_s is None else f"its last report is {shown_age(age_s)} old"
+    if facts.leader is not None:
+        who = "" if report is None or report.process == facts.leader else f", of {report.process}"
+        return ShownState(Condition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
+    if facts.processes:
+        return ShownState(Condition.NOT_YET, "starting", "no process leads yet")
+    if report is not None:
+        return ShownState(
+            Condition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}"
+        )
+    if facts.beats and not facts.elected:
+        return ShownState(Condition.RUNNING, "alive", "heartbeats are written, but nobody reports its state")
+    return ShownState(Condition.DOWN, "not running", f"no process runs it, {last}")
+
+
+def _reported(report: DriverReport) -> ShownState:
+    running = report.state in ("running", "idle")
+    detail = report.detail
+    if report.state == "starting" and detail is None:
+        detail = "no Spark task copies for it yet"
+    return ShownState(Condition.RUNNING if running else Condition.NOT_YET, report.state, detail)
+
+
+def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
+    """A connector that does not report itself now: what its workers reported of it."""
+    report, reported = facts.report, seen.reported
+    if seen.members == 0:
+        word = "not running" if report is None else report.state if report.state in ENDED else "dead"
+        return ShownState(Condition.DOWN, word, f"no worker is in group {seen.group}")
+    if reported is None:
+        return ShownState(
+            Condition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}"
+        )
+    if seen.failure is not None:
+        return ShownState(Condition.DOWN, "failed", seen.failure)
+    if reported.state == "STOPPED":
+        return ShownState(Condition.DOWN, "stopped", "somebody stopped the connector")
+    if reported.state == "PAUSED":
+        return ShownState(Condition.NOT_YET, "paused", "somebody paused the connector")
+    if reported.state != "RUNNING":
+        return ShownState(Condition.NOT_YET, "starting", f"the connector is {reported.state.lower()}")
+    if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
+        text = f"worker {reported.worker} has it, but its last report is {shown_age(facts.report_age_s or 0.0)} old"
+        return ShownState(Condition.NOT_YET, "silent", text)
+    if facts.heartbeat_writer:
+        word = "alive" if facts.beats else "silent"
+        text = (
+            f"worker {reported.worker} writes heartbeats"
+            if facts.beats
+            else f"worker {reported.worker} writes no heartbeats"
+        )
+        return ShownState(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
+    text = f"worker {reported.worker} of group {seen.group} runs it, and reports nothing: Kafka's, or one that begins"
+    return ShownState(Condition.RUNNING, BY_OTHERS, text)
+
+
+def _of_others(facts: FlowFacts, others: str) -> ShownState:
+    """Another program has the flow's group; it reports nothing but heartbeats and the states of its connectors."""
+    failure = None if facts.connector is None else facts.connector.failure
+    if failure is not None:
+        return ShownState(Condition.DOWN, "failed", f"{others}; {failure}")
+    age_s = facts.age_s(facts.heartbeat_ms)
+    if facts.beats:
+        return ShownState(Condition.RUNNING, BY_OTHERS, others)
+    if facts.heartbeat_every_s is None and facts.connector is not None and facts.connector.reported is not None:
+        state = facts.connector.reported.state
+        condition = Condition.RUNNING if state == "RUNNING" else Condition.NOT_YET
+        return ShownState(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
+    beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {shown_age(age_s)} old"
+    return ShownState(Condition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")

@@ -1,0 +1,355 @@
+"""A switchover's two clusters as they really are: the world that its steps work in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from twinlog.clock import wall_ms
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.acls import describe_topic_acls
+from twinlog.kafka.admin.cluster import both_clusters
+from twinlog.kafka.admin.described import describe_cluster
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.admin.producer_states import name_open_transaction
+from twinlog.kafka.admin.quotas import supports_quotas
+from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.topics.checks import common_broker
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.groups import Group
+from twinlog.model.topics import Topic, listed
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.ops.switchover.entries import Entries
+from twinlog.ops.switchover.fence_calls import holds_everywhere, lift_fence, plan_fence, raise_fence
+from twinlog.ops.switchover.fencing import fenced_too, kept, shared
+from twinlog.ops.switchover.group_facts import GroupFacts
+from twinlog.ops.switchover.hollow import is_hollow
+from twinlog.ops.switchover.journal import TopicJournal
+from twinlog.ops.switchover.model import (
+    Copied,
+    Data,
+    End,
+    Ends,
+    Fence,
+    GroupOffset,
+    GroupsSeen,
+    Kind,
+    MovedTopic,
+    NotReadyError,
+    Options,
+    Preflight,
+    SwitchoverState,
+)
+from twinlog.ops.switchover.preflight import Facts, judge, moved_topics
+from twinlog.ops.switchover.producer_topics import make_topics, missing_topics
+from twinlog.ops.switchover.seeding import store_start
+from twinlog.ops.switchover.world import Side
+from twinlog.settings.flow import FlowSettings
+
+MEASURED_S = 2.0
+"""For so long the pre-flight looks how fast records are copied."""
+
+
+class Clusters:
+    """See `World`. `flow` leads from the source to the target, `back` the other way; `follows` is the flow that has
+    the filter of groups, where that is another connector. `aliases` are those of the file.
+
+    `connect` comes first. With `source_lost` a source that does not answer is no error.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        back: FlowSettings,
+        aliases: Collection[Alias],
+        wave: str = "",
+        *,
+        follows: FlowSettings | None = None,
+    ) -> None:
+        self.ends = Ends(flow.source, flow.target, wave)
+        self.source, self.target = both_clusters(flow)
+        self._flow = flow
+        self._back = back
+        self._aliases = frozenset(aliases)
+        self._topology = topology_of(flow)
+        self._heartbeats = HeartbeatTopics(self.source, self._topology.heartbeat_names)
+        self._mirrored_heartbeats = HeartbeatTopics(
+            self.target, self._topology.heartbeat_names, self._topology.remote_name
+        )
+        self._positions = PositionStore(flow, self.target)
+        self._groups = GroupFacts(flow, back, self.source, self.target, follows or flow)
+        self._stored = False
+        """Whether the topic of positions was there."""
+        self._source_error: str | None = None
+        self.journal = TopicJournal(self.ends, self.target, flow.offset_storage_replication_factor)
+        self._other_journal = TopicJournal(self.ends.back, self.source, back.offset_storage_replication_factor)
+
+    def connect(self, timeout_s: float, *, source_lost: bool = False) -> None:
+        """Connect to both; raises ClusterError, and RefusedError also where both are one cluster."""
+        self.target.connect(timeout_s)
+        try:
+            self.source.connect(timeout_s)
+        except ClusterError as error:
+            if not source_lost:
+                if isinstance(error, RefusedError):
+                    raise
+                name = self.ends.source
+                raise ClusterError(f"{error}; when {name} is lost, --emergency goes on without it") from error
+            self._source_error = str(error)
+            return
+        broker = common_broker(self.source, self.target)
+        if broker is not None:
+            raise RefusedError(
+                f"{self.ends.source} and {self.ends.target} are the same cluster (broker {broker}): there is no other "
+                "one to switch over to; have producers and consumers use the other topics by themselves"
+            )
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.source.close()
+        self.target.close()
+
+    def earlier(self) -> Entries:
+        return Entries() if self._source_error is not None else self._other_journal.read()
+
+    def close_earlier(self) -> None:
+        run = self.earlier().run
+        if run is not None and run.state is SwitchoverState.DONE:
+            self._other_journal.take()
+            self._other_journal.write([], replace(run, state=SwitchoverState.RETURNED))
+
+    def fenced(self) -> Data | None:
+        return self.journal.entries.fenced
+
+    def note_fence(self, plan: Data | None, side: Side) -> None:
+        if side == "source":
+            self._require_source()
+            if not self._other_journal.taken:
+                self._other_journal.take()
+            self._other_journal.note_fence(plan)
+        else:
+            self.journal.note_fence(plan)
+
+    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+        # The other journal gets the note of the fence, and the maps to translate groups may take long to read: both
+        # come first.
+        if fence is not Fence.NONE:
+            self._other_journal.take()
+        self._groups.seen(topics, {}, {}, began)
+
+    def now_ms(self) -> int:
+        return wall_ms(self.target.clock)
+
+    def sleep(self, seconds: float) -> None:
+        self.target.clock.sleep(seconds)
+
+    def scope(self) -> Data:
+        return {
+            "topics": f"{','.join(self._flow.topics)} without {','.join(self._flow.topics_exclude)}",
+            "from": self.source.identity().cluster_id if self._source_error is None else None,
+            "to": self.target.identity().cluster_id,
+        }
+
+    def moving(self) -> tuple[MovedTopic, ...]:
+        return self._moved(self.source.topics())
+
+    def _moved(self, source: Mapping[TopicName, Topic]) -> tuple[MovedTopic, ...]:
+        self._topology = self._topology.knowing(self._heartbeats.look(source).aliases)
+        return moved_topics(self._topology, self._aliases, source)
+
+    def preflight(self, options: Options) -> Preflight:
+        if self._source_error is None:
+            try:
+                found = self._fenceable(judge(self._facts(options.kind), options.fence), options)
+                return replace(found, groups=tuple(sorted(self._groups.known)))
+            except ClusterError as error:
+                if options.kind is not Kind.EMERGENCY:
+                    raise
+                # It answers, but not all that is asked.
+                self._source_error = str(error)
+        return judge(self._lost(), options.fence)
+
+    def _fenceable(self, found: Preflight, options: Options) -> Preflight:
+        """With what only the plan of its fence shows to prevent it."""
+        if not found.problems and options.kind is not Kind.EMERGENCY:
+            try:
+                stays = kept(self.plan_fence(found.fence, found.topics))
+            except NotReadyError as error:
+                return replace(found, problems=error.problems)
+            if stays:
+                why = f"writing to {listed(stays)} is denied already on {self.ends.source}, by hand or in another wave"
+                return replace(found, notes=(*found.notes, f"{why}: that stays when this is undone"))
+        return found
+
+    def _facts(self, kind: Kind) -> Facts:
+        """What was read of both clusters."""
+        here = self.source.topics()
+        topics = self._moved(here)
+        before, began_ms = self.copied(), self.now_ms()
+        if kind is not Kind.EMERGENCY:
+            self.sleep(MEASURED_S)
+        copied = self.copied()
+        gone = sum(one.source - before[where].source for where, one in copied.items() if where in before)
+        unread: list[str] = []
+        authorizer: bool | None = None
+        try:
+            authorizer = self.source.call(describe_topic_acls, self.source.client) is not None
+        except RefusedError as error:
+            unread.append(str(error))
+        ends = self.source_ends(topics)
+        pending = [where for where, end in ends.items() if end.stable < end.end]
+        members, on_target = self._groups.with_members()
+        earlier = self.earlier()
+        state = None if earlier.run is None else earlier.run.state
+        return Facts(
+            source=self.ends.source,
+            target=self.ends.target,
+            kind=kind,
+            topics=topics,
+            target_topics=self.target.topics(),
+            ends=ends,
+            starts=self.source_starts(topics),
+            copied=copied,
+            authorizer=authorizer,
+            quotas=supports_quotas(self.source.client),
+            operations=self.source.call(describe_cluster, self.source.client).operations,
+            members=members,
+            on_target=on_target,
+            runs=self._runs(),
+            transactions=tuple(self.open_transactions(pending[:3])),
+            earlier=state in (SwitchoverState.DONE, SwitchoverState.RETURNED),
+            staying=[name for name, topic in sorted(here.items()) if not topic.internal and self._stays(name)],
+            under_way=state in (SwitchoverState.RUNNING, SwitchoverState.ABORTING),
+            rate=gone * 1000 / max(1, self.now_ms() - began_ms) if gone > 0 else None,
+            unread=tuple(unread),
+            fenced_too=fenced_too([topic.name for topic in topics], here, self._topology.heartbeat_names)
+            if self._carries_acls()
+            else (),
+        )
+
+    def _stays(self, topic: TopicName) -> bool:
+        """Whether producers may write to a topic of the source that the flow does not mirror."""
+        policy = self._topology.policy
+        copy = not self._flow.keeps_names and policy.source_alias(topic) in self._aliases
+        ours = copy or policy.is_internal(topic) or self._topology.is_heartbeats(topic)
+        return not ours and not self._topology.mirrors(topic)
+
+    def _carries_acls(self) -> bool:
+        return self._flow.sync_topic_acls_interval_s is not None
+
+    def _lost(self) -> Facts:
+        """What the target alone knows of a source that does not answer."""
+        copied = self.copied()
+        counts: dict[TopicName, int] = {}
+        for where in copied:
+            counts[where.topic] = max(counts.get(where.topic, 0), where.partition + 1)
+        there = self.target.topics()
+        self._topology = self._topology.knowing(self._mirrored_heartbeats.look(counts).aliases)
+        topics = tuple(
+            MovedTopic(name, self._topology.remote_name(name), count, name)
+            for name, count in sorted(counts.items())
+            if self._topology.mirrors(name)
+            and not self._topology.is_heartbeats(name)
+            and self._topology.remote_name(name) in there
+        )
+        source, target, error = self.ends.source, self.ends.target, self._source_error
+        return Facts(source, target, Kind.EMERGENCY, topics, there, {}, {}, copied, source_error=error)
+
+    def _runs(self) -> bool:
+        listed: Mapping[GroupId, Group] = self.target.call(GroupAdmin(self.target.client).listed)
+        group = listed.get(GroupId(self._flow.group_id))
+        return group is not None and not group.empty
+
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+        parts = _partitions(topics)
+        # The stable end last: a log that grows meanwhile does not seem to have a transaction open.
+        ends = self.source.offsets(parts, latest=True, log_end=True)
+        stable = self.source.offsets(parts, latest=True, read_committed=True)
+        if len(stable) < len(parts) or len(ends) < len(parts):
+            missing = next(part for part in parts if part not in stable or part not in ends)
+            raise ClusterError(f"cluster {self.ends.source}: {missing} does not report where it ends")
+        return {part: End(ends[part], stable[part]) for part in parts}
+
+    def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
+        return self.source.offsets(_partitions(topics), latest=False)
+
+    def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.target.offsets(partitions, latest=True)
+
+    def copied(self) -> dict[TopicPartition, Copied]:
+        if not self._stored:
+            self._stored = TopicName(self._flow.positions_topic) in self.target.topics()
+        if not self._stored:
+            return {}
+        return {
+            where: Copied(position.next_source, position.next_target)
+            for where, position in self._positions.read_all().items()
+        }
+
+    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+        return {where for where, span in spans.items() if self.source.call(is_hollow, self.source.client, where, *span)}
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
+        return [
+            f"{where}: {self.source.call(name_open_transaction, self.source.client, where)}" for where in partitions
+        ]
+
+    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+        self._require_source()
+        names, left = [topic.name for topic in topics], self._other_journal.read().fenced or {}
+        others = self._other_journal.others
+        heartbeats = self._topology.heartbeat_names
+        plan = plan_fence(self.source, fence, names, self._flow, self._back, left, others.values(), heartbeats)
+        for move, other in others.items():
+            if both := shared(plan, other):
+                raise NotReadyError((f"{listed(both)}: fenced already by {move}; lift that first with --release",))
+        return plan
+
+    def fence(self, plan: Data) -> None:
+        self._require_source()
+        raise_fence(self.source, plan)
+
+    def fence_holds(self, plan: Data) -> bool:
+        self._require_source()
+        return holds_everywhere(self.source, plan)
+
+    def lift(self, plan: Data, side: Side) -> None:
+        if side == "source":
+            self._require_source()
+        lift_fence(self.source if side == "source" else self.target, plan)
+
+    def _require_source(self) -> None:
+        if self._source_error is not None:
+            raise ClusterError(self._source_error)
+
+    def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
+        source = self.source if self._source_error is None else None
+        return missing_topics(self._flow, source, self.target, topics)
+
+    def create_topics(self, plan: Data) -> Data:
+        return make_topics(self._flow, self.target, plan)
+
+    def groups(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+        known: Collection[str],
+    ) -> GroupsSeen:
+        return self._groups.seen(topics, cut, there, began, known)
+
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+        return self._groups.by_checkpoints(topics, cut)
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        return self._groups.commit(offsets)
+
+    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+        flow, admin = (self._back, self.source) if side == "source" else (self._flow, self.target)
+        store_start(flow, admin, positions)
+
+
+def _partitions(topics: Collection[MovedTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]

@@ -1,0 +1,186 @@
+"""`twinlog switchover` and `twinlog switchback`: producers and groups move to the other cluster, and come back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from twinlog.console.command_log import log_warnings
+from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.wrong_file import ends_if_wrong
+from twinlog.errors import TwinlogError
+from twinlog.ops.switchover.flows import flows_between
+
+EXIT_CONFIG = 2
+_MODES = ("rehearse", "abort", "release", "status")
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
+Connectors = Annotated[
+    list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+]
+From = Annotated[str, typer.Option("--from", metavar="A", help="The cluster to move from.", show_default=False)]
+To = Annotated[str, typer.Option("--to", metavar="B", help="The cluster to move to.", show_default=False)]
+FenceBy = Annotated[
+    Literal["acl", "quota", "none"] | None,
+    typer.Option(
+        "--fence",
+        help="Keep producers away by ACLs, by a client quota, or not at all. Default: ACLs where the cluster has an "
+        "authorizer, else a quota.",
+        show_default=False,
+    ),
+]
+Near = Annotated[int, typer.Option(min=0, metavar="RECORDS", help="Fence producers once the lag is no larger.")]
+AtMost = Annotated[
+    float, typer.Option("--at-most", min=1, metavar="SECONDS", help="Undo everything when producers wait for longer.")
+]
+Rehearse = Annotated[
+    bool, typer.Option("--rehearse", help="Print every call and how long it would take; change nothing.")
+]
+Abort = Annotated[bool, typer.Option("--abort", help="Undo what has begun: producers may write to A again.")]
+Release = Annotated[
+    bool, typer.Option("--release", help="After the end: let producers write to A again without a way back.")
+]
+Status = Annotated[bool, typer.Option("--status", help="Print how far it is; change nothing.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Go on although another process may still work on it.")]
+Report = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="Write the report to PATH.md and PATH.json, too.", show_default=False),
+]
+Wave = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="Move the topics of FILE apart from others: each wave has a journal.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def switchover(
+    file: File,
+    source: From,
+    target: To,
+    connectors: Connectors = None,
+    rehearse: Rehearse = False,
+    emergency: Annotated[
+        bool, typer.Option("--emergency", help="The cluster to move from is lost: go on with what was copied.")
+    ] = False,
+    fence: FenceBy = None,
+    near: Near = 10_000,
+    at_most: AtMost = 600.0,
+    abort: Abort = False,
+    release: Release = False,
+    status: Status = False,
+    take_over: TakeOver = False,
+    wave: Wave = "",
+    report: Report = None,
+    as_json: AsJson = False,
+    secrets: Secrets = None,
+) -> None:
+    """Move producers and consumer groups from cluster A to cluster B, where flow A->B copies to.
+
+    Fences producers on A, waits until all is copied, commits the offsets of groups, and proves that every record is on
+    B. The flow itself runs elsewhere, and must. Each step is in a journal on B: after a crash or Ctrl-C the same
+    command goes on where it stood, and `--abort` undoes it.
+
+    Ends with 0 when it is done; 1 when a step failed: the journal has the others; 2 when FILE or an option is wrong; 3
+    when the pre-flight found what prevents it; 4 when it lasted too long and was undone; 5 when another process works
+    on it.
+
+    Example: twinlog switchover mm2.properties --from east --to west --rehearse
+
+    Example: twinlog switchover mm2.properties --from east --to west --report handover
+    """
+    mode = _mode(rehearse, abort, release, status)
+    kind = "emergency" if emergency else "planned"
+    _main(file, connectors, secrets, source, target, mode, kind, fence, near, at_most, take_over, wave, report, as_json)
+
+
+def switchback(
+    file: File,
+    source: From,
+    target: To,
+    connectors: Connectors = None,
+    rehearse: Rehearse = False,
+    fence: FenceBy = None,
+    near: Near = 10_000,
+    at_most: AtMost = 600.0,
+    abort: Abort = False,
+    release: Release = False,
+    status: Status = False,
+    take_over: TakeOver = False,
+    wave: Wave = "",
+    report: Report = None,
+    as_json: AsJson = False,
+    secrets: Secrets = None,
+) -> None:
+    """Move back after a switchover: `--from` is the cluster that producers write to now, `--to` where they came from.
+
+    The flow back copies only what was written since. Where topics keep their names it begins at the cut that the
+    switchover recorded; it must run while this command does, and the first flow must not.
+
+    Ends with the codes of `switchover`.
+
+    Example: twinlog switchback back.properties --from west --to east
+    """
+    mode = _mode(rehearse, abort, release, status)
+    _main(
+        file, connectors, secrets, source, target, mode, "back", fence, near, at_most, take_over, wave, report, as_json
+    )
+
+
+def _mode(rehearse: bool, abort: bool, release: bool, status: bool) -> str:
+    chosen = [name for name, on in zip(_MODES, (rehearse, abort, release, status), strict=True) if on]
+    if len(chosen) > 1:
+        raise typer.BadParameter("give one of --rehearse, --abort, --release and --status")
+    return chosen[0] if chosen else "run"
+
+
+def _main(
+    file: Path,
+    connectors: Sequence[Path] | None,
+    secrets: Path | None,
+    source: str,
+    target: str,
+    mode: str,
+    kind: str,
+    fence: str | None,
+    near: int,
+    at_most: float,
+    take_over: bool,
+    wave: str,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    if report is not None:
+        _require_room_for(report)
+    with ends_if_wrong(EXIT_CONFIG):
+        flows = read_flows(file, connectors or (), secrets)
+    log_warnings()
+    try:
+        flow, follows, back = flows_between(flows, source, target)
+    except TwinlogError as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        raise typer.Exit(EXIT_CONFIG) from None
+
+    from twinlog.ops.switchover.session import Asked, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
+
+    asked = Asked(mode, kind, fence, near, at_most, take_over, wave, report, as_json)
+    conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source_name, one.target_name)})
+
+
+def _require_room_for(report: Path) -> None:
+    """Raise BadParameter where no report could be written: that would else be noticed once all is done."""
+    found = [report.parent / f"{report.name}.{ending}" for ending in ("md", "json")]
+    taken = next((path for path in found if path.exists() and not (path.is_file() and os.access(path, os.W_OK))), None)
+    if taken is not None:
+        raise typer.BadParameter(f"{taken} cannot be written; name another PATH", param_hint="--report")
+    if not report.name or not report.parent.is_dir() or not os.access(report.parent, os.W_OK | os.X_OK):
+        raise typer.BadParameter(
+            f"no file can be made in {report.parent}; name a PATH such as handover, in a folder that can be written",
+            param_hint="--report",
+        )

@@ -1,0 +1,179 @@
+"""The journal's content: which switchover runs, and of each of its steps what is meant to be done and what was done.
+
+Decisions follow from entries alone, so that a process that takes over goes on where the last one was killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from twinlog.model.compact_json import object_of, utf8_json
+from twinlog.ops.switchover.model import Data, Ends, Options, SwitchoverState
+
+_FENCED = "fenced"
+
+
+class Phase(StrEnum):
+    """What is known of a step: what will be done, or what was done."""
+
+    BEGUN = "begun"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the journal; `at_ms` is when, in milliseconds since 1970."""
+
+    at_ms: int
+    data: Data
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One switchover: a name of its own, its options, how far it is, and who worked on it last."""
+
+    name: str
+    ends: Ends
+    options: Options
+    state: SwitchoverState
+    began_ms: int
+    owner: str = ""
+    seen_ms: int = 0
+    """When its owner last noted that it works on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The newest switchover of a journal: its steps by name and phase."""
+
+    run: Run | None = None
+    steps: Mapping[tuple[str, Phase], Entry] = field(default_factory=dict)
+    fenced: Data | None = None
+    """The fence on the cluster that keeps this journal, which is the one that is moved to."""
+
+    def begun(self, step: str) -> Data | None:
+        """What a step meant to do; None before it began."""
+        entry = self.steps.get((step, Phase.BEGUN))
+        return None if entry is None else entry.data
+
+    def done(self, step: str) -> Data | None:
+        """What a step did; None before it was done."""
+        entry = self.steps.get((step, Phase.DONE))
+        return None if entry is None else entry.data
+
+    def at_ms(self, step: str, phase: Phase) -> int | None:
+        """When that was."""
+        entry = self.steps.get((step, phase))
+        return None if entry is None else entry.at_ms
+
+    def next_step(self, order: Sequence[str]) -> str | None:
+        """The first step that is not done; None at the end."""
+        return next((step for step in order if self.done(step) is None), None)
+
+    def last_begun(self, order: Sequence[str]) -> str | None:
+        """The last step that has begun."""
+        return next((step for step in reversed(order) if self.begun(step) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entry to be written; `data` None takes the entry back."""
+
+    step: str
+    phase: Phase
+    entry: Entry | None
+
+
+def run_record(run: Run) -> tuple[bytes, bytes]:
+    """A run as key and value of the journal."""
+    value = {
+        "run": run.name,
+        "from": run.ends.source,
+        "to": run.ends.target,
+        "options": run.options.data(),
+        "state": run.state,
+        "began_ms": run.began_ms,
+        "owner": run.owner,
+        "seen_ms": run.seen_ms,
+    }
+    return _key(run.ends, "run", ""), utf8_json(value)
+
+
+def line_record(run: Run, line: Line) -> tuple[bytes, bytes | None]:
+    """A line as key and value; a later run writes over it."""
+    key = _key(run.ends, line.step, line.phase)
+    if line.entry is None:
+        return key, None
+    return key, utf8_json({"run": run.name, "at_ms": line.entry.at_ms, "data": line.entry.data})
+
+
+def fence_record(ends: Ends, plan: Data | None) -> tuple[bytes, bytes | None]:
+    """The fence on the cluster that keeps the journal of `ends`, as key and value; None when it has none any more."""
+    return _key(ends, _FENCED, ""), None if plan is None else utf8_json(plan)
+
+
+def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]]) -> Entries:
+    """The newest run of these two clusters and its lines, from all records of the journal in their order.
+
+    Records that are no entries, or of a form that this version does not know, are left out.
+    """
+    last = {key: value for key, value in records if key is not None}
+    runs = object_of(last.get(_key(ends, "run", "")))
+    fenced = object_of(last.get(_key(ends, _FENCED, ""))) or None
+    try:
+        run = Run(
+            str(runs["run"]),
+            ends,
+            Options.of(runs["options"]),
+            SwitchoverState(runs["state"]),
+            int(runs["began_ms"]),
+            str(runs["owner"]),
+            int(runs["seen_ms"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return Entries(fenced=fenced)
+    steps = {}
+    for key, value in last.items():
+        parts, found = _parts(key), object_of(value)
+        if parts is not None and found.get("run") == run.name and parts[3] in set(Phase):
+            steps[parts[2], Phase(parts[3])] = Entry(int(found.get("at_ms", 0)), found.get("data", {}))
+    return Entries(run, steps, fenced)
+
+
+def other_fences(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:
+    """The fences of other moves on the cluster that keeps the journal, by the words for them."""
+    found = {}
+    for key, value in {key: value for key, value in records if key is not None}.items():
+        parts = _parts(key)
+        if parts is not None and parts[2] == _FENCED and parts[:2] != [str(ends), ends.wave] and object_of(value):
+            name = f"switchover {'->'.join(reversed(parts[0].split('->')))}"
+            found[f"wave {parts[1]} of {name}" if parts[1] else name] = object_of(value)
+    return found
+
+
+def with_lines(entries: Entries, lines: Iterable[Line], run: Run | None = None) -> Entries:
+    """The entries once these lines, and a run, are written; those of another run count no more."""
+    now = entries.run if run is None else run
+    same = entries.run is not None and now is not None and entries.run.name == now.name
+    steps = dict(entries.steps) if same else {}
+    for line in lines:
+        if line.entry is None:
+            steps.pop((line.step, line.phase), None)
+        else:
+            steps[line.step, line.phase] = line.entry
+    return Entries(now, steps, entries.fenced)
+
+
+def _key(ends: Ends, step: str, phase: str) -> bytes:
+    return utf8_json([str(ends), ends.wave, step, phase])
+
+
+def _parts(key: bytes) -> list[str] | None:
+    try:
+        parts = json.loads(key)
+    except ValueError:
+        return None
+    return parts if isinstance(parts, list) and len(parts) == 4 else None

@@ -1,0 +1,302 @@
+"""Reads the groups of both clusters, and where each would go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.last_records import KeptRecord, LastRecords
+from twinlog.mirror.groups.checkpoints import decode_checkpoint
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topology.plugins import group_filter_of, policy_of
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.switchover.model import GroupOffset, GroupsSeen, MovedTopic
+from twinlog.settings.flow import FlowSettings
+
+COMMIT_TRIES = 20
+AGAIN_S = 0.5
+
+Found = tuple[TopicPartition, int | None, bool]
+"""A partition of the target, the offset there, and whether it is exact."""
+
+
+def _trouble(code: int) -> str:
+    if code == Code.UNSTABLE_OFFSET_COMMIT:
+        return "it has committed in a transaction that has not ended; run the same command again when it has"
+    return error_codes.explain(code)
+
+
+def _better(ways: Iterable[Callable[[], Found]]) -> Found:
+    """The first exact place, else the furthest: what is not exact repeats records, and skips none."""
+    found = []
+    for way in ways:
+        place = way()
+        if place[2]:
+            return place
+        found.append(place)
+    return max(found, key=lambda one: -1 if one[1] is None else one[1])
+
+
+class GroupFacts:
+    """The groups of one flow, as `follows` filters them; `back` is the flow in the other direction."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        back: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        follows: FlowSettings,
+    ) -> None:
+        self._flow = flow
+        self._policy = policy_of(flow)
+        self._filter = group_filter_of(follows)
+        self._source = source
+        self._target = target
+        self._forward = Translator(flow, source, target)
+        self._back = Translator(back, target, source)
+        self._refreshed: set[str] = set()
+        self.known: set[GroupId] = set()
+        """The followed groups that the source has ever listed."""
+
+    def with_members(self) -> tuple[list[str], list[str]]:
+        """The followed groups that have members on the source, and on the target."""
+        here, there = (self._listed(admin) for admin in (self._source, self._target))
+        self.known |= here.keys()
+        return ([name for name, group in here.items() if not group.empty], [n for n, g in there.items() if not g.empty])
+
+    def _listed(self, admin: ClusterAdmin) -> dict[GroupId, Group]:
+        found: Mapping[GroupId, Group] = admin.call(GroupAdmin(admin.client).listed)
+        return {name: group for name, group in found.items() if group.commits and self._filter.accepts(name)}
+
+    def _offsets(
+        self, admin: ClusterAdmin, groups: Collection[GroupId]
+    ) -> tuple[Mapping[GroupId, GroupOffsets], Mapping[GroupId, int]]:
+        """The committed offsets of groups, and the error codes of those that cannot be read.
+
+        A coordinator that moves or loads is waited for, and then ClusterError is raised: a group whose offset on the
+        target is not known could be set back. On the source transactions with offsets of a group are waited for, too.
+        """
+        reader = GroupAdmin(admin.client)
+        read = reader.stable_offsets if admin is self._source else reader.offsets
+        found: dict[GroupId, GroupOffsets] = {}
+        wrong: dict[GroupId, int] = {}
+        waits = set(groups)
+        for _ in range(COMMIT_TRIES):
+            news, codes = admin.call(read, sorted(waits))
+            found.update(news)
+            later = {group: code for group, code in codes.items() if code in error_codes.RETRIABLE}
+            open_ones = {group for group, code in codes.items() if code == Code.UNSTABLE_OFFSET_COMMIT}
+            wrong = {group: code for group, code in wrong.items() if group not in waits} | dict(codes)
+            waits = open_ones | later.keys()
+            if not waits:
+                return found, wrong
+            admin.clock.sleep(AGAIN_S)
+        for group, code in later.items():
+            raise ClusterError(f"cluster {admin.alias}: offsets of group {group}: {error_codes.explain(code)}")
+        return found, wrong
+
+    def seen(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+        known: Collection[str] = (),
+    ) -> GroupsSeen:
+        """See `World.groups`."""
+        self._refreshed.clear()
+        listed = self._listed(self._source)
+        # While its coordinator moves, no broker lists a group: the old one no longer and the new one not yet.
+        self.known |= {*listed, *map(GroupId, known)}
+        committed, wrong = self._offsets(self._source, self.known)
+        if any(name not in listed for name in committed if committed[name]):
+            # By now its coordinator answers: whether it has members is not for anybody to guess.
+            listed = self._listed(self._source)
+        groups = {
+            name: listed.get(name) for name in self.known if name in listed or name in wrong or committed.get(name)
+        }
+        moved = {topic.name: topic.remote for topic in topics}
+        found = []
+        for group, offsets in sorted(committed.items()):
+            for where, what in sorted(offsets.items()):
+                place = self._place(where, what.offset, moved, cut, there, began)
+                if place is not None:
+                    found.append(GroupOffset(group, where, what.offset, *place, metadata=what.metadata))
+        troubles = {group: _trouble(code) for group, code in wrong.items()}
+        return self._with_target(groups, found, troubles, topics, cut)
+
+    def _place(
+        self,
+        where: TopicPartition,
+        offset: int,
+        moved: Mapping[TopicName, TopicName],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+    ) -> Found | None:
+        """Where a group that stands there goes on; None for topics that do not move."""
+        upstream = self._upstream(where.topic)
+        if upstream is not None:
+            return self._came_back(TopicPartition(upstream, where.partition), offset)
+        if where.topic not in moved:
+            return None
+        remote = TopicPartition(moved[where.topic], where.partition)
+        if where in cut and offset == cut[where] and offset >= began.get(where, 0):
+            # Both ends: nothing lies after them, whatever is known of the way.
+            return remote, there.get(where), where in there
+        if where not in began:
+            return self._went(where, remote, offset)
+        # Moved to and fro, the log is in turns what was written here and what came over: each flow knows its own.
+        ways = [lambda: self._went(where, remote, offset), lambda: self._came_back(remote, offset)]
+        return _better(ways[::-1] if offset < began[where] else ways)
+
+    def _upstream(self, topic: TopicName) -> TopicName | None:
+        """The topic of the target that a topic of the source is a copy of, by its name."""
+        return None if self._flow.keeps_names else self._policy.source_topic(self._flow.target_name, topic)
+
+    def _went(self, where: TopicPartition, remote: TopicPartition, offset: int) -> Found:
+        self._refresh("there", self._forward)
+        known = self._forward.to_target(where, SourceOffset(offset))
+        return (remote, None, False) if known is None else (remote, known.offset, known.exact)
+
+    def _came_back(self, there: TopicPartition, offset: int) -> Found:
+        self._refresh("back", self._back)
+        known = self._back.to_source(there, TargetOffset(offset))
+        return (there, None, False) if known is None else (there, known.offset, known.exact)
+
+    def _refresh(self, name: str, translator: Translator) -> None:
+        if name not in self._refreshed:
+            translator.refresh()
+            self._refreshed.add(name)
+
+    def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+        """See `World.groups_by_checkpoints`."""
+        topic = self._policy.checkpoints_topic(self._flow.source_name)
+        last: LastRecords = {}
+        TopicReader(self._target, topic, optional=True).read_last(last, deletions=False)
+        found = []
+        for record in map(KeptRecord.decode, last.values()):
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if checkpoint is None or not self._filter.accepts(checkpoint.group):
+                continue
+            upstream = self._policy.source_topic(self._flow.source_name, checkpoint.remote.topic)
+            here = TopicPartition(upstream or checkpoint.remote.topic, checkpoint.remote.partition)
+            found.append(
+                GroupOffset(
+                    checkpoint.group,
+                    here,
+                    checkpoint.upstream,
+                    checkpoint.remote,
+                    checkpoint.downstream,
+                    metadata=checkpoint.metadata,
+                )
+            )
+        return self._with_target({GroupId(one.group): None for one in found}, found, {}, topics, cut)
+
+    def _with_target(
+        self,
+        groups: Mapping[GroupId, Group | None],
+        found: Sequence[GroupOffset],
+        troubles: Mapping[GroupId, str],
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+    ) -> GroupsSeen:
+        names = sorted({GroupId(one.group) for one in found})
+        present: Mapping[GroupId, GroupOffsets] = {}
+        if names:
+            present, _ = self._offsets(self._target, names)
+        # Last: a coordinator that moved lists its groups once it has answered.
+        listed = self._listed(self._target)
+        offsets = []
+        for one in (*found, *self._in_new(found, present, topics, cut)):
+            on_target = present.get(GroupId(one.group), {}).get(one.target)
+            offsets.append(
+                GroupOffset(
+                    one.group,
+                    one.source,
+                    one.offset,
+                    one.target,
+                    one.there,
+                    one.exact,
+                    None if on_target is None else on_target.offset,
+                    one.metadata,
+                )
+            )
+        return GroupsSeen(
+            {str(name): "" if group is None else group.state for name, group in groups.items()},
+            {str(name): group.state for name, group in listed.items()},
+            tuple(offsets),
+            {str(name): text for name, text in troubles.items()},
+        )
+
+    def _in_new(
+        self,
+        found: Sequence[GroupOffset],
+        present: Mapping[GroupId, GroupOffsets],
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+    ) -> list[GroupOffset]:
+        """Where groups begin in what producers will write to beside the copies: at its first record.
+
+        With `auto.offset.reset=latest` a group would skip what came before it. Where something is there already, it is
+        for the group to choose.
+        """
+        new = {topic.name: topic for topic in topics if topic.producers and not topic.keeps_name}
+        parts = [
+            TopicPartition(topic.producers, number) for topic in new.values() for number in range(topic.partitions)
+        ]
+        ends, starts = (self._target.offsets(parts, latest=latest) for latest in (True, False)) if parts else ({}, {})
+        unknown = self._existing({there for there in parts if there not in ends or there not in starts})
+        known = {(one.group, one.target) for one in found}
+        reads = {(one.group, one.source.topic) for one in found if one.source.topic in new}
+        return [
+            GroupOffset(
+                group,
+                here,
+                cut.get(here, 0),
+                there,
+                None if there in unknown else ends[there],
+                exact=there not in unknown,
+            )
+            for group, name in sorted(reads)
+            for number in range(new[name].partitions)
+            for here, there in [(TopicPartition(name, number), TopicPartition(new[name].producers, number))]
+            if (there in unknown or (there in ends and ends[there] == starts.get(there)))
+            and (group, there) not in known
+            and there not in present.get(GroupId(group), {})
+        ]
+
+    def _existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those of partitions that are there; before the topics are made, none."""
+        topics = self._target.topics() if partitions else {}
+        return {one for one in partitions if one.topic in topics and one.partition < topics[one.topic].partitions}
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        """See `World.commit`; a coordinator that moves or loads is waited for."""
+        wanted: dict[GroupId, GroupOffsets] = {}
+        for one in offsets:
+            if one.there is not None:
+                wanted.setdefault(GroupId(one.group), {})[one.target] = CommittedOffset(one.there, one.metadata)
+        refused: dict[GroupId, dict[TopicPartition, int]] = {}
+        admin = GroupAdmin(self._target.client)
+        for _ in range(COMMIT_TRIES):
+            if not wanted:
+                return {}
+            refused = self._target.call(admin.commit, wanted)
+            again = {
+                group
+                for group, codes in refused.items()
+                if any(code in error_codes.RETRIABLE for code in codes.values())
+            }
+            if not again:
+                break
+            wanted = {group: wanted[group] for group in again}
+            self._target.clock.sleep(AGAIN_S)
+        return {str(group): error_codes.explain(next(iter(codes.values()))) for group, codes in refused.items()}

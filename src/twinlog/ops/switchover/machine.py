@@ -1,0 +1,266 @@
+"""Does the steps of a switchover one after the other, and writes each down before and after it is done.
+
+A process that is killed at any point leaves entries from which the next one goes on: a step that has begun is repeated
+with the same plan, a step that is done is not repeated. One process at a time can write the journal.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.ops.switchover.entries import Entries, Entry, Line, Phase, Run, with_lines
+from twinlog.ops.switchover.model import Data, Kind, Options, SwitchoverState, TooLongError, UnderWayError
+from twinlog.ops.switchover.offsets_json import from_json
+from twinlog.ops.switchover.steps.step import Again, Context, Show
+from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
+from twinlog.ops.switchover.steps.watching import ends_of, spans
+from twinlog.ops.switchover.world import Journal, World
+
+T = TypeVar("T")
+
+TRY_FOR_MS = 60_000
+AGAIN_S = 1.0
+SEEN_MS = 5_000
+"""How often a step that waits writes down that its process works on, and so hears of another one that took over."""
+
+ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverState.RETURNED})
+_SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
+
+
+class Machine:
+    """One switchover. `owner` names this process; `show` prints its progress."""
+
+    def __init__(self, world: World, journal: Journal, owner: str, show: Show = lambda _step, _words: None) -> None:
+        self._world = world
+        self._journal = journal
+        self._owner = owner
+        self._show = show
+        self._shown = ""
+        """What the step under way waits for, as it was shown last."""
+
+    def run(self, options: Options) -> Entries:
+        """Begin, or go on where a process was killed, until all is done; returns the journal.
+
+        What has passed its pre-flight goes on with the options that it began with; only a source that is lost meanwhile
+        makes an emergency of it. What is done is not done again unless there was a way back since, or its fence was
+        released, but for groups, which may have read on. Raises NotReadyError, TooLongError after all was undone,
+        UnderWayError while a switchover of another kind, of other topics or clusters, or its undoing, is not at its
+        end; and as the steps do: then the journal names the step, and a later call goes on there.
+        """
+        entries, run = self._journal.entries, self._journal.entries.run
+        emergency = options.kind is Kind.EMERGENCY
+        if run is not None and run.state is SwitchoverState.ABORTING and not emergency:
+            raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to complete that")
+        if run is not None and emergency and self._is_open(run):
+            self._require_same("from", "to", "topics")
+            run = self._end_without_source(run)
+            self._sync_again(run, emergency=True)
+            return self._journal.entries
+        if run is not None and run.state is SwitchoverState.DONE and not self._is_over(run, emergency=emergency):
+            self._require_same("from", "to", "topics")
+            self._sync_again(self._owned(run), emergency=emergency)
+            return self._journal.entries
+        lost = (
+            emergency and run is not None and (run.options.kind, run.state) != (Kind.EMERGENCY, SwitchoverState.RUNNING)
+        )
+        if run is None or run.state in ENDED or entries.done("check") is None or lost:
+            run = self._begin(options)
+        elif run.options.kind is not options.kind:
+            raise UnderWayError(
+                f"a switchover {run.ends} of another kind ({run.options.kind}) has begun; complete it, or undo it with "
+                "--abort"
+            )
+        else:
+            self._require_same("from", "to", "topics")
+            run = self._owned(run)
+        try:
+            self._steps(run)
+        except TooLongError as error:
+            why = self._shown
+            self.abort()
+            raise TooLongError(f"{error}: {why}" if why else str(error)) from None
+        return self._journal.entries
+
+    def abort(self) -> Entries:
+        """Undo what was done, last step first; returns the journal.
+
+        Raises UnderWayError when there is nothing to undo.
+        """
+        run = self._journal.entries.run
+        if run is None or run.state in ENDED:
+            done = "it is done: go back instead"
+            if run is None or run.state is SwitchoverState.ABORTED:
+                done = "nothing is under way"
+                if self._world.earlier().fenced:
+                    done += f", but {self._world.ends.source} is still fenced by one: --release lifts that"
+            raise UnderWayError(f"switchover {self._world.ends}: {done}")
+        if self._journal.entries.done("open") is not None:
+            raise UnderWayError(
+                f"switchover {run.ends}: producers may write to {run.ends.target} already; run the same command to its "
+                "end, and go back then"
+            )
+        self._require_same("from", "to")
+        run = replace(self._owned(run), state=SwitchoverState.ABORTING)
+        self._journal.write([], run)
+        context = Context(self._world, run.options, self._journal.entries, self._show)
+        for name in reversed(ORDER[run.options.kind]):
+            undo = STEPS[name].undo
+            if undo is not None and context.entries.begun(name) is not None:
+                self._show("abort", f"takes back: {STEPS[name].words}")
+                self._tried(name, undo, context)
+        self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
+        return self._journal.entries
+
+    def release(self) -> Entries:
+        """Lift the fence of a switchover that is done, for good, or of one whose journal is lost; returns the journal.
+        Raises UnderWayError."""
+        run = self._journal.entries.run
+        if (run is None or run.state is SwitchoverState.ABORTED) and (left := self._world.earlier().fenced):
+            context = Context(self._world, Options(Kind.PLANNED), self._journal.entries, self._show)
+            self._tried("release", lambda _context: self._lift_left(left), context)
+            return self._journal.entries
+        if run is None or run.state is not SwitchoverState.DONE:
+            raise UnderWayError(f"switchover {self._world.ends} is not done, there is no fence to release")
+        self._require_same("from", "to")
+        run = self._owned(run)
+        context = Context(self._world, run.options, self._journal.entries, self._show)
+        self._tried("release", lift, context)
+        self._journal.write([Line("release", Phase.DONE, Entry(self._world.now_ms(), {}))])
+        return self._journal.entries
+
+    def _lift_left(self, left: Data) -> None:
+        self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")
+        self._world.lift(left, "source")
+        self._world.note_fence(None, "source")
+
+    def _sync_again(self, run: Run, *, emergency: bool) -> None:
+        """Groups read on on the source until their consumers stop; bring along those that did since."""
+        options = replace(run.options, kind=Kind.EMERGENCY) if emergency else run.options
+        context = Context(self._world, options, self._journal.entries, self._show)
+        self._show("groups", STEPS["groups"].words)
+        begun = Line("groups", Phase.BEGUN, Entry(self._world.now_ms(), {}))
+        result = STEPS["groups"].act(context)
+        if not isinstance(result, Again):
+            self._journal.write([begun, Line("groups", Phase.DONE, Entry(self._world.now_ms(), result))])
+
+    def _is_open(self, run: Run) -> bool:
+        """Whether one is not at its end whose producers may write to the target already: nothing moves them back."""
+        return run.state is SwitchoverState.RUNNING and self._journal.entries.done("open") is not None
+
+    def _end_without_source(self, run: Run) -> Run:
+        """End one whose source was lost after `open`: what is left to do would only look at it."""
+        run = replace(run, state=SwitchoverState.DONE, owner=self._owner, seen_ms=self._world.now_ms())
+        cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
+        copied = self._world.copied()
+        late = {where: copied[where].source for where, end in cut.items() if where in copied}
+        found = {"late": spans(cut, {where: end for where, end in late.items() if end > cut[where]}), "lost": True}
+        self._journal.write([Line("watch", Phase.DONE, Entry(self._world.now_ms(), found))], run)
+        return run
+
+    def _is_over(self, run: Run, *, emergency: bool) -> bool:
+        """Whether a switchover that is done has nothing more to bring along, so that the next one is another."""
+        entries = self._journal.entries
+        if entries.done("release") is not None:
+            return True
+        if emergency:
+            # The way back is in the journal of the lost source. Without a way back, only the late records that were
+            # seen were copied after the cut.
+            copied, cut = self._world.copied(), from_json((entries.done("settle") or {}).get("cut", {}))
+            ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
+            return any(copied[where].source > end for where, end in ends.items() if where in copied)
+        other = self._world.earlier().run
+        return (
+            other is not None
+            and other.state in (SwitchoverState.DONE, SwitchoverState.RETURNED)
+            and other.began_ms > run.began_ms
+        )
+
+    def _begin(self, options: Options) -> Run:
+        now_ms = self._world.now_ms()
+        name = f"{now_ms:x}-{secrets.token_hex(3)}"
+        run = Run(name, self._world.ends, options, SwitchoverState.RUNNING, now_ms, self._owner, now_ms)
+        # Lines of the previous run have its name, and are ignored; but its fence is lifted by its own plan.
+        before = self._journal.entries
+        plan = before.steps.get(("fence", Phase.BEGUN))
+        ended = before.run is None or before.run.state in ENDED
+        if before.run is not None and before.run.state is SwitchoverState.DONE and options.kind is Kind.EMERGENCY:
+            ended = before.done("release") is not None
+        self._journal.write([] if ended or plan is None else [Line("fence", Phase.BEGUN, plan)], run)
+        return run
+
+    def _require_same(self, *parts: str) -> None:
+        """Raise UnderWayError where the journal is of other topics or clusters than the file."""
+        before, now = (self._journal.entries.done("check") or {}).get("scope", {}), self._world.scope()
+        for part in parts:
+            if before.get(part) and now.get(part) and before[part] != now[part]:
+                raise UnderWayError(
+                    f"switchover {self._world.ends} in the journal has {_SCOPES[part]} {before[part]}, and this file "
+                    f"{now[part]}; use the file that it began with, or --wave for a journal of its own"
+                )
+
+    def _showing(self, run: Run) -> Show:
+        seen_ms = self._world.now_ms()
+
+        def show(step: str, words: str) -> None:
+            nonlocal seen_ms
+            self._shown = words
+            self._show(step, words)
+            if self._world.now_ms() - seen_ms >= SEEN_MS:
+                seen_ms = self._world.now_ms()
+                self._journal.write([], replace(run, seen_ms=seen_ms))
+
+        return show
+
+    def _owned(self, run: Run) -> Run:
+        run = replace(run, owner=self._owner, seen_ms=self._world.now_ms())
+        self._journal.write([], run)
+        return run
+
+    def _tried(self, name: str, part: Callable[[Context], T], context: Context) -> T:
+        """Do a part of a step again while a cluster does not answer, for a minute; every part may be repeated."""
+        give_up_ms = self._world.now_ms() + TRY_FOR_MS
+        while True:
+            try:
+                return part(context)
+            except ClusterError as error:
+                if not error.retriable or self._world.now_ms() > give_up_ms:
+                    raise
+                self._show(name, f"tries again: {error}")
+            self._world.sleep(AGAIN_S)
+
+    def _steps(self, run: Run) -> None:
+        context = Context(self._world, run.options, self._journal.entries, self._showing(run))
+        order = ORDER[run.options.kind]
+        ended: list[Line] = []
+        """What was done: it is written down together with what begins next, for producers wait meanwhile."""
+        while (name := with_lines(self._journal.entries, ended).next_step(order)) is not None:
+            step = STEPS[name]
+            context.entries = with_lines(self._journal.entries, ended)
+            if context.entries.begun(name) is None:
+                try:
+                    data = self._tried(name, step.begin, context)
+                except TwinlogError:
+                    self._journal.write(ended)
+                    raise
+                ended.append(Line(name, Phase.BEGUN, Entry(self._world.now_ms(), data)))
+            if ended:
+                self._journal.write(ended)
+                ended = []
+                context.entries = self._journal.entries
+            # Operators act on what is shown: producers go on after `open`, so the end of that step is written first.
+            self._show(name, step.words)
+            result = self._tried(name, step.act, context)
+            if isinstance(result, Again):
+                self._show(name, f"{result.why}: goes back to {result.step}")
+                # `rejoin` is not repeated: the flow back has begun at its positions.
+                back = [one for one in order[order.index(result.step) : order.index(name) + 1] if one != "rejoin"]
+                self._journal.write([Line(one, phase, None) for one in back for phase in Phase])
+                if result.step == "check":
+                    context = Context(self._world, run.options, self._journal.entries, context.show)
+            else:
+                ended.append(Line(name, Phase.DONE, Entry(self._world.now_ms(), result)))
+        self._journal.write(ended, replace(run, state=SwitchoverState.DONE, seen_ms=self._world.now_ms()))

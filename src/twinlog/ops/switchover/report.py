@@ -1,0 +1,241 @@
+"""The hand-over report: what was done and when, where each topic and group stands, and what an operator does next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from twinlog.model.topics import listed
+from twinlog.ops.switchover.entries import Entries, Phase, Run
+from twinlog.ops.switchover.model import Data, Fence, Kind, SwitchoverState
+from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, REFUSED, THERE, UNKNOWN
+from twinlog.ops.switchover.steps.step import topics_of
+from twinlog.ops.switchover.steps.steps import ORDER, STEPS
+
+_EMPTY = ("", "Empty", "Dead")
+_LAST = "open"
+"""After this step producers may go on."""
+
+
+def report(entries: Entries) -> Data:
+    """Everything that is known of the newest switchover of a journal, as values of JSON. Times are UTC."""
+    run = entries.run
+    if run is None:
+        return {}
+    checked, proof = entries.done("check") or {}, entries.done("prove") or {}
+    fenced, free = entries.at_ms("fence", Phase.BEGUN), entries.at_ms(_LAST, Phase.DONE)
+    groups = (entries.done("groups") or {}).get("groups", {})
+    found: Data = {
+        "run": run.name,
+        "kind": run.options.kind,
+        "from": run.ends.source,
+        "to": run.ends.target,
+        "state": run.state,
+        "began": _time(run.began_ms),
+        "fence": checked.get("fence"),
+        "producers_fenced": _time(fenced),
+        "producers_may_go_on": _time(free),
+        "seconds_without_producers": None if fenced is None or free is None else (free - fenced) / 1000,
+        "steps": [
+            {
+                "step": name,
+                "does": STEPS[name].words,
+                "began": _time(entries.at_ms(name, Phase.BEGUN)),
+                "done": _time(entries.at_ms(name, Phase.DONE)),
+                "seconds": _seconds(entries, name),
+            }
+            for name in ORDER[run.options.kind]
+        ],
+        "notes": checked.get("notes", []),
+        "partitions": proof.get("rows", []),
+        "groups": {name: _group(one) for name, one in groups.items()},
+        "late": (entries.done("watch") or {}).get("late", {}),
+        "tail": (entries.done("rejoin") or {}).get("tail", {}),
+    }
+    found["next"] = _next(entries, run, found)
+    return found
+
+
+def _time(at_ms: int | None) -> str | None:
+    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _seconds(entries: Entries, step: str) -> float | None:
+    begun, done = (entries.at_ms(step, phase) for phase in Phase)
+    return None if begun is None or done is None else (done - begun) / 1000
+
+
+def _group(one: Data) -> Data:
+    offsets = one["offsets"]
+    known = not one["trouble"]
+    return {
+        **one,
+        "skipped": _sum(offset.get("skips") for offset in offsets) if known else None,
+        "repeated": _sum(offset.get("repeats") for offset in offsets) if known else None,
+        "members_on_source": one["state"] not in _EMPTY,
+    }
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if None in found else sum(count or 0 for count in found)
+
+
+def _next(entries: Entries, run: Run, found: Data) -> list[str]:
+    source, target = run.ends.source, run.ends.target
+    if run.state is SwitchoverState.ABORTING:
+        return [f"run it with --abort: that undoes the rest, until then producers to {source} may be fenced"]
+    if run.state is SwitchoverState.ABORTED:
+        lines = [f"producers may write to {source}; nothing has moved"]
+        created = (entries.done("topics") or {}).get("created", [])
+        if created:
+            lines.append(f"topics that were created on {target} for producers stay there, empty: {listed(created)}")
+        if found["fence"] == Fence.QUOTA:
+            lines.append("restart producers that were throttled: they wait for the throttle time of their broker")
+        return lines
+    if run.state is SwitchoverState.RUNNING and entries.done("open") is not None:
+        lines = _for_clients(entries, run)
+        return [*lines, "run the same command again: it looks whether anybody still writes to " + source]
+    if run.state is SwitchoverState.RUNNING:
+        return ["run the same command again: it goes on there; --abort undoes it"]
+    lines = _for_clients(entries, run)
+    active = [name for name, one in found["groups"].items() if one["members_on_source"]]
+    if active and entries.done("release") is None:
+        lines.append(
+            f"groups with members on {source}: {listed(active)}. Let them read to the end, stop them, and run the same "
+            f"command again: it brings their offsets to {target}"
+        )
+    open_ones = [name for name, one in found["groups"].items() if one["skipped"] != 0]
+    if open_ones:
+        lines.append(f"look at the offsets of {listed(open_ones)} on {target} by hand, see the table of groups")
+    refused = (entries.done("topics") or {}).get("refused", {})
+    lines += [f"create topic {name} on {target}: {why}" for name, why in refused.items()]
+    kept = {topic.name for topic in topics_of(entries.done("check") or {"topics": []}) if topic.keeps_name}
+    for topic, partitions in found["late"].items():
+        twice = f"; a way back brings them to {source} a second time" if topic in kept else ""
+        lines.append(
+            f"find who writes to {topic} on {source} past the fence: records after the cut ({_spans(partitions)}) are "
+            f"copied as well, but stand after what producers had written to {target} by then{twice}"
+        )
+    if (entries.done("watch") or {}).get("lost"):
+        lines.append(
+            f"{source} was lost before it had stood still for long enough: what somebody wrote to it past the fence, "
+            "and was not copied, is only there"
+        )
+    for topic, partitions in found["tail"].items():
+        lines.append(
+            f"{topic} on {target} has records that were never copied to {source} ({_spans(partitions)}); no group "
+            "reads them by itself"
+        )
+    short = (entries.done("prove") or {}).get("short", [])
+    if short:
+        lines.append(
+            f"{target} lost records that were copied, at the end of {listed(short)}: they are on {source} alone. "
+            "Groups that stood after that end go on by auto.offset.reset unless they are reset by hand"
+        )
+    left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
+    if left:
+        lines.append(f"producers on {source} are not fenced: keep them away when it is back ({left})")
+    elif found["fence"] != Fence.NONE and entries.done("release") is None:
+        if found["fence"] == Fence.QUOTA:
+            lines.append(
+                f"stop what still produces to {source}: brokers append the next request of each throttled producer"
+            )
+        lines.append(f"producers stay fenced on {source}, until a way back, or --release")
+        if any(topic.keeps_name for topic in topics_of(entries.done("check") or {"topics": []})):
+            lines[-1] += f"; --release comes before flow {target}->{source} runs without a way back"
+    return lines
+
+
+def _spans(partitions: Data) -> str:
+    return ", ".join(f"partition {number}: {first} to {end - 1}" for number, (first, end) in partitions.items())
+
+
+def _for_clients(entries: Entries, run: Run) -> list[str]:
+    source, target = run.ends.source, run.ends.target
+    topics = topics_of(entries.done("check") or {"topics": []})
+    lines = [f"point producers to {target}"]
+    renamed = [topic for topic in topics if topic.producers and not topic.keeps_name]
+    if renamed:
+        one = renamed[0]
+        lines[0] += f": they write to {listed([topic.producers for topic in renamed])}, not to the copies"
+        lines.append(
+            f"start consumers on {target} with both, the copies and what is new: for {one.name} the pattern "
+            f"^({one.remote.removesuffix(one.name).replace('.', chr(92) + '.')})?{one.name}$"
+        )
+    else:
+        lines.append(f"start consumers on {target}; their groups go on where they stood")
+    if any(topic.keeps_name for topic in topics):
+        lines.append(
+            f"stop flow {source}->{target} for good before {target}->{source} runs: both would copy the same records "
+            "round and round. The flow back begins after the copies"
+        )
+    return lines
+
+
+def markdown(data: Data) -> str:
+    """The report for people."""
+    if not data:
+        return "No switchover is recorded.\n"
+    words = {Kind.PLANNED: "Switchover", Kind.EMERGENCY: "Emergency switchover", Kind.BACK: "Switchback"}
+    lines = [f"# {words[Kind(data['kind'])]} {data['from']} -> {data['to']}: {data['state']}", ""]
+    waited_s = data["seconds_without_producers"]
+    if waited_s is not None and data["kind"] == Kind.EMERGENCY:
+        lines += [f"Producers may go on on {data['to']} since {data['producers_may_go_on']}.", ""]
+    elif waited_s is not None and data["fence"] != Fence.NONE:
+        until = f"may go on on {data['to']} since {data['producers_may_go_on']}: {waited_s:.1f} s."
+        lines += [f"Producers were fenced ({data['fence']}) at {data['producers_fenced']} and {until}", ""]
+    lines += ["## What to do next", "", *(f"{number}. {line}" for number, line in enumerate(data["next"], 1)), ""]
+    lines += [
+        "## Steps",
+        "",
+        *_table(("step", "does", "done", "seconds"), [_step_row(one) for one in data["steps"]]),
+        "",
+    ]
+    if data["partitions"]:
+        records = ("topic", "partition", f"end on {data['from']}", "copied up to", f"topic on {data['to']}", "ends at")
+        lines += ["## Records", "", *_table(records, [_partition_row(one) for one in data["partitions"]]), ""]
+    if data["groups"]:
+        head = ("group", "skipped", "repeated", f"on {data['from']}", "offsets")
+        rows = [_group_row(name, one) for name, one in data["groups"].items()]
+        lines += ["## Groups", "", *_table(head, rows), ""]
+    if data["notes"]:
+        lines += ["## Known before", "", *(f"- {note}" for note in data["notes"]), ""]
+    return "\n".join(lines)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    cells = [[str("-" if cell is None else cell) for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells)]
+
+
+def _step_row(one: Data) -> tuple[Any, ...]:
+    return one["step"], one["does"], one["done"], one["seconds"]
+
+
+def _partition_row(one: Data) -> tuple[Any, ...]:
+    return one["topic"], one["partition"], one["end"], one["copied"], one["to_topic"], one["to_end"]
+
+
+_RESULTS = {
+    COMMITTED: "committed",
+    THERE: "there already",
+    AHEAD: "further on the target",
+    IN_USE: "left alone, the group has members on the target",
+    UNKNOWN: "not translated",
+    REFUSED: "refused",
+}
+
+
+def _group_row(name: str, one: Data) -> tuple[Any, ...]:
+    counts: dict[str, int] = {}
+    for offset in one["offsets"]:
+        counts[offset["result"]] = counts.get(offset["result"], 0) + 1
+    what = ", ".join(f"{count} {_RESULTS[result]}" for result, count in counts.items()) or "none in these topics"
+    reasons = dict.fromkeys(why for offset in one["offsets"] if (why := offset.get("why")))
+    trouble = "".join(f"; {text}" for text in (one["trouble"], *list(reasons)[:3]) if text)
+    unknown = "unknown"
+    skipped = unknown if one["skipped"] is None else one["skipped"]
+    repeated = unknown if one["repeated"] is None else one["repeated"]
+    return name, skipped, repeated, one["state"] or "unknown", what + trouble

@@ -1,0 +1,112 @@
+"""Does what `twinlog switchover` and `switchback` were asked for, and turns what comes of it into lines and a code."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from twinlog.console import signals
+from twinlog.console.command_log import end_process
+from twinlog.errors import FencedError, TwinlogError
+from twinlog.model.types import Alias
+from twinlog.ops.switchover.clusters import Clusters
+from twinlog.ops.switchover.journal import TopicJournal
+from twinlog.ops.switchover.machine import Machine
+from twinlog.ops.switchover.model import Fence, Kind, NotReadyError, Options, TooLongError, UnderWayError
+from twinlog.ops.switchover.owner import require_free, this_process
+from twinlog.ops.switchover.text import EXIT_NOT_READY, StepLines, print_rehearsal, print_report, stands
+from twinlog.settings.flow import FlowSettings
+
+EXIT_FAILED, EXIT_UNDONE, EXIT_UNDER_WAY = 1, 4, 5
+CONNECT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for. `mode` is run, rehearse, abort, release or status."""
+
+    mode: str
+    kind: str
+    fence: str | None
+    near: int
+    at_most_s: float
+    take_over: bool
+    wave: str
+    report: Path | None
+    as_json: bool
+
+    @property
+    def options(self) -> Options:
+        """The options of the switchover."""
+        return Options(Kind(self.kind), None if self.fence is None else Fence(self.fence), self.near, self.at_most_s)
+
+
+def conduct(
+    asked: Asked, flow: FlowSettings, follows: FlowSettings, back: FlowSettings, aliases: Collection[Alias]
+) -> None:
+    """Do it, and end the process with the command's code."""
+    source = str(flow.source)
+    clusters = Clusters(flow, back, aliases, asked.wave, follows=follows)
+    try:
+        code = _act(clusters, asked)
+    except NotReadyError as error:
+        for problem in error.problems:
+            typer.echo(f"problem: {problem}", err=True)
+        typer.echo("nothing was changed", err=True)
+        code = EXIT_NOT_READY
+    except TooLongError as error:
+        typer.echo(f"twinlog: {error}; everything was undone, producers may write to {source} again", err=True)
+        code = EXIT_UNDONE
+    except (UnderWayError, FencedError) as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        code = EXIT_UNDER_WAY
+    except (TwinlogError, OSError) as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        if asked.mode in {"run", "abort"}:
+            typer.echo(_where(clusters, source), err=True)
+        code = EXIT_FAILED
+    except Exception as error:
+        typer.echo(f"twinlog: internal error: {error!r}; {_where(clusters, source)}", err=True)
+        logging.getLogger("twinlog").debug("it ends here:", exc_info=error)
+        code = EXIT_FAILED
+    end_process(code)
+
+
+def _act(clusters: Clusters, asked: Asked) -> int:
+    options = asked.options
+    clusters.connect(CONNECT_S, source_lost=options.kind is Kind.EMERGENCY)
+    journal = clusters.journal
+    if asked.mode == "rehearse":
+        return print_rehearsal(clusters, options, asked.as_json)
+    if asked.mode == "status":
+        entries = journal.read()
+        print_report(entries, None, asked.as_json)
+        return 0 if entries.run is not None else EXIT_FAILED
+    if not asked.take_over:
+        require_free(journal.glance())
+    journal.take()
+    signals.call(lambda number: _interrupted(number, journal))
+    machine = Machine(clusters, journal, this_process(), StepLines())
+    act = {"run": lambda: machine.run(options), "abort": machine.abort, "release": machine.release}[asked.mode]
+    entries = act()
+    print_report(entries, asked.report, asked.as_json)
+    return 0
+
+
+def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
+    """Every point is one to go on from, so the process just ends, and prints where it stood."""
+    typer.echo(f"\nended by {number.name}: {stands(journal.entries)}", err=True)
+    end_process(signals.exit_code(number))
+
+
+def _where(clusters: Clusters, source: str) -> str:
+    """How far the journal got before a failure, as far as it can be read."""
+    try:
+        return stands(clusters.journal.read())
+    except TwinlogError:
+        return f"the journal cannot be read now; whether producers are fenced on {source} is in it: --status"

@@ -1,0 +1,1 @@
+"""The steps of a switchover, in their order."""

@@ -1,0 +1,114 @@
+"""The last sync of groups: which offsets are committed on the target, and why others are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twinlog.mirror.groups.safe_move import Facts, MoveVerdict
+from twinlog.mirror.groups.safe_move import judge as judge_move
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset
+from twinlog.ops.switchover.model import Data, GroupOffset, GroupsSeen, Kind
+from twinlog.ops.switchover.offsets_json import Offsets, from_json
+from twinlog.ops.switchover.steps.step import Context
+from twinlog.ops.switchover.world import World
+
+COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
+"""What became of an offset: committed now, was there, the target is further, the target's group has members, nothing is
+known of it, or the target refused it."""
+
+_EMPTY = frozenset({"", "Empty", "Dead"})
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An offset of a group and what is to become of it."""
+
+    offset: GroupOffset
+    result: str
+
+
+def judge(seen: GroupsSeen) -> list[Judged]:
+    """What becomes of each offset; none ever goes back on the target."""
+    return [Judged(one, _result(one, seen.target_states.get(one.group, ""))) for one in seen.offsets]
+
+
+def _result(one: GroupOffset, state: str) -> str:
+    if one.there is None:
+        return UNKNOWN
+    if one.present is not None and one.present >= one.there:
+        return THERE if one.present == one.there else AHEAD
+    return COMMITTED if state in _EMPTY else IN_USE
+
+
+def began(world: World) -> Offsets:
+    """Where an earlier switchover cut: what is before that came from the cluster that is moved to now, or from here."""
+    return from_json((world.earlier().done("prove") or {}).get("positions", {}))
+
+
+def sync_groups(context: Context) -> Data:
+    """Commit for every group of the source where it would go on, and record what came of each."""
+    world = context.world
+    if context.options.kind is Kind.EMERGENCY:
+        seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))
+    else:
+        cut, there = context.offsets("settle", "cut"), context.offsets("drain", "there")
+        known = context.done("check").get("groups", ())
+        seen = world.groups(context.topics, cut, there, began(world), known)
+    judged = judge(seen)
+    refused = world.commit([one.offset for one in judged if one.result == COMMITTED])
+    return group_data(seen, judged, refused, source_answers=context.options.kind is not Kind.EMERGENCY)
+
+
+def _verdict(one: Judged, seen: GroupsSeen, *, committed: bool, source_answers: bool) -> MoveVerdict:
+    """Whether the group may move, as far as this partition goes: everything before its offset is copied."""
+    offset = one.offset
+    stands = offset.there if committed else offset.present
+    facts = Facts(
+        group=GroupId(offset.group),
+        source=offset.source,
+        remote=offset.target,
+        committed=SourceOffset(offset.offset),
+        copied=SourceOffset(offset.offset),
+        translated=None if offset.there is None else TargetOffset(offset.there),
+        exact=offset.exact,
+        checkpoint_source=SourceOffset(offset.offset),
+        target_committed=None if stands is None else TargetOffset(stands),
+        active_on_source=seen.source_states.get(offset.group, "") not in _EMPTY,
+        active_on_target=seen.target_states.get(offset.group, "") not in _EMPTY,
+        source_answers=source_answers,
+    )
+    return judge_move(facts)
+
+
+def group_data(
+    seen: GroupsSeen, judged: list[Judged], refused: Mapping[str, str], *, source_answers: bool = True
+) -> Data:
+    """The groups as values of JSON, for journal and report; what each would skip and repeat if it moved now."""
+    groups: dict[str, Data] = {
+        name: {"state": state, "offsets": [], "trouble": seen.troubles.get(name)}
+        for name, state in seen.source_states.items()
+    }
+    for one in judged:
+        offset = one.offset
+        result = REFUSED if one.result == COMMITTED and offset.group in refused else one.result
+        group = groups.setdefault(offset.group, {"state": "", "offsets": [], "trouble": None})
+        if result == REFUSED:
+            group["trouble"] = refused[offset.group]
+        committed = result == COMMITTED
+        verdict = _verdict(one, seen, committed=committed, source_answers=source_answers)
+        group["offsets"].append(
+            {
+                "skips": verdict.skips,
+                "repeats": verdict.repeats,
+                "why": "; ".join(reason.text for reason in verdict.reasons),
+                "topic": offset.source.topic,
+                "partition": offset.source.partition,
+                "offset": offset.offset,
+                "to_topic": offset.target.topic,
+                "to_offset": offset.there,
+                "exact": offset.exact,
+                "result": result,
+            }
+        )
+    return {"groups": dict(sorted(groups.items()))}

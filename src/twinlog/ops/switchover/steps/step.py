@@ -1,0 +1,105 @@
+"""What a step is: what it means to do, what it does, and how it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from twinlog.errors import TwinlogError
+from twinlog.model.types import TopicName
+from twinlog.ops.switchover.entries import Entries, Phase
+from twinlog.ops.switchover.model import Data, Fence, Kind, MovedTopic, Options, TooLongError
+from twinlog.ops.switchover.offsets_json import Offsets, from_json
+from twinlog.ops.switchover.world import World
+
+Show = Callable[[str, str], None]
+"""Shows how far a step is: its name, and words."""
+
+RESUMED_S = 10.0
+"""For so long at least a process waits that goes on with a switchover."""
+
+
+@dataclass(slots=True)
+class Again:
+    """What a step returns when what was found takes the switchover back to an earlier step, and why."""
+
+    step: str
+    why: str
+
+
+@dataclass
+class Context:
+    """What steps work with; `entries` is the journal as it is now."""
+
+    world: World
+    options: Options
+    entries: Entries
+    show: Show = lambda _step, _words: None
+    here_since_ms: int = field(init=False)
+    """Since when this process works on it."""
+
+    def __post_init__(self) -> None:
+        self.here_since_ms = self.world.now_ms()
+
+    def done(self, step: str) -> Data:
+        """What a step before this one did."""
+        found = self.entries.done(step)
+        if found is None:
+            raise TwinlogError(f"the journal has no result of step {step}")
+        return found
+
+    @cached_property
+    def topics(self) -> tuple[MovedTopic, ...]:
+        """The topics that the pre-flight found."""
+        return topics_of(self.done("check"))
+
+    @property
+    def fence(self) -> Fence:
+        """How producers are kept from the source."""
+        return Fence(self.done("check")["fence"])
+
+    def offsets(self, step: str, name: str) -> Offsets:
+        """Offsets that a step before this one wrote down."""
+        return from_json(self.done(step)[name])
+
+    def require_time(self, step: str) -> None:
+        """Raise TooLongError when producers have been fenced for too long."""
+        if self.options.kind is Kind.EMERGENCY:
+            return
+        now_ms, at_most_ms = self.world.now_ms(), self.options.at_most_s * 1000
+        fenced_ms = self.entries.at_ms("fence", Phase.BEGUN) or self.here_since_ms
+        # Of one that was interrupted for longer than that, everything may be copied by now.
+        if now_ms - fenced_ms > at_most_ms and now_ms - self.here_since_ms > min(at_most_ms, RESUMED_S * 1000):
+            raise TooLongError(f"step {step} was not done within {self.options.at_most_s:g} s of fencing producers")
+
+
+def topics_data(topics: tuple[MovedTopic, ...]) -> list[list[str | int]]:
+    """Topics as values of JSON."""
+    return [[one.name, one.remote, one.partitions, one.producers] for one in topics]
+
+
+def topics_of(data: Data) -> tuple[MovedTopic, ...]:
+    """The topics that the pre-flight wrote down."""
+    return tuple(
+        MovedTopic(TopicName(name), TopicName(remote), partitions, TopicName(producers))
+        for name, remote, partitions, producers in data["topics"]
+    )
+
+
+def _nothing(_context: Context) -> Data:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`begin` reads, and returns what will be done; `act` does it, also a second time, and returns what was done.
+
+    `undo` takes back what `act` may have done. `words` describe the step.
+    """
+
+    name: str
+    words: str
+    act: Callable[[Context], Data | Again]
+    begin: Callable[[Context], Data] = _nothing
+    undo: Callable[[Context], None] | None = None

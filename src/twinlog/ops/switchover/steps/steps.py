@@ -1,0 +1,280 @@
+"""The steps of a switchover, in their order for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.errors import ClusterError, TwinlogError
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicPartition
+from twinlog.ops.switchover.model import Data, Kind, NotReadyError
+from twinlog.ops.switchover.offsets_json import Offsets, OffsetsJson, from_json, to_json
+from twinlog.ops.switchover.steps.group_step import began, sync_groups
+from twinlog.ops.switchover.steps.step import Again, Context, Step, topics_data
+from twinlog.ops.switchover.steps.waiting import catch_up, drain, lag, remotes, settle
+from twinlog.ops.switchover.steps.watching import watch
+
+
+def check(context: Context) -> Data:
+    """Look at both clusters. Raises NotReadyError when something prevents the switchover."""
+    found = context.world.preflight(context.options)
+    if found.problems:
+        raise NotReadyError(found.problems)
+    return {
+        "topics": topics_data(found.topics),
+        "fence": found.fence,
+        "notes": list(found.notes),
+        "lag": found.lag,
+        "groups": list(found.groups),
+        "scope": context.world.scope(),
+    }
+
+
+def _new(context: Context) -> list[TopicPartition]:
+    """Partitions that came to the source since the pre-flight."""
+    known = {topic.name: topic.partitions for topic in context.topics}
+    return [
+        TopicPartition(topic.name, number)
+        for topic in context.world.moving()
+        for number in range(known.get(topic.name, 0), topic.partitions)
+    ]
+
+
+def begin_rejoin(context: Context) -> Data:
+    """Where the flow back begins in topics whose names stay, and the fence that keeps it from writing there."""
+    earlier = context.world.earlier()
+    if earlier.run is None:
+        raise TwinlogError("the journal of the switchover is gone")
+    lost = earlier.run.options.kind is Kind.EMERGENCY
+    positions = _not_reached(context, (earlier.done("prove") or {}).get("positions", {}), lost=lost)
+    tail: dict[str, Data] = {}
+    if lost:
+        cut = from_json((earlier.done("settle") or {}).get("cut", {}))
+        for where, end in context.world.target_ends([where for where in cut if where in positions]).items():
+            if end > cut[where]:
+                tail.setdefault(where.topic, {})[str(where.partition)] = [cut[where], end]
+    keeps = any(topic.keeps_name for topic in context.topics)
+    return {
+        "positions": to_json(positions),
+        "fence": (context.world.fenced() or {}) if keeps else {},
+        "tail": tail,
+        "lost": lost,
+    }
+
+
+def _not_reached(context: Context, positions: OffsetsJson, *, lost: bool) -> Offsets:
+    """Where the flow back is not: what it has copied since, in an attempt that was undone perhaps, counts more.
+
+    Of a cluster that was lost also where it stands: records that were never copied may follow there.
+    """
+    copied = context.world.copied()
+    return {
+        where: offset
+        for where, offset in from_json(positions).items()
+        if offset + lost > (copied[where].source if where in copied else 0)
+    }
+
+
+def rejoin(context: Context) -> Data:
+    """Let the flow back begin at the cut, and write where it keeps names; count what the lost source had left."""
+    plan = context.entries.begun("rejoin") or {}
+    world = context.world
+    missing = _not_reached(context, plan["positions"], lost=plan["lost"])
+    if missing:
+        world.seed(missing, "target")
+    if plan["fence"]:
+        world.lift(plan["fence"], "target")
+        world.note_fence(None, "target")
+    return {"seeded": bool(plan["positions"]), "tail": plan["tail"], "lifted": bool(plan["fence"])}
+
+
+def begin_topics(context: Context) -> Data:
+    """The topics that producers will need."""
+    return context.world.missing_topics(context.topics)
+
+
+def create_topics(context: Context) -> Data | Again:
+    """Create the topics that producers write to on the target, with the source's partitions and settings."""
+    if context.options.kind is not Kind.EMERGENCY and (new := _new(context)):
+        return Again("check", f"{listed({where.topic for where in new})}: topics or partitions came to the source")
+    plan = context.entries.begun("topics") or {}
+    refused = context.world.create_topics(plan)
+    if context.options.kind is not Kind.EMERGENCY:
+        context.world.get_ready(context.fence, context.topics, began(context.world))
+    return {"refused": refused, "created": sorted(plan.get("topics", {}))}
+
+
+def begin_fence(context: Context) -> Data:
+    """What the fence changes and what is restored afterwards, written down before anything is changed."""
+    try:
+        return context.world.plan_fence(context.fence, context.topics)
+    except (ClusterError, NotReadyError) as error:
+        if context.options.kind is not Kind.EMERGENCY:
+            raise
+        return {"left": str(error)}
+
+
+def fence(context: Context) -> Data:
+    """Keep producers from the source; of a lost source what is possible."""
+    plan = context.entries.begun("fence") or {}
+    if "left" in plan:
+        return plan
+    try:
+        if plan:
+            context.world.note_fence(plan, "source")
+        context.world.fence(plan)
+    except ClusterError as error:
+        if context.options.kind is not Kind.EMERGENCY:
+            raise
+        return {"left": str(error)}
+    return {}
+
+
+def lift(context: Context) -> None:
+    """Let producers write to the source again."""
+    plan = context.entries.begun("fence") or {}
+    if plan and "left" not in plan:
+        context.world.lift(plan, "source")
+        context.world.note_fence(None, "source")
+
+
+def prove(context: Context) -> Data | Again:
+    """Show for each partition that every record up to the cut is on the target, by position."""
+    world, cut = context.world, context.offsets("settle", "cut")
+    lost = context.options.kind is Kind.EMERGENCY
+    copied, there = world.copied(), remotes(context)
+    on_target = world.target_ends(there.values())
+    if not lost:
+        _require_no_others(context)
+        # Last of all, so that nothing came while the others were read.
+        ends = world.source_ends(context.topics)
+        grown = [where for where, end in ends.items() if end.end != cut.get(where)]
+        if grown:
+            context.require_time("prove")
+            return Again("settle", f"producers wrote to {listed({where.topic for where in grown})} after the cut")
+        behind = lag(cut, world.source_starts(context.topics), copied)
+        spans = {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
+        if spans and spans.keys() - world.hollow(spans):
+            context.require_time("prove")
+            return Again("drain", "positions went back after the cut")
+    rows, short, positions = [], [], {}
+    for where, end in sorted(cut.items()):
+        remote = there[where]
+        known, is_end = copied.get(where), on_target.get(remote)
+        expected = None if known is None else known.target
+        if is_end is None and known is not None:
+            raise ClusterError(f"cluster {world.ends.target}: {remote} does not report where it ends")
+        if is_end is not None and expected is not None and is_end + 1 < expected:
+            short.append(str(remote))
+        known_ends = [offset for offset in (expected, is_end) if offset is not None]
+        if known_ends:
+            # With a position beyond the end of the log the flow back would skip the records written there next.
+            positions[remote] = min(known_ends)
+        rows.append(
+            {
+                "topic": where.topic,
+                "partition": where.partition,
+                "end": None if lost else end,
+                "copied": known.source if known is not None else 0,
+                "to_topic": remote.topic,
+                "to_end": is_end,
+                "expected": expected,
+            }
+        )
+    if short and not lost:
+        raise TwinlogError(f"cluster {world.ends.target} lost records that were copied: {listed(short)}")
+    kept = {topic.remote for topic in context.topics if topic.keeps_name}
+    return {
+        "rows": rows,
+        "short": short,
+        "positions": to_json({where: offset for where, offset in positions.items() if where.topic in kept}),
+    }
+
+
+def _require_no_others(context: Context) -> None:
+    """Raise TwinlogError when records are in partitions that came since the pre-flight, which nobody fences."""
+    new, world = _new(context), context.world
+    if not new:
+        return
+    ends = world.source_ends(world.moving())
+    written = {where.topic for where in new if where in ends and ends[where].end}
+    if written:
+        raise TwinlogError(
+            f"{listed(written)}: came to {world.ends.source} after the check, with records that were not waited for; "
+            "undo with --abort, and begin again"
+        )
+
+
+def begin_seed(context: Context) -> Data:
+    """Where the way back begins."""
+    return {"positions": context.done("prove")["positions"]}
+
+
+def seed(context: Context) -> Data:
+    """Let the flow back begin after the copies, where producers go on in the same topics."""
+    positions = (context.entries.begun("seed") or {})["positions"]
+    if positions:
+        context.world.seed(from_json(positions), "source")
+    return {"positions": positions}
+
+
+def begin_open(context: Context) -> Data:
+    """The fence that a move before left on the cluster that is moved to now."""
+    return {"fence": context.world.fenced() or {}}
+
+
+def open_target(context: Context) -> Data:
+    """Let producers write to the cluster that they come to."""
+    plan = (context.entries.begun("open") or {})["fence"]
+    if plan:
+        context.world.lift(plan, "target")
+        context.world.note_fence(None, "target")
+    return {"lifted": bool(plan)}
+
+
+def close(context: Context) -> Data:
+    """End the switchover before, whose way back this was."""
+    context.world.close_earlier()
+    return {}
+
+
+STEPS: Mapping[str, Step] = {
+    step.name: step
+    for step in (
+        Step("check", "look at both clusters", check),
+        Step("rejoin", "let the flow back begin at the cut", rejoin, begin_rejoin),
+        Step("catch-up", "wait until little is left to copy", catch_up),
+        Step("topics", "create the topics that producers will write to", create_topics, begin_topics),
+        Step("fence", "keep producers from the source", fence, begin_fence, lift),
+        Step("settle", "wait until the source stands still", settle),
+        Step("drain", "wait until everything is copied", drain),
+        Step("groups", "commit the offsets of groups on the target", sync_groups),
+        Step("prove", "show that all records are on the target", prove),
+        Step("seed", "write down where the way back begins", seed, begin_seed),
+        Step("open", "let producers write to the target", open_target, begin_open),
+        Step("watch", "producers may go on; see that the source stays still", watch),
+        Step("close", "end the switchover before", close),
+    )
+}
+
+ORDER: Mapping[Kind, tuple[str, ...]] = {
+    Kind.PLANNED: (
+        "check",
+        "catch-up",
+        "topics",
+        "fence",
+        "settle",
+        "drain",
+        "groups",
+        "prove",
+        "seed",
+        "open",
+        "watch",
+        "close",
+    ),
+    Kind.EMERGENCY: ("check", "fence", "settle", "topics", "groups", "prove", "open"),
+    Kind.BACK: (
+        *("check", "rejoin", "catch-up", "topics", "fence"),
+        *("settle", "drain", "groups", "prove", "seed", "open", "watch", "close"),
+    ),
+}

@@ -1,0 +1,184 @@
+"""The steps that wait: until little is left to copy, until producers are silent, until everything is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicPartition
+from twinlog.ops.switchover.model import Copied, Data, End, Fence, Kind
+from twinlog.ops.switchover.offsets_json import to_json
+from twinlog.ops.switchover.steps.step import Context
+
+QUICK_LOOK_S = 0.1
+"""While producers wait, and as long as that has not lasted for `QUICK_FOR_S` seconds."""
+
+QUICK_FOR_S = 5.0
+LOOK_S = 0.5
+SLOW_LOOK_S = 2.0
+STILL_S: Mapping[Fence, float] = {Fence.ACL: 1.5, Fence.QUOTA: 6.0, Fence.NONE: 6.0}
+"""How long no partition of the source may grow. Brokers hear of an ACL within this; what a quota has muted may have
+requests on their way."""
+
+QUIET_S = 0.2
+"""The same once every broker reports that it refuses producers: what it had let in by then is in its log at once, or on
+its way to the followers, which the ends show."""
+
+LOST_STILL_S = 3.0
+"""How long the copies of a lost source may not grow."""
+
+STANDS_S = 10.0
+"""How long nothing is copied before a line asks for the flow to run."""
+
+HOLLOW_S = 5.0
+"""How long positions stand still before it is looked whether anything is left to copy."""
+
+
+class Speed:
+    """Records per second by which a number falls, for how long it will take."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+
+    def eta_s(self, now_s: float, left: int) -> float | None:
+        """Seconds until nothing is left, None while that is unknown."""
+        if self._first is None or left > self._first[1]:
+            self._first = now_s, left
+            return None
+        gone, since = self._first[1] - left, now_s - self._first[0]
+        return left * since / gone if gone > 0 and since > 0 else None
+
+
+def lag(
+    ends: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], copied: Mapping[TopicPartition, Copied]
+) -> dict[TopicPartition, int]:
+    """Offsets that are left to copy, by source partition; partitions without any are left out."""
+    left = {}
+    for where, end in ends.items():
+        done = copied[where].source if where in copied else starts.get(where, 0)
+        if end > max(done, starts.get(where, 0)):
+            left[where] = end - max(done, starts.get(where, 0))
+    return left
+
+
+def words(left: int, eta_s: float | None) -> str:
+    """How much is left and for how long."""
+    when = "" if eta_s is None else f", about {eta_s:.0f} s"
+    return f"{left:,} record{'' if left == 1 else 's'} left{when}"
+
+
+def catch_up(context: Context) -> Data:
+    """Wait until little is left to copy, by a flow that runs, so that producers are fenced for seconds."""
+    world, speed = context.world, Speed()
+    starts = world.source_starts(context.topics)
+    first = before = world.copied()
+    moved_ms = world.now_ms()
+    while True:
+        ends = {where: end.end for where, end in world.source_ends(context.topics).items()}
+        copied, now_ms = world.copied(), world.now_ms()
+        if copied != before:
+            before, moved_ms = copied, now_ms
+        left = sum(lag(ends, starts, copied).values())
+        # A small lag counts only while records are copied: otherwise it would never reach 0.
+        if left == 0 or (left <= context.options.near and copied != first):
+            return {"lag": left}
+        stands = now_ms - moved_ms >= STANDS_S * 1000
+        hint = f"; nothing is copied: flow {world.ends} must run" if stands else ""
+        context.show("catch-up", words(left, speed.eta_s(now_ms / 1000, left)) + hint)
+        world.sleep(SLOW_LOOK_S)
+
+
+def settle(context: Context) -> Data:
+    """Wait until no source partition grows and no transaction is open; that is the cut."""
+    if context.options.kind is Kind.EMERGENCY:
+        return _settle_lost(context)
+    world, still_s, plan = context.world, STILL_S[context.fence], context.entries.begun("fence") or {}
+    before: dict[TopicPartition, End] = {}
+    began_ms = since_ms = world.now_ms()
+    held_ms: int | None = None
+    while True:
+        if held_ms is None and world.fence_holds(plan):
+            held_ms = world.now_ms()
+        ends, now_ms = world.source_ends(context.topics), world.now_ms()
+        grown = [where for where, end in ends.items() if where not in before or before[where] != end]
+        if grown:
+            since_ms = now_ms
+        pending = [where for where, end in ends.items() if end.stable < end.end]
+        still_ms = now_ms - since_ms
+        quiet = held_ms is not None and min(still_ms, now_ms - held_ms) >= QUIET_S * 1000
+        if not pending and (quiet or still_ms >= still_s * 1000):
+            return {"cut": to_json({where: end.end for where, end in ends.items()}), "still_ms": still_ms}
+        context.require_time("settle")
+        if pending:
+            context.show("settle", f"waits for transactions to end: {listed(world.open_transactions(pending[:3]))}")
+        elif before and grown:
+            context.show("settle", f"producers still write to {listed({where.topic for where in grown})}")
+        before = ends
+        world.sleep(look_s(now_ms - began_ms))
+
+
+def look_s(waited_ms: int) -> float:
+    """Seconds until the next look."""
+    return QUICK_LOOK_S if waited_ms < QUICK_FOR_S * 1000 else LOOK_S
+
+
+def _settle_lost(context: Context) -> Data:
+    """The same of a source that is lost: until its copies stand still."""
+    world, moved = context.world, {topic.name for topic in context.topics}
+    before: tuple[object, Mapping[TopicPartition, int]] = None, {}
+    since_ms = world.now_ms()
+    while True:
+        copied = {where: one for where, one in world.copied().items() if where.topic in moved}
+        ends = world.target_ends(remotes(context).values())
+        now_ms = world.now_ms()
+        grown = {where.topic for where, end in ends.items() if before[1] and before[1].get(where) != end}
+        if (copied, ends) != before:
+            before, since_ms = (copied, ends), now_ms
+        if now_ms - since_ms >= LOST_STILL_S * 1000:
+            return {"cut": to_json({where: one.source for where, one in copied.items()})}
+        hint = f"; {listed(grown)} grows on {world.ends.target}: producers must not write there yet" if grown else ""
+        context.show("settle", f"waits until the copies stand still{hint}")
+        world.sleep(LOOK_S)
+
+
+def drain(context: Context) -> Data:
+    """Wait until everything up to the cut is copied; returns where copies end on the target."""
+    world, speed, cut = context.world, Speed(), context.offsets("settle", "cut")
+    starts = world.source_starts(context.topics)
+    before: dict[TopicPartition, int] = {}
+    began_ms = since_ms = world.now_ms()
+    while True:
+        copied = world.copied()
+        behind = lag(cut, starts, copied)
+        now_ms = world.now_ms()
+        if behind != before:
+            before, since_ms = behind, now_ms
+        elif behind and now_ms - since_ms >= HOLLOW_S * 1000:
+            # MirrorMaker 2's positions are those of records: markers of transactions after the last one stay uncounted.
+            for where in world.hollow({where: (cut[where] - left, cut[where]) for where, left in behind.items()}):
+                del behind[where]
+        if not behind:
+            there = remotes(context)
+            ends = world.target_ends(there.values())
+            return {
+                "there": to_json(
+                    {
+                        where: known.target if (known := copied.get(where)) and known.target is not None else end
+                        for where in cut
+                        if (end := ends.get(there[where])) is not None
+                    }
+                )
+            }
+        context.require_time("drain")
+        left = sum(behind.values())
+        context.show("drain", words(left, speed.eta_s(now_ms / 1000, left)))
+        world.sleep(look_s(now_ms - began_ms))
+
+
+def remotes(context: Context) -> dict[TopicPartition, TopicPartition]:
+    """The remote partition of each source partition."""
+    return {
+        TopicPartition(topic.name, number): TopicPartition(topic.remote, number)
+        for topic in context.topics
+        for number in range(topic.partitions)
+    }

@@ -1,0 +1,133 @@
+"""What a switchover asks of its two clusters and does to them, so that its steps can be tried without any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol
+
+from twinlog.model.types import TopicPartition
+from twinlog.ops.switchover.entries import Entries, Line, Run
+from twinlog.ops.switchover.model import (
+    Copied,
+    Data,
+    End,
+    Ends,
+    Fence,
+    GroupOffset,
+    GroupsSeen,
+    MovedTopic,
+    Options,
+    Preflight,
+)
+
+Side = Literal["source", "target"]
+
+
+class World(Protocol):
+    """Both clusters and the clock. Every call that changes something may be repeated with the same values.
+
+    Each raises ClusterError when a cluster does not answer and RefusedError when a permission is missing.
+    """
+
+    ends: Ends
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def scope(self) -> Data:
+        """What a journal is about: `topics` as the file has them, and the ids of the clusters `from` and `to`; what is
+        unknown is empty."""
+
+    def preflight(self, options: Options) -> Preflight:
+        """Look at both clusters before anything is changed."""
+
+    def moving(self) -> tuple[MovedTopic, ...]:
+        """The topics that the source has now, and the flow mirrors."""
+
+    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+        """Read and begin whatever takes time, before producers wait; changes no topic and no group."""
+
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+        """Where each source partition ends now, what its leader has and its followers have not with it."""
+
+    def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
+        """The first offset of each source partition."""
+
+    def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where partitions of the target end now; those that are not there are left out."""
+
+    def copied(self) -> dict[TopicPartition, Copied]:
+        """How far each source partition is copied, as the flow has stored it."""
+
+    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+        """Source partitions that have no record from the first offset of their span up to the second."""
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
+        """The transactions that are open in source partitions, in words."""
+
+    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+        """What a fence on the source would change, and what to restore afterwards; reads only."""
+
+    def fence(self, plan: Data) -> None:
+        """Keep producers from the source."""
+
+    def fence_holds(self, plan: Data) -> bool:
+        """Whether every broker of the source reports that it refuses producers; False where that is unknown."""
+
+    def lift(self, plan: Data, side: Side) -> None:
+        """Restore what a fence changed on a cluster."""
+
+    def fenced(self) -> Data | None:
+        """The fence that an earlier move left on the target."""
+
+    def note_fence(self, plan: Data | None, side: Side) -> None:
+        """Write down on a cluster how to lift its fence, should the other one be lost; None once it is lifted."""
+
+    def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
+        """The topics that producers will write to and that the target lacks, with their settings; reads only."""
+
+    def create_topics(self, plan: Data) -> Data:
+        """Create them; returns those that were refused, with the reason."""
+
+    def groups(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+        known: Collection[str],
+    ) -> GroupsSeen:
+        """The groups of the source, and those `known` from before, and where they would go on: at the `cut` of a
+        partition it is `there`.
+
+        In a partition whose copying `began` at an offset, what is before that came from the target, or was copied by
+        a move before.
+        """
+
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+        """The groups of a source that is lost, by their last checkpoints on the target."""
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        """Commit offsets on the target; returns the groups that were refused, with the reason."""
+
+    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+        """Let the flow back, which stores its positions on that cluster, begin at these offsets."""
+
+    def earlier(self) -> Entries:
+        """The journal of the other direction, on the source; empty without one."""
+
+    def close_earlier(self) -> None:
+        """Note in it that there was a way back."""
+
+
+class Journal(Protocol):
+    """The journal of one direction; `entries` are what it holds. Every write raises FencedError once another process
+    has taken over."""
+
+    entries: Entries
+
+    def write(self, lines: Sequence[Line], run: Run | None = None) -> None:
+        """Write lines, and with `run` a new state of the switchover, all or none."""

@@ -1,0 +1,150 @@
+"""How a command asks something of topics: shows what it costs, asks whether to do it, writes it down, and waits."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from twinlog.clock import SYSTEM
+from twinlog.console.flow_files import FlowsOfFile
+from twinlog.console.waiting import waits_reported
+from twinlog.errors import OptionError, TwinlogError
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.control.model import Command, Outcome, Place, Result, Verb
+
+if TYPE_CHECKING:
+    from twinlog.ops.topics.reader import TopicsReader
+
+EXIT_DONE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_ALL, EXIT_LATER = range(5)
+_NOTHING = {Verb.PAUSE: "these topics are paused already", Verb.RESUME: "none of these topics is paused"}
+
+LOOK_S = 5.0
+"""How often it is looked whether a process runs the flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is asked of the topics that `words` mean, and how; `sure` asks no question before."""
+
+    verb: Verb
+    words: Sequence[str]
+    partitions: Sequence[int]
+    place: Place | None
+    id: str | None
+    sure: bool
+    dry_run: bool
+    timeout_s: float
+    as_json: bool
+
+
+def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: Asking) -> None:
+    """Ask it of the process that runs the flow, and end with a code that is 0 once it is done."""
+    from twinlog.ops.topics.reader import TopicsReader  # noqa: PLC0415 - Kafka's library is slow to import for --help
+
+    settings, known = flow
+    try:
+        with TopicsReader(settings, known.worker) as reader, waits_reported([reader]):
+            code = _ask(reader, settings, asking)
+    except OptionError as error:
+        raise typer.BadParameter(str(error)) from None
+    except TwinlogError as error:
+        typer.echo(f"twinlog: {error}", err=True)
+        code = EXIT_TROUBLE
+    raise typer.Exit(code)
+
+
+def _ask(reader: TopicsReader, settings: FlowSettings, asking: Asking) -> int:
+    from twinlog.ops.topics.reader import this_process  # noqa: PLC0415
+    from twinlog.ops.topics.text import outcome_lines  # noqa: PLC0415
+    from twinlog.ops.topics.topics_json import outcome_json  # noqa: PLC0415
+
+    asked = reader.read_asked()
+    unchecked = None if asking.verb.moves or asking.dry_run else _note_unchecked
+    meant = reader.selectors(asking.words, asking.partitions, unchecked=unchecked)
+    command = Command(asking.id or uuid.uuid4().hex[:12], asking.verb, meant, asking.place, by=this_process())
+    new = asked.outcome(command.id) is None
+    done = new and reader.has(command, asked)
+    if new and (asking.dry_run or not asking.sure or asking.verb.moves or done):
+        code = _show(reader, settings, command, asking, done=done)
+        if code is not None:
+            return code
+    outcome = reader.ask(command)
+    if outcome.result.over or reader.look().runs:
+        outcome = reader.wait(outcome, asking.timeout_s, _runs(reader))
+    seen = None if outcome.result.over else reader.look()
+    if seen is not None and not seen.runs:
+        typer.echo(f"no process runs {settings.name} now: {seen.state.word}; it is done when one starts", err=True)
+    if asking.as_json:
+        typer.echo(json.dumps({"flow": settings.name, **outcome_json(outcome)}, indent=2))
+    else:
+        typer.echo("\n".join(outcome_lines(settings.name, outcome)))
+    return _code(reader, outcome)
+
+
+def _note_unchecked(why: str) -> None:
+    typer.echo(f"twinlog: the source does not answer, so that no topic was looked for: {why}", err=True)
+
+
+def _show(reader: TopicsReader, settings: FlowSettings, command: Command, asking: Asking, *, done: bool) -> int | None:
+    """Print what a command costs, and have it confirmed; returns the exit code where the command ends here. With `done`
+    a `pause` or `resume` changes nothing."""
+    from twinlog.ops.topics.text import move_lines  # noqa: PLC0415
+    from twinlog.ops.topics.topics_json import command_json, moves_json  # noqa: PLC0415
+
+    moves = reader.preview(command)
+    changes = any(move.changes for move in moves) if command.verb.moves else not done
+    if asking.as_json and (asking.dry_run or not changes):
+        shown = {"flow": settings.name, **command_json(command), "dry_run": True, "partitions": moves_json(moves)}
+        typer.echo(json.dumps(shown, indent=2))
+    elif not asking.as_json:
+        typer.echo("\n".join([f"{settings.name}: {command}", *move_lines(command.verb, moves, done=False)]))
+    if asking.dry_run:
+        return EXIT_DONE if changes else EXIT_NOT_ALL
+    if not changes:
+        typer.echo(f"twinlog: {_NOTHING.get(command.verb, 'nothing changes')}, so that nothing was asked", err=True)
+        return EXIT_NOT_ALL
+    if asking.sure:
+        return None
+    try:
+        agreed = typer.confirm("Do it?", err=asking.as_json)
+    except typer.Abort:
+        typer.echo("", err=True)
+        raise typer.BadParameter("nobody answers here; give --yes to do it without being asked") from None
+    if agreed:
+        return None
+    typer.echo("nothing was asked", err=True)
+    return EXIT_NOT_ALL
+
+
+def _runs(reader: TopicsReader) -> Callable[[], bool]:
+    """Whether a process still runs the flow, looked up now and then."""
+    runs, look_at = True, SYSTEM.monotonic() + LOOK_S
+
+    def look() -> bool:
+        nonlocal runs, look_at
+        if SYSTEM.monotonic() >= look_at:
+            runs, look_at = reader.look().runs, SYSTEM.monotonic() + LOOK_S
+        return runs
+
+    return look
+
+
+def _code(reader: TopicsReader, outcome: Outcome) -> int:
+    if outcome.result is Result.APPLIED:
+        return EXIT_NOT_ALL if outcome.reason else EXIT_DONE
+    if outcome.result is Result.REFUSED:
+        return EXIT_NOT_ALL
+    if not reader.look().runs:
+        return EXIT_DONE
+    topic = reader.control_topic
+    typer.echo(
+        f"twinlog: it is asked, and not done yet. `twinlog topics FILE` shows whether it is; the process that runs the "
+        f"flow needs READ and WRITE on topic {topic}",
+        err=True,
+    )
+    return EXIT_LATER

@@ -1,0 +1,384 @@
+"""Reads from both clusters of a flow what becomes of each topic: copied, paused, waiting, left out; and asks for more.
+
+Whatever is asked goes into the flow's control topic, on the target; the process that runs the flow does it, now or when
+one starts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.mirror.gaps import UNKNOWN
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.held import Held
+from twinlog.model.topics import listed
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.status.asking import ask_twice
+from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.ops.status.flow import FlowReader, FlowSeen
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import WorkerSettings
+from twinlog.worker.control.deciding import decide
+from twinlog.worker.control.journal import ControlJournal
+from twinlog.worker.control.model import Command, Move, Outcome, Selector, Verb, selected
+from twinlog.worker.control.recopies import counting_first_copies, recopies
+from twinlog.worker.control.records import Asked
+from twinlog.worker.control.source_logs import look
+from twinlog.worker.status.report import DriverReport
+
+CONNECT_S = 10.0
+POLL_S = 0.25
+_COPYING = ("running", "idle")
+_PARTITION = re.compile(r"(.+)-(\d+)")
+
+
+class TopicState(StrEnum):
+    """What becomes of a topic, or of a partition."""
+
+    COPYING = "copying"
+    PAUSED = "paused"
+    HELD = "held"
+    """It cannot be copied further, see `model.held`."""
+    ASKED = "asked"
+    """Somebody asked something of it that is not done yet."""
+    WAITING = "waiting"
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSeen:
+    """One source partition: copied up to source offset `copied` (None: nothing was), which is target offset `target`;
+    the source ends at `end`. None is unknown. `resume` is the offset before `copied` at which a log is copied further
+    that was created again or cut back, None where there is none."""
+
+    partition: TopicPartition
+    state: TopicState
+    detail: str = ""
+    copied: SourceOffset | None = None
+    target: TargetOffset | None = None
+    start: SourceOffset | None = None
+    end: SourceOffset | None = None
+    resume: SourceOffset | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Source offsets still to copy, None while unknown."""
+        begin = self.start if self.copied is None else self.copied
+        begin = begin if self.resume is None else self.resume
+        return None if begin is None or self.end is None else max(0, self.end - begin)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """One source topic by its partitions; a topic that is left out has none."""
+
+    topic: TopicName
+    remote: TopicName
+    partitions: tuple[PartitionSeen, ...] = ()
+    left_out: str = ""
+
+    @property
+    def states(self) -> Mapping[TopicState, list[PartitionSeen]]:
+        """The partitions in each state that there is."""
+        found: dict[TopicState, list[PartitionSeen]] = {}
+        for part in self.partitions:
+            found.setdefault(part.state, []).append(part)
+        return found
+
+    @property
+    def lag(self) -> int | None:
+        """Source offsets still to copy in all partitions, None where one is unknown."""
+        lags = [part.lag for part in self.partitions]
+        return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """The topics of one flow, and what is asked of them. `trouble` is why offsets are not known."""
+
+    flow: FlowSeen
+    topics: tuple[TopicSeen, ...]
+    asked: Asked = field(default_factory=Asked)
+    trouble: str = ""
+
+
+class TopicsReader(ClustersReader):
+    """The topics of one flow; all methods raise ClusterError where the target does not answer, and RefusedError without
+    a right. Used by one thread."""
+
+    def __init__(
+        self, settings: FlowSettings, worker: WorkerSettings | None = None, *, connect: Connect = ClusterAdmin
+    ) -> None:
+        """`worker` is that of a connector."""
+        self.settings = settings
+        self._flow = FlowReader(settings, worker, connect=connect)
+        self._source, self._target = both_clusters(settings, connect)
+        super().__init__((self._target, self._source))
+        self._topology = topology_of(settings)
+        self._positions = PositionStore(settings, self._target, optional=True)
+        self._journal = ControlJournal(settings, self._target)
+
+    def close(self) -> None:
+        self._flow.close()
+        super().close()
+
+    def waits(self) -> list[str]:
+        return [*self._flow.waits(), *super().waits()]
+
+    # Looking.
+
+    def read(self) -> TopicsSeen:
+        """What becomes of each topic now."""
+        seen = self._flow.read()
+        asked = ask_twice(self._target, self._read_asked)
+        try:
+            positions = self._positions.read_all()
+            there = self._mirrored()
+            starts, ends = (self._source.offsets(there, latest=latest) for latest in (False, True))
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            return TopicsSeen(seen, (), asked, str(error))
+        topics: dict[TopicName, list[TopicPartition]] = {}
+        for part in there:
+            topics.setdefault(part.topic, []).append(part)
+        report = seen.report
+        left_out = dict(report.left_out) if report is not None else {}
+        missing = self._missing(report, there)
+        held = _held(seen)
+        paused = asked.pauses.paused(there, self._is_heartbeats)
+        pending = {part: one for one in reversed(asked.pending) for part in self._meant(one.command, there)}
+        stands = "" if report is not None and report.state in _COPYING else f"the flow is {_word(seen)}"
+        found = []
+        for topic in sorted(topics):
+            remote = self._topology.remote_name(topic)
+            if topic in left_out:
+                found.append(TopicSeen(topic, remote, left_out=left_out[topic]))
+                continue
+            troubles = _troubles(report, topic)
+            parts = []
+            for part in topics[topic]:
+                state, detail = TopicState.COPYING, ""
+                if part in pending:
+                    state, detail = TopicState.ASKED, str(pending[part].command)
+                elif part in paused:
+                    state = TopicState.PAUSED
+                elif part in held and not stands:
+                    state, detail = TopicState.HELD, f"{held[part].message_id}: {held[part].text}"
+                elif (trouble := stands or troubles(part) or missing.get(part, "")) != "":
+                    state, detail = TopicState.WAITING, trouble
+                position = positions.get(part)
+                resume = held[part].resume_at if part in held else UNKNOWN
+                behind = position is not None and 0 <= resume < position.next_source
+                parts.append(
+                    PartitionSeen(
+                        part,
+                        state,
+                        detail,
+                        None if position is None else position.next_source,
+                        None if position is None else position.next_target,
+                        SourceOffset(starts[part]) if part in starts else None,
+                        SourceOffset(ends[part]) if part in ends else None,
+                        resume if behind else None,
+                    )
+                )
+            found.append(TopicSeen(topic, remote, tuple(parts)))
+        return TopicsSeen(seen, tuple(found), asked)
+
+    def look(self) -> FlowSeen:
+        """How the flow does now, without its topics."""
+        return self._flow.read()
+
+    @property
+    def control_topic(self) -> str:
+        """Where what is asked is written."""
+        return self._journal.topic
+
+    def selectors(
+        self, words: Sequence[str], numbers: Sequence[int] = (), *, unchecked: Callable[[str], None] | None = None
+    ) -> tuple[Selector, ...]:
+        """What somebody means by topics: each word is a pattern of source topics, and where no topic matches it whole
+        and it ends in a number, as `orders-3`, the partition of that number. `numbers` are partitions of each word.
+
+        Raises OptionError where a word means no topic that the flow mirrors. With `unchecked` a source that does not
+        answer is passed over, and this is called with why.
+        """
+        try:
+            partitions = self._mirrored()
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            if unchecked is None:
+                raise
+            unchecked(str(error))
+            return tuple(_unchecked(word, numbers) for word in words)
+        names = sorted({part.topic for part in partitions})
+        return tuple(self._selector(word, numbers, partitions, names) for word in words)
+
+    def _selector(
+        self,
+        word: str,
+        numbers: Sequence[int],
+        partitions: Mapping[TopicPartition, object],
+        names: Sequence[TopicName],
+    ) -> Selector:
+        wanted = Selector(word, tuple(sorted(set(numbers))) or None)
+        if selected([wanted], partitions, self._is_heartbeats):
+            return wanted
+        single = _PARTITION.fullmatch(word)
+        if single is not None and not numbers:
+            one = Selector(single[1], (int(single[2]),))
+            if selected([one], partitions, self._is_heartbeats):
+                return one
+        known = self._journal.asked.pauses.entries
+        if any(entry.selector == wanted for entry in known):
+            # What was paused once is resumed by the same words, whatever became of its topics.
+            return wanted
+        raise OptionError(
+            f"{wanted} is no topic that {self.settings.name} mirrors, nor a pattern of one; it mirrors "
+            f"{listed(names) or 'none'}"
+        )
+
+    def preview(self, command: Command) -> list[Move]:
+        """What would become of each partition that a command means, by what is stored now; nothing is changed."""
+        partitions = sorted(self._meant(command, self._mirrored()))
+        stored = self._positions.read(partitions)
+        logs = look(self.settings, self._source, command, partitions, stored)
+        moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
+        recopied = recopies(self.read_asked().outcomes, command.id)
+        moves = [counting_first_copies(move, recopied.get(move.partition)) for move in moves]
+        if command.verb is not Verb.ACCEPT_GAP or all(move.changes for move in moves):
+            return moves
+        held = _held(self._flow.read())
+        return [_naming(move, held.get(move.partition)) for move in moves]
+
+    def has(self, command: Command, asked: Asked) -> bool:
+        """Whether a `pause` or `resume` would change nothing; false where the source does not answer."""
+        if command.verb not in (Verb.PAUSE, Verb.RESUME) or asked.pending:
+            return False
+        try:
+            return asked.pauses.has(command, self._mirrored(), self._is_heartbeats)
+        except RefusedError:
+            raise
+        except ClusterError:
+            return False
+
+    # Asking.
+
+    def ask(self, command: Command) -> Outcome:
+        """Ask for it; what became of it until now is returned where its id is known already. Raises OptionError where
+        that id stands for something else."""
+        return self._journal.ask(command)
+
+    def wait(
+        self, outcome: Outcome, timeout_s: float, runs: Callable[[], bool] = lambda: True, poll_s: float = POLL_S
+    ) -> Outcome:
+        """What became of a command once it is over, or `timeout_s` seconds have passed, or `runs()` is false."""
+        clock = self._target.clock
+        until = clock.monotonic() + timeout_s
+        found = outcome
+        while not found.result.over and clock.monotonic() < until and runs():
+            clock.sleep(poll_s)
+            try:
+                found = self._journal.read().outcome(outcome.command.id) or found
+            except RefusedError:
+                raise
+            except ClusterError:
+                # It was written, and is done whether somebody looks on or not.
+                continue
+        return found
+
+    # Both.
+
+    def connect(self) -> None:
+        """Connect to both clusters; `read` does so itself."""
+        for cluster in (self._target, self._source):
+            if not cluster.client.connected:
+                cluster.connect(CONNECT_S)
+
+    def read_asked(self) -> Asked:
+        """What is asked of the topics of the flow."""
+        return ask_twice(self._target, self._read_asked)
+
+    def _read_asked(self) -> Asked:
+        if not self._target.client.connected:
+            self._target.connect(CONNECT_S)
+        return self._journal.read()
+
+    def _mirrored(self) -> dict[TopicPartition, None]:
+        if not self._source.client.connected:
+            self._source.connect(CONNECT_S)
+        return {
+            TopicPartition(name, number): None
+            for name, topic in sorted(self._source.topics().items())
+            if self._topology.mirrors(name)
+            for number in range(topic.partitions)
+        }
+
+    def _missing(self, report: DriverReport | None, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        """Source partitions without a remote partition, each with the reason that the process reports."""
+        reasons = {} if report is None else dict(report.missing_topics)
+        if not reasons:
+            return {}
+        remote = self._target.topics()
+        found = {}
+        for part in partitions:
+            reason, there = reasons.get(part.topic), remote.get(self._topology.remote_name(part.topic))
+            if reason is not None and (there is None or part.partition >= there.partitions):
+                found[part] = reason
+        return found
+
+    def _meant(self, command: Command, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        return selected(command.selectors, partitions, self._is_heartbeats)
+
+    def _is_heartbeats(self, topic: TopicName) -> bool:
+        return self._topology.is_heartbeats(topic)
+
+
+def _unchecked(word: str, numbers: Sequence[int]) -> Selector:
+    """What a word means by itself. Raises OptionError where it could be a topic, and a partition of another one."""
+    if not numbers and _PARTITION.fullmatch(word):
+        raise OptionError(
+            f"{word} may be a topic or a partition, and the source does not answer: name the topic, and its partition "
+            "by --partition, or write its last digit as a class, such as [3], where it is a topic"
+        )
+    return Selector(word, tuple(sorted(set(numbers))) or None)
+
+
+def this_process() -> str:
+    """Who asks, by host and process."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _held(seen: FlowSeen) -> dict[TopicPartition, Held]:
+    return {} if seen.held_report is None else {one.source: one for one in seen.held_report.held_partitions}
+
+
+def _naming(move: Move, held: Held | None) -> Move:
+    """A partition that has no gap, with the reason for which it is held."""
+    if move.changes or held is None:
+        return move
+    return replace(move, text=f"{move.text}; the partition is held for {held.message_id}, way out: {held.way_out}")
+
+
+def _word(seen: FlowSeen) -> str:
+    """The state of a flow: what the process that runs it reports, or else what is known without."""
+    return seen.report.state if seen.runs and seen.report is not None else seen.state.word
+
+
+def _troubles(report: DriverReport | None, topic: TopicName) -> Callable[[TopicPartition], str]:
+    """What keeps a partition of a topic from being copied, by the last report; it names one of several."""
+    trouble = next((one.trouble or "" for one in report.topics if one.topic == topic), "") if report else ""
+
+    def of(part: TopicPartition) -> str:
+        return trouble.removeprefix(f"{part}: ") if trouble.startswith(f"{part}: ") else ""
+
+    return of

@@ -1,0 +1,121 @@
+"""What `twinlog topics` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlog.console.table import table
+from twinlog.model.amounts import counted
+from twinlog.ops.topics.reader import PartitionSeen, TopicSeen, TopicsSeen, TopicState
+from twinlog.worker.control.model import Move, Outcome, Verb
+
+_TOPICS = ("TOPIC", "PARTITIONS", "LAG", "STATE")
+_PARTITIONS = ("TOPIC", "PARTITION", "COPIED TO", "SOURCE END", "LAG", "TARGET", "STATE")
+_MOVES = ("TOPIC", "PARTITION", "FROM", "TO", "COPIED AGAIN", "PASSED OVER", "")
+MOST_MOVES = 50
+"""Partitions that a preview and an outcome name; JSON has all."""
+
+
+def lines(seen: TopicsSeen, *, partitions: bool) -> list[str]:
+    """The topics of one flow, or their partitions, and the commands that are not done."""
+    detail = f": {seen.flow.state.detail}" if seen.flow.state.detail else ""
+    found = [f"{seen.flow.settings.name}: {seen.flow.state.word}{detail}"]
+    if seen.trouble:
+        found.append(f"  topics and offsets are not known: {seen.trouble}")
+    rows: list[Sequence[str]] = []
+    for topic in seen.topics:
+        rows += _partition_rows(topic) if partitions else [_topic_row(topic)]
+    if rows:
+        head, numbers = (_PARTITIONS, range(1, 6)) if partitions else (_TOPICS, range(1, 3))
+        found += [f"  {line}" for line in table([head, *rows], numbers)]
+    elif not seen.trouble:
+        found.append("  it mirrors no topic")
+    for entry in seen.asked.pauses.entries:
+        if entry.paused:
+            found.append(f"  paused by {entry.by}: {entry.selector}")
+    found += [
+        f"  asked by {one.command.by} and not done yet: {one.command} (id {one.command.id})"
+        for one in seen.asked.pending
+    ]
+    return found
+
+
+def _topic_row(topic: TopicSeen) -> tuple[str, ...]:
+    if topic.left_out:
+        return topic.topic, "-", "-", f"{TopicState.LEFT_OUT}: {topic.left_out}"
+    states = topic.states
+    texts = []
+    for state, parts in states.items():
+        detail = next((part.detail for part in parts if part.detail), "")
+        count = "" if len(states) == 1 else f"{len(parts)} "
+        texts.append(f"{count}{state}{f': {detail}' if detail else ''}")
+    return topic.topic, str(len(topic.partitions)), _number(topic.lag), ", ".join(texts)
+
+
+def _partition_rows(topic: TopicSeen) -> list[tuple[str, ...]]:
+    if topic.left_out:
+        return [(topic.topic, *"-----", f"{TopicState.LEFT_OUT}: {topic.left_out}")]
+    return [_partition_row(part) for part in topic.partitions]
+
+
+def _partition_row(part: PartitionSeen) -> tuple[str, ...]:
+    detail = f": {part.detail}" if part.detail else ""
+    numbers = (part.copied, part.end, part.lag, part.target)
+    return (part.partition.topic, str(part.partition.partition), *map(_number, numbers), f"{part.state}{detail}")
+
+
+def move_lines(verb: Verb, moves: Sequence[Move], *, done: bool) -> list[str]:
+    """What becomes of partitions, or became of them, and what that costs in all."""
+    if not verb.moves:
+        names = [str(move.partition) for move in moves]
+        more = len(names) - MOST_MOVES
+        return [f"  {', '.join(names[:MOST_MOVES])}{f' and {more} more' if more > 0 else ''}"] if names else []
+    # Those that cost something first.
+    ordered = sorted(moves, key=lambda move: (not move.changes, -move.passed, -move.repeated, move.partition))
+    rows = [
+        (
+            move.partition.topic,
+            str(move.partition.partition),
+            "none" if move.before is None else str(move.before),
+            str(move.after) if move.changes else "stays",
+            f"{move.repeated:,}",
+            f"{move.passed:,}",
+            move.text,
+        )
+        for move in ordered[:MOST_MOVES]
+    ]
+    found = [f"  {line}" for line in table([_MOVES, *rows], range(1, 6))] if rows else []
+    if len(ordered) > MOST_MOVES:
+        found.append(f"  and {len(ordered) - MOST_MOVES} more partitions")
+    return [*found, f"  {costs(moves, done=done)}"]
+
+
+def costs(moves: Sequence[Move], *, done: bool = False) -> str:
+    """What moves cost, in a sentence."""
+    passed, repeated = sum(move.passed for move in moves), sum(move.repeated for move in moves)
+    changed = sum(move.changes for move in moves)
+    if not changed:
+        return "nothing changes"
+    texts = []
+    for count, becomes in ((repeated, "copied again"), (passed, "passed over and never copied")):
+        if count:
+            verb = "will be" if not done else "is" if count == 1 else "are"
+            texts.append(f"{counted(count, 'source offset')} {verb} {becomes}")
+    if not texts:
+        texts.append("no record is copied again, and none is passed over")
+    return f"{counted(changed, 'partition')}: {'; '.join(texts)}"
+
+
+def outcome_lines(flow: str, outcome: Outcome) -> list[str]:
+    """What became of a command."""
+    command = outcome.command
+    by = f" by {outcome.by}" if outcome.by else ""
+    reason = f": {outcome.reason}" if outcome.reason else ""
+    found = [f"{flow}: {command}: {outcome.result}{by}{reason} (id {command.id})"]
+    if outcome.moves is not None:
+        found += move_lines(command.verb, outcome.moves, done=outcome.result.over)
+    return found
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else f"{value}"

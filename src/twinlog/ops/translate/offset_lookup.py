@@ -1,0 +1,155 @@
+"""Translates offsets of one flow to the other cluster: those of a group, or a single one; changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.translator import Translation, Translator
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.status.asking import ask_twice
+from twinlog.ops.status.cluster_groups import read_offsets
+from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.settings.flow import FlowSettings
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedOffset:
+    """Where `offset` of `partition` is on the other cluster: `found` in `there`, or the `reason` why it is nowhere."""
+
+    partition: TopicPartition
+    offset: int
+    there: TopicPartition | None = None
+    found: Translation[SourceOffset] | Translation[TargetOffset] | None = None
+    reason: str = ""
+
+
+class Lookup(ClustersReader):
+    """Reads from both clusters of a flow; use it as a context manager.
+
+    With `back` it translates offsets of the flow's target to its source. A coordinator that moves, and a broker that
+    hangs for a moment, are waited for. Every method raises ClusterError when a cluster that is needed does not answer,
+    and RefusedError when a permission is missing.
+    """
+
+    def __init__(self, settings: FlowSettings, *, back: bool = False, connect: Connect = ClusterAdmin) -> None:
+        self._settings = settings
+        self._back = back
+        self._topology = topology_of(settings)
+        self._source, self._target = both_clusters(settings, connect)
+        super().__init__((self._source, self._target))
+        self._here = self._target if back else self._source
+        self._maps = MapStore(settings, self._target, PositionStore(settings, self._target))
+        self._translator = Translator(settings, self._source, self._target, self._maps)
+        self._connected: set[str] = set()
+
+    def group(self, group: GroupId) -> list[TranslatedOffset]:
+        """Every offset that a group has committed on the first cluster; raises ClusterError if it has none."""
+        try:
+            self._connect(self._here)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            raise ClusterError(f"{error}; {self._way_out(group)}") from error
+        found, silent = ask_twice(self._here, lambda: read_offsets(self._here, [group]))
+        if silent:
+            raise ClusterError(f"cluster {self._here.alias}: {silent[group]}; {self._way_out(group)}")
+        if not found.get(group):
+            known = [str(name) for name in self._here.call(GroupAdmin(self._here.client).listed)]
+            close = get_close_matches(group, known, n=3)
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            raise ClusterError(f"cluster {self._here.alias}: group {group} has committed no offsets{hint}")
+        ask_twice(self._target, self._learn)
+        return [self._translated(partition, committed.offset) for partition, committed in sorted(found[group].items())]
+
+    def _way_out(self, group: GroupId) -> str:
+        """Where to find the offsets of a group whose cluster does not answer."""
+        if self._back:
+            return "single offsets are translated with --topic, --partition and --offset"
+        settings = self._settings
+        topic = self._topology.policy.checkpoints_topic(settings.source_name)
+        servers = ",".join(settings.target_admin.client.bootstrap_servers)
+        committed = ""
+        if settings.sync_group_offsets_interval_s is not None:
+            tool = f"kafka-consumer-groups.sh --bootstrap-server {servers} --describe --group {group}"
+            committed = f", and committed there: {tool}"
+        return f"what {group} had committed last is in the checkpoints, topic {topic} of {settings.target}{committed}"
+
+    def offset(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
+        """One offset."""
+        ask_twice(self._target, self._learn)
+        return self._translated(partition, offset)
+
+    def _connect(self, admin: ClusterAdmin) -> None:
+        if admin.alias not in self._connected:
+            admin.connect(CONNECT_S)
+            self._connected.add(admin.alias)
+
+    def _learn(self) -> None:
+        """Read positions, maps and, if the cluster that holds them answers, offset syncs."""
+        self._connect(self._target)
+        self._require_positions()
+        self._maps.read()
+        holder = self._source if self._settings.offset_syncs_location == "source" else self._target
+        try:
+            self._connect(holder)
+            ask_twice(holder, self._translator.read_syncs)
+        except ClusterError as error:
+            self._translator.looked_at_syncs = True
+            log.warning(
+                "offset syncs were not read, only records that twinlog itself copied can be translated: %s", error
+            )
+
+    def _require_positions(self) -> None:
+        """Before a flow has run for the first time nothing is known, and its topics are not there."""
+        topic = TopicName(self._settings.positions_topic)
+        found = self._target.call(self._target.client.refresh, [topic])[topic]
+        if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            raise ClusterError(
+                f"cluster {self._target.alias} has no topic {topic}: flow {self._settings.name} has never run there"
+            )
+
+    def _translated(self, partition: TopicPartition, offset: int) -> TranslatedOffset:
+        source = self._source_of(partition)
+        if source is None:
+            return TranslatedOffset(
+                partition, offset, reason=f"{partition.topic} is no topic that {self._settings.name} writes to"
+            )
+        refusal = self._topology.refusal(source.topic)
+        there = source if self._back else TopicPartition(self._topology.remote_name(source.topic), source.partition)
+        found: Translation[SourceOffset] | Translation[TargetOffset] | None
+        if self._back:
+            found = self._translator.to_source(source, TargetOffset(offset))
+        else:
+            found = self._translator.to_target(source, SourceOffset(offset))
+        if found is not None:
+            return TranslatedOffset(partition, offset, there, found)
+        if refusal is not None:
+            return TranslatedOffset(
+                partition, offset, reason=f"{self._settings.name} does not mirror {source.topic}: {refusal}"
+            )
+        if self._translator.knows(source):
+            return TranslatedOffset(
+                partition, offset, there, reason="it is older than any offset of this partition that can be translated"
+            )
+        return TranslatedOffset(
+            partition, offset, there, reason=f"{self._settings.name} has not copied this partition yet"
+        )
+
+    def _source_of(self, partition: TopicPartition) -> TopicPartition | None:
+        if not self._back:
+            return partition
+        topic = self._topology.source_topic(partition.topic)
+        return None if topic is None else TopicPartition(topic, partition.partition)

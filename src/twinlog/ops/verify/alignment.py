@@ -1,0 +1,272 @@
+"""Finds by content where two logs go on together, and where they begin to: for copies that no exact map knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Protocol
+
+from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, join
+from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.record.records import decode_body
+from twinlog.ops.verify.log_reader import LogReader
+from twinlog.ops.verify.model import Section, Side
+
+WINDOWS = (64, 1_024, 16_384)
+"""So many records of both sides are looked at, one number after the other, until some go together."""
+
+MOST_BYTES = 16 << 20
+"""A window ends with so many bytes of one side."""
+
+ALIKE = 3
+"""So many records in a row must be the same; a single one may be there more than once."""
+
+SAME_CANDIDATES = 64
+
+Key = tuple[int, bytes]
+
+
+class Logs(Protocol):
+    """Both logs of a partition."""
+
+    def open(self, side: Side, start: int, end: int) -> LogReader:
+        """The log of one side from an offset to another one."""
+
+    def at_timestamp(self, side: Side, timestamp: int) -> int:
+        """The first offset of a side with a record of this timestamp in ms or a later one, -1 without any."""
+
+
+@dataclass(slots=True)
+class Aligned:
+    """Records of both sides that do not go together, and the offsets after them, where both sides go on alike.
+
+    `to_end` when no record further on is the same, up to the end of at least one side.
+    """
+
+    ours: Bodies
+    theirs: Bodies
+    source_next: int
+    target_next: int
+    to_end: bool = False
+
+    def explained(self, *, source_compacted: bool, target_compacted: bool) -> bool:
+        """Whether compaction alone may have made the gap: then no record is there on both sides in two forms."""
+        if (len(self.ours) and not target_compacted) or (len(self.theirs) and not source_compacted):
+            return False
+        # Compaction removes a record, and changes none.
+        ours, theirs = Counter(self.ours.timestamps.tolist()), Counter(self.theirs.timestamps.tolist())
+        return not ours & theirs
+
+
+def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> Aligned | None:
+    """As `find_next_common` where the records at hand are enough: a topic may have somebody else's records all over, or
+    holes of compaction."""
+    most = WINDOWS[0] if alike > 1 else WINDOWS[1]
+    mine, copies = ours.part(0, min(len(ours), most)), theirs.part(0, min(len(theirs), most))
+    found = _first_common(*keys(mine, copies), alike)
+    if found is None or found[0] + alike > len(mine) or found[1] + alike > len(copies):
+        return None
+    i, j = found
+    return Aligned(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
+
+
+def find_next_common(
+    logs: Logs, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
+) -> Aligned | None:
+    """Where two logs go on together, each from its first offset to its second; None when nothing near fits."""
+    for most in WINDOWS:
+        mine, mine_ends = window(logs, "source", *ours, most)
+        copies, copies_end = window(logs, "target", *theirs, most)
+        a, b = keys(mine, copies)
+        found = _first_common(a, b, alike)
+        if found is not None:
+            i, j = found
+            return Aligned(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
+        if mine_ends and copies_end:
+            return Aligned(mine, copies, ours[1], theirs[1], to_end=True)
+    if mine_ends and not len(mine):
+        return Aligned(mine, copies, ours[1], int(copies.offsets[-1]) + 1, to_end=True)
+    if copies_end and not len(copies):
+        return Aligned(mine, copies, int(mine.offsets[-1]) + 1, theirs[1], to_end=True)
+    return None
+
+
+def find_begin(
+    logs: Logs, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
+) -> tuple[int, int] | None:
+    """Where the records of a section begin that both sides have; None when that is not found."""
+    source, target = section.source, section.target
+    tried: set[tuple[int, int]] = set()
+
+    def first_alike(begins: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+        for begin in begins:
+            inside = source <= begin[0] < section.source_end and target <= begin[1] < section.target_end
+            if inside and begin not in tried and _alike(logs, section, *begin, alike):
+                return begin
+            tried.add(begin)
+        return None
+
+    # As a rule offsets are in step around a sync, and where there is none as well. A sync in the middle of a compacted
+    # log does not show where the copies begin.
+    known = sorted(syncs) if alike == ALIKE else []
+    back = [(one, min(one[0] - source, one[1] - target)) for one in ((source, target), (0, 0), *known)]
+    return (
+        first_alike((upstream - steps, downstream - steps) for (upstream, downstream), steps in back)
+        # Last, the syncs themselves, which may be far after the beginning: one wrong record there must not decide.
+        or _by_timestamp(logs, section, alike)
+        or first_alike(known)
+    )
+
+
+def before_changes(logs: Logs, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
+    """Where wrong copies begin that lie right before a begin: records that both sides have there, as old as each other.
+
+    `by_key`: both sides are compacted, and each may lack another record that is as old.
+    """
+    for most in (WINDOWS[1], WINDOWS[0], ALIKE):
+        mine, mine_end = window(logs, "source", max(section.source, begin[0] - most), begin[0], most + 1)
+        copies, copies_end = window(logs, "target", max(section.target, begin[1] - most), begin[1], most + 1)
+        if mine_end and copies_end:
+            break
+    else:
+        return begin
+    found = begin
+    for i, j in zip(reversed(range(len(mine))), reversed(range(len(copies))), strict=False):
+        time = int(mine.timestamps[i])
+        if time == NO_TIMESTAMP or not copies.timed[j] or time != int(copies.timestamps[j]):
+            break
+        if by_key and _key(mine, i) != _key(copies, j):
+            break
+        found = int(mine.offsets[i]), int(copies.offsets[j])
+    return found
+
+
+def copied_up_to(logs: Logs, section: Section, source: int, target: int) -> bool:
+    """Whether a section begins in the middle of what was copied, and both sides go on together after its begin: the
+    records right before that on the target are copies of what the source has before the section.
+
+    Then no record of the source in between has a copy.
+    """
+    if source <= section.source or target <= section.target or "source" in section.retained:
+        return False
+    first = logs.at_timestamp("source", EARLIEST)
+    if not 0 <= first < section.source:
+        return False
+    mine, _ = window(logs, "source", max(first, section.source - WINDOWS[1]), section.source, WINDOWS[1])
+    copies, _ = window(logs, "target", max(section.target, target - WINDOWS[0]), target, WINDOWS[0])
+    a, b = keys(mine, copies)
+    last = b[-ALIKE:]
+    return bool(last) and any(a[end - len(last) : end] == last for end in range(len(last), len(a) + 1))
+
+
+def _key(rows: Bodies, place: int) -> bytes | None:
+    try:
+        return decode_body(int(rows.offsets[place]), int(rows.timestamps[place]), rows.body(place)).key
+    except IndexError:
+        return None
+
+
+def find_far(logs: Logs, section: Section, source: int, target: int) -> tuple[int, int] | None:
+    """Where two compacted logs go on together, each from an offset on, however much one has between them."""
+    mine, _ = window(logs, "source", source, section.source_end, ALIKE + 1)
+    copies, _ = window(logs, "target", target, section.target_end, ALIKE + 1)
+    # The other side may lack the first ones.
+    for ours, theirs in ((mine.offsets, copies.offsets[:1]), (mine.offsets[:1], copies.offsets[1:])):
+        for begin in product(ours.tolist(), theirs.tolist()):
+            found = _by_timestamp(logs, replace(section, source=begin[0], target=begin[1]), 1)
+            if found is not None:
+                return found
+    return None
+
+
+def begins_after(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
+    """Whether the first record of the target is a copy of one after an open section."""
+    behind = replace(section, source=section.source_end, source_end=section.source_past)
+    if not section.open_end or behind.source >= behind.source_end:
+        return False
+    found = find_begin(logs, behind, syncs)
+    if found is None:
+        return False
+    copies, _ = window(logs, "target", behind.target, behind.target_end, 1)
+    return bool(len(copies)) and found[1] <= int(copies.offsets[0])
+
+
+def _by_timestamp(logs: Logs, section: Section, alike: int) -> tuple[int, int] | None:
+    """The first record of one side, looked for on the other one where records are as old."""
+    mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
+    copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
+    if not len(mine) or not len(copies):
+        return None
+    there = logs.at_timestamp("target", int(mine.timestamps.min()))
+    if there >= 0:
+        found, _ = window(logs, "target", max(there, section.target), section.target_end, WINDOWS[-1])
+        common = _first_common(*keys(mine, found), alike)
+        if common is not None:
+            return int(mine.offsets[common[0]]), int(found.offsets[common[1]])
+    # Timestamps that the target's brokers set do not help to find the place.
+    here = logs.at_timestamp("source", int(copies.timestamps.min())) if copies.timed.all() else section.source
+    if here >= 0:
+        found, _ = window(logs, "source", max(here, section.source), section.source_end, WINDOWS[-1])
+        common = _first_common(*keys(found, copies), alike)
+        if common is not None:
+            return int(found.offsets[common[0]]), int(copies.offsets[common[1]])
+    return None
+
+
+def _alike(logs: Logs, section: Section, source: int, target: int, alike: int) -> bool:
+    mine, _ = window(logs, "source", source, section.source_end, 2 * ALIKE)
+    copies, _ = window(logs, "target", target, section.target_end, 2 * ALIKE)
+    a, b = keys(mine, copies)
+    count = min(len(a), len(b), alike)
+    return bool(count) and a[:count] == b[:count]
+
+
+def window(logs: Logs, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
+    """The next records of a log, and whether there are no more."""
+    if start >= end:
+        return join([]), True
+    log = logs.open(side, start, end)
+    found: list[Bodies] = []
+    count = size = 0
+    while count < most and size < MOST_BYTES:
+        rows, past = log.rows(end)
+        if rows is None:
+            return join(found), True
+        found.append(rows.part(0, most - count))
+        count += len(found[-1])
+        size += found[-1].size
+        log.take(past)
+    return join(found), False
+
+
+def keys(ours: Bodies, theirs: Bodies) -> tuple[list[Key], list[Key]]:
+    """What makes records the same, of both sides; timestamps only where they can be compared."""
+    a, b = ours.cells.to_pylist(), theirs.cells.to_pylist()
+    if not theirs.timed.all() or (ours.timestamps == NO_TIMESTAMP).any():
+        return [(0, one) for one in a], [(0, one) for one in b]
+    return (
+        list(zip(ours.timestamps.tolist(), a, strict=True)),
+        list(zip(theirs.timestamps.tolist(), b, strict=True)),
+    )
+
+
+def _first_common(a: Sequence[Key], b: Sequence[Key], alike: int) -> tuple[int, int] | None:
+    """The places in both from which on they are the same, with as little as possible before them."""
+    places: dict[Key, list[int]] = {}
+    for j, key in enumerate(b):
+        at = places.setdefault(key, [])
+        if len(at) < SAME_CANDIDATES:
+            at.append(j)
+    best: tuple[int, int] | None = None
+    for i, key in enumerate(a):
+        if best is not None and i >= sum(best):
+            break
+        for j in places.get(key, ()):
+            if best is not None and i + j >= sum(best):
+                break
+            count = min(alike, len(a) - i, len(b) - j)
+            if a[i : i + count] == b[j : j + count]:
+                best = i, j
+    return best

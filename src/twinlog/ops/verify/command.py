@@ -1,0 +1,189 @@
+"""`twinlog verify`: whether copies are equal to their sources, record by record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from twinlog.console import moment, signals
+from twinlog.console.command_log import log_warnings
+from twinlog.console.flow_choice import chosen
+from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
+from twinlog.console.secrets_option import Secrets
+from twinlog.console.spark_batch import TROUBLE, WRONG, Stop, run_in_spark
+from twinlog.console.spark_options import Conf, Master, spark_options
+from twinlog.console.wrong_file import ends_if_wrong
+from twinlog.errors import ClusterError, TwinlogError
+
+if TYPE_CHECKING:
+    from twinlog.ops.verify.model import Verdict
+    from twinlog.ops.verify.planner import VerifyOptions, VerifyPlan
+    from twinlog.settings.flow import FlowSettings
+
+DIFFERENT = 4
+"""The exit code when records differ."""
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)],
+    connectors: Annotated[
+        list[Path] | None, typer.Argument(metavar="[CONNECTOR]...", help=CONNECTOR_HELP, show_default=False)
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="A->B", help="Only this flow; without it all that copy.", show_default=False)
+    ] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option(metavar="TOPICS", help="Only these topics of the source, as in `topics`.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from-timestamp",
+            metavar="TIME",
+            help=f"Begin at the first record that is not older: {moment.HELP}",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End before the first record that is not older.", show_default=False),
+    ] = None,
+    every_record: Annotated[
+        bool,
+        typer.Option(
+            "--every-record",
+            help="Decode also batches that are the same as bytes. Digests then depend on records alone, and can be "
+            "compared with those of another run.",
+        ),
+    ] = False,
+    ignore_foreign: Annotated[
+        bool, typer.Option("--ignore-foreign", help="Records of somebody else in a remote topic are no difference.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Print every line of long lists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    secrets: Secrets = None,
+) -> None:
+    """Compare every record that a flow has copied with its copy: key, value, headers, timestamp, order. Writes nothing.
+
+    Reads both clusters in Spark's tasks. The flow may run meanwhile: what is compared ends at the last position that it
+    has stored. What retention or compaction took away on one side is named, and is no difference.
+
+    Ends with code 0 when all that was compared is equal; 4 when something differs; 1 when a cluster does not answer, or
+    nothing of a partition could be compared; 2 when FILE or the command line is wrong.
+
+    Example: twinlog verify mm2.properties --flow 'east->west' --topics 'orders, payments.*'
+
+    Example: twinlog verify mm2.properties --from-timestamp 2026-11-20T08:00:00Z --json
+    """
+    spark_master, settings = spark_options(master, conf)
+    since_ms, until_ms = moment.moment_ms(since, "--from-timestamp"), moment.moment_ms(until, "--until")
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise typer.BadParameter(
+            f"nothing lies from {since} to {until}: --from-timestamp has to be the older one",
+            param_hint="--from-timestamp",
+        )
+    with ends_if_wrong(WRONG):
+        known = read_flows(file, connectors or [], secrets)
+    flows = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
+    log_warnings()
+    stop = Stop()
+    signals.call(stop)
+
+    from twinlog.ops.verify.planner import VerifyOptions  # noqa: PLC0415
+    from twinlog.ops.verify.topics_option import expressions  # noqa: PLC0415
+    from twinlog.ops.verify.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
+
+    options = VerifyOptions(expressions(topics or ""), since_ms, until_ms, every_record, ignore_foreign)
+    try:
+        plans, failed = _plans(flows, options)
+        found, seconds = _compare(plans, spark_master, settings, stop)
+    except TwinlogError as error:
+        stop.end_command(error)
+    if as_json:
+        typer.echo(json.dumps(_as_json(found, seconds, failed), indent=2))
+    else:
+        typer.echo("\n".join(verdict_lines(found, seconds, failed, everything=everything)))
+    if any(one.equal is False for one in found):
+        raise typer.Exit(DIFFERENT)
+    if failed or any(one.problem is not None or one.equal is None for one in found):
+        raise typer.Exit(TROUBLE)
+
+
+def _compare(
+    plans: Sequence[VerifyPlan], master: str | None, conf: dict[str, str], stop: Stop
+) -> tuple[list[Verdict], float]:
+    """A row of each partition, and how many seconds the comparison took."""
+    parts = [part for plan in plans for part in plan.parts]
+    if not any(part.sections for part in parts):
+        # Nothing to read, so Spark need not start.
+        from twinlog.ops.verify.model import Verdict  # noqa: PLC0415
+
+        return _sorted([Verdict.of(part).without_sections() for part in parts]), 0.0
+    from twinlog.ops.verify.job import need_of_verification, run_verification  # noqa: PLC0415
+
+    found = run_in_spark(
+        lambda engine, address: run_verification(engine, plans, address),
+        master,
+        conf,
+        stop,
+        need=need_of_verification(plans),
+        doing=f"comparing {len(parts)} partitions",
+        offsets=sum(part.offsets for part in parts),
+    )
+    return _sorted(found), _seconds(found)
+
+
+def _seconds(found: Sequence[Verdict]) -> float:
+    """From the first partition's begin to the last one's end: Spark takes seconds to start, whatever there is to do."""
+    spans = [one.span for one in found if one.span is not None]
+    return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
+
+
+def _plans(flows: Sequence[FlowSettings], options: VerifyOptions) -> tuple[list[VerifyPlan], dict[str, str]]:
+    """The plan of each flow, or by its name why there is none: a cluster that does not answer is not one of every flow.
+
+    Raises the error where no flow has a plan.
+    """
+    from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
+    from twinlog.ops.verify.planner import VerifyPlanner  # noqa: PLC0415
+
+    plans: list[VerifyPlan] = []
+    failed: dict[str, str] = {}
+    last: TwinlogError | None = None
+    for settings in flows:
+        try:
+            with ReadingProgress() as progress, VerifyPlanner(settings, options, progress=progress) as planner:
+                plans.append(planner.plan())
+        except ClusterError as error:
+            last = error
+            failed[settings.name] = str(error)
+    if last is not None and not plans:
+        for name, problem in list(failed.items())[:-1]:
+            typer.echo(f"twinlog: flow {name}: {problem}", err=True)
+        raise last
+    return plans, failed
+
+
+def _sorted(found: Sequence[Verdict]) -> list[Verdict]:
+    return sorted(found, key=lambda one: (one.flow, one.topic, one.partition))
+
+
+def _as_json(found: Sequence[Verdict], seconds: float, failed: Mapping[str, str]) -> dict[str, object]:
+    states = {one.equal for one in found}
+    unknown = None in states or bool(failed) or any(one.problem for one in found)
+    return {
+        "equal": False if False in states else None if unknown else True,
+        "records": sum(one.records for one in found),
+        "bytes": sum(one.bytes for one in found),
+        "differences": sum(one.differences for one in found),
+        "seconds": round(seconds, 3),
+        "partitions": [one.as_json() for one in found],
+        "flows_not_compared": [{"flow": name, "problem": problem} for name, problem in failed.items()],
+    }

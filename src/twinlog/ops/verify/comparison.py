@@ -1,0 +1,235 @@
+"""Compares one partition on both sides, section by section: batches copied whole as bytes, others by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, equal_records, match_offsets, same_bytes, spans
+from twinlog.errors import CorruptBatchError
+from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
+from twinlog.ops.verify.alignment import Logs, window
+from twinlog.ops.verify.by_content import ByContent
+from twinlog.ops.verify.describe import describe
+from twinlog.ops.verify.findings import Findings
+from twinlog.ops.verify.model import Difference, Left, PartitionToVerify, Section, Side, Verdict, VerifyRules
+from twinlog.ops.verify.nearby import Nearby
+from twinlog.ops.verify.sections import COMPACTED_SOURCE, COMPACTED_TARGET, DELETED_SOURCE, DELETED_TARGET, NOT_YET
+
+MOST_MARKERS = 1_000
+"""So many offsets after a position are looked at for whether there is a record."""
+
+
+_NOTHING = Section("foreign", 0, 0, 0, 0)
+
+
+class Comparison:
+    """One partition; `run` reads both logs once and returns the row.
+
+    `progress(offsets)` is called with the number of offsets that were compared since.
+    """
+
+    def __init__(
+        self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, progress: Callable[[int], None]
+    ) -> None:
+        self._part = part
+        self._rules = rules
+        self._logs = logs
+        self._progress = progress
+        self._begin = part.sections[0] if part.sections else _NOTHING
+        self._end = part.sections[-1] if part.sections else _NOTHING
+        nearby = Nearby(logs, self._begin.source, self._end.source_end)
+        self._findings = Findings(Verdict.of(part), nearby, ignore_foreign=rules.ignore_foreign)
+        self._gone: list[tuple[int, int]] = []
+
+    def run(self) -> Verdict:
+        """Raises ClusterError where a side cannot be read."""
+        verdict, part, logs = self._findings.verdict, self._part, self._logs
+        if not part.sections or part.problem is not None:
+            return verdict.without_sections()
+        first, last = self._begin, self._end
+        self._source = logs.open("source", first.source, last.source_end)
+        self._target = logs.open("target", first.target, last.target_end)
+        self._by_content = ByContent(
+            part,
+            logs,
+            self._source,
+            self._target,
+            self._findings,
+            lambda one: self._same_batch(one, None),
+            self._progress,
+        )
+        verdict.source_start, verdict.target_start = first.source, first.target
+        for section in part.sections:
+            self._source.take(section.source)
+            self._target.take(section.target)
+            before = self._source.position + self._target.position
+            try:
+                self._section(section)
+            except CorruptBatchError as error:
+                self._damaged(section, error)
+            self._progress(section.source_end + section.target_end - before)
+            self._source.take(section.source_end)
+            if not section.open_end:
+                self._target.take(section.target_end)
+        verdict.source_end, verdict.target_end = self._source.position, self._target.position
+        verdict.left = [one for one in verdict.left if not self._is_of_markers(one)]
+        self._findings.result()
+        if verdict.differences or self._findings.compared:
+            verdict.equal = not verdict.differences
+            return verdict
+        return verdict.without_sections()
+
+    def _is_of_markers(self, left: Left) -> bool:
+        """Whether nothing was to be copied after the position: MirrorMaker 2 stores that of the last record, and the
+        marker of a transaction follows."""
+        if left.reason != NOT_YET or left.end - left.start > MOST_MARKERS:
+            return False
+        rows, _ = window(self._logs, "source", left.start, left.end, 1)
+        return not len(rows)
+
+    @property
+    def so_far(self) -> Verdict:
+        """The row as far as it is known, for a partition that cannot be read to its end."""
+        return self._findings.result()
+
+    def lost(self, side: Side, start: int, end: int) -> None:
+        """Retention has deleted offsets of one side meanwhile."""
+        self._findings.verdict.leave(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
+        self._gone.append((start, end))
+
+    def _section(self, section: Section) -> None:
+        if section.kind == "exact":
+            self._exact(section)
+        elif section.kind == "not copied":
+            self._missing_in(section)
+        elif section.kind == "foreign":
+            self._foreign_in(section)
+        else:
+            self._by_content.compare(section)
+
+    # Whole batches.
+
+    def _same_batch(self, section: Section, shift: int | None) -> bool:
+        """Take the next batch of both sides where they are the same as they are stored."""
+        if self._rules.every_record:
+            return False
+        ours = self._source.whole_batch(section.source_end)
+        if ours is None:
+            return False
+        theirs = self._target.whole_batch(section.target_end)
+        if theirs is None:
+            return False
+        (records, batch), (copies, copy) = ours, theirs
+        stamped = copy.attributes & LOG_APPEND_TIME
+        if (
+            batch.record_count != copy.record_count
+            or batch.length != copy.length
+            or batch.codec != copy.codec
+            or batch.attributes & LOG_APPEND_TIME
+            or (shift is not None and copy.base_offset - batch.base_offset != shift)
+            or not (stamped or batch.base_timestamp in {copy.base_timestamp, NO_TIMESTAMP})
+        ):
+            return False
+        block = records[batch.start + HEADER_SIZE : batch.end]
+        if not same_bytes(block, copies[copy.start + HEADER_SIZE : copy.end]):
+            return False
+        self._findings.same_batch(batch, copy, block)
+        self._source.skip_batch()
+        self._target.skip_batch()
+        self._progress(2 * batch.record_count)
+        return True
+
+    # By offsets.
+
+    def _exact(self, section: Section) -> None:
+        """Offsets are in step: what lies where must be the same, and a side without a record must be compacted."""
+        shift = section.target - section.source
+        source, target = self._source, self._target
+        while source.position < section.source_end:
+            if self._same_batch(section, shift):
+                continue
+            ours, past = source.rows(section.source_end)
+            theirs, past_there = target.rows(section.target_end)
+            behind = min(past, past_there - shift)
+            empty = _empty(ours if ours is not None else theirs)
+            if empty is not None:
+                ours = empty if ours is None else ours.from_offset(0, behind)
+                theirs = empty if theirs is None else theirs.from_offset(0, behind + shift)
+                self._match(ours, theirs, shift)
+            self._progress(2 * (behind - source.position))
+            source.take(behind)
+            target.take(behind + shift)
+            source.more_at_once()
+            target.more_at_once()
+
+    def _match(self, ours: Bodies, theirs: Bodies, shift: int) -> None:
+        matched = match_offsets(ours, theirs, shift)
+        for start, end in spans(theirs.offsets[matched.target_only]):
+            # A copy, whose original the source does not have any more.
+            if not self._was_lost(start - shift, end - shift):
+                self._findings.verdict.leave("target", start, end, COMPACTED_SOURCE)
+        for start, end in spans(ours.offsets[matched.source_only]):
+            if self._part.target_compacted:
+                self._findings.verdict.leave("source", start, end, COMPACTED_TARGET)
+            elif not self._was_lost(start + shift, end + shift):
+                self._findings.differs(end - start, partial(Difference, "missing", start, start + shift))
+        if len(matched.source_only):
+            if not self._part.target_compacted:
+                self._findings.digests.of_source(ours.chosen(matched.source_only).content())
+            ours = ours.chosen(matched.source)
+        if len(matched.target_only):
+            theirs = theirs.chosen(matched.target)
+        if not len(ours):
+            return
+        same = equal_records(ours, theirs)
+        if same.all():
+            self._findings.same(ours, theirs)
+            return
+        different = (~same).nonzero()[0]
+        place = int(different[0])
+        self._findings.differs(
+            len(different), lambda: describe(ours, theirs, place, crossed=self._next_to(ours, theirs, place))
+        )
+        self._findings.count(ours, len(different))
+        self._findings.digests.of_source(ours.content())
+        self._findings.digests.of_target(theirs.content())
+
+    def _next_to(self, ours: Bodies, theirs: Bodies, place: int) -> bool:
+        """Whether the record and its neighbour are there in the other order."""
+        if place + 1 >= len(ours):
+            return False
+        crossed = equal_records(ours.chosen([place, place + 1]), theirs.chosen([place + 1, place]))
+        return bool(crossed.all())
+
+    def _was_lost(self, start: int, end: int) -> bool:
+        return any(first <= start and end <= past for first, past in self._gone)
+
+    def _missing_in(self, section: Section) -> None:
+        """By the map nothing of these source offsets was copied: they were holes then, or left out."""
+        while True:
+            ours, past = self._source.rows(section.source_end)
+            if ours is None:
+                return
+            self._findings.differs(len(ours), partial(Difference, "missing", int(ours.offsets[0]), section.target))
+            self._findings.digests.of_source(ours.content())
+            self._source.take(past)
+
+    def _foreign_in(self, section: Section) -> None:
+        """By the map these target offsets are no copies: markers, or records of somebody else."""
+        while True:
+            theirs, past = self._target.rows(section.target_end)
+            if theirs is None:
+                return
+            self._findings.extra(theirs, section.source)
+            self._target.take(past)
+
+    def _damaged(self, section: Section, error: CorruptBatchError) -> None:
+        at = self._source.position, self._target.position
+        self._findings.differs(1, lambda: Difference("damaged", *at, str(error)))
+        self._findings.verdict.leave("source", at[0], section.source_end, "after a damaged batch")
+        self._findings.verdict.leave("target", at[1], section.target_end, "after a damaged batch")
+
+
+def _empty(rows: Bodies | None) -> Bodies | None:
+    return None if rows is None else rows.part(0, 0)

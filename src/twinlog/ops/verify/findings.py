@@ -1,0 +1,70 @@
+"""What a comparison of one partition has found so far: the row, and the digests of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies
+from twinlog.kafka.record.batch import LOG_APPEND_TIME, Batch
+from twinlog.ops.verify.digest import Digests
+from twinlog.ops.verify.model import Difference, Verdict
+from twinlog.ops.verify.nearby import Nearby
+
+_SHAPE = Struct(">qqi")
+
+
+class Findings:
+    """Adds up in `verdict` what is the same and what is not. `nearby` is the source, to be looked at around a copy."""
+
+    def __init__(self, verdict: Verdict, nearby: Nearby, *, ignore_foreign: bool) -> None:
+        self.verdict = verdict
+        self.digests = Digests()
+        self.compared = False
+        self._nearby = nearby
+        self._ignore_foreign = ignore_foreign
+
+    def same_batch(self, batch: Batch, copy: Batch, block: memoryview) -> None:
+        """A batch that both sides have as it is; `block` are its records as they are stored."""
+        self.compared = True
+        self.verdict.records += batch.record_count
+        self.verdict.bytes += batch.size
+        timestamp = 0 if copy.attributes & LOG_APPEND_TIME else batch.base_timestamp
+        self.digests.same_block(block, _SHAPE.pack(timestamp, batch.record_count, batch.codec))
+
+    def same(self, ours: Bodies, theirs: Bodies) -> None:
+        """As many records of both sides, which are the same."""
+        self.count(ours, 0)
+        if theirs.timed.all() and not (ours.timestamps == NO_TIMESTAMP).any():
+            self.digests.same(ours.content())
+        else:
+            # Timestamps were not compared, so they are in neither digest.
+            self.digests.same((b"", *ours.content()[1:]))
+
+    def count(self, ours: Bodies, different: int) -> None:
+        """Records that were compared, of which so many differ."""
+        self.compared = True
+        self.verdict.records += len(ours) - different
+        self.verdict.bytes += ours.size
+
+    def differs(self, count: int, make: Callable[[], Difference]) -> None:
+        """So many records differ; `make` describes the first of them."""
+        if self.verdict.first is None:
+            self.verdict.first = make()
+        self.verdict.differences += count
+
+    def extra(self, theirs: Bodies, source_offset: int) -> None:
+        """Records that are no copies, or copies for the second time."""
+        doubled = self._nearby.having(theirs, source_offset)
+        self.verdict.foreign += len(theirs) - doubled
+        if self._ignore_foreign and not doubled:
+            return
+        at = int(theirs.offsets[0])
+        what = "doubled" if doubled else "extra"
+        self.differs(doubled if self._ignore_foreign else len(theirs), lambda: Difference(what, source_offset, at))
+        self.digests.of_target(theirs.content())
+
+    def result(self) -> Verdict:
+        """The row as far as it is known."""
+        self.verdict.source_digest, self.verdict.target_digest = self.digests.result()
+        return self.verdict

@@ -1,0 +1,339 @@
+"""Reads a range of one partition of one cluster as it is stored: batches, and where they are wanted, their records."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.arrow.bodies import Bodies, decode_bodies
+from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
+from twinlog.kafka.client import ClusterClient
+from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.net.loop import Loop
+from twinlog.kafka.protocol import error_codes
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.kafka.protocol.list_offsets import EARLIEST
+from twinlog.kafka.record.aborted import AbortedFilter
+from twinlog.kafka.record.batch import Batch, check_crc, read_batch
+from twinlog.kafka.record.records import is_abort_marker
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+WAIT_MS = 500
+CONNECT_S = 30.0
+PAUSE_S = 0.02
+GONE_S = 10.0
+"""For so long brokers report that a topic is not there before that is believed: one that has just started does."""
+
+GRANULE_BYTES = 512 << 10
+"""Bytes of batches that are decoded at once at first; more where record after record has to be looked at."""
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """What is left of one fetch: the `batches` that a consumer sees, and the offset after it."""
+
+    records: memoryview
+    batches: deque[Batch]
+    past: int
+    aborted: Sequence[tuple[int, int]]
+
+
+class ClusterLogs:
+    """Connections to one cluster, on a loop of the task's thread; those of a `client` that is there already, or new
+    ones."""
+
+    def __init__(self, loop: Loop, alias: str, settings: ConsumerSettings, client: ClusterClient | None = None) -> None:
+        self.loop = loop
+        self.alias = alias
+        self.settings = settings
+        self.client = ClusterClient(loop, alias, settings.client) if client is None else client
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class LogReader:
+    """The records of `partition` with offsets from `start` to below `end`, in order.
+
+    `position` is after the last one taken. `committed` leaves out aborted transactions. What retention has deleted
+    meanwhile is passed over, and `lost(start, end)` is called for it. Raises ClusterError when nothing comes for
+    `patience_s`. `ahead` asks for the next fetch while one is looked at, where the loop runs on the thread that reads.
+    """
+
+    def __init__(
+        self,
+        logs: ClusterLogs,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        committed: bool,
+        topic_id: uuid.UUID | None,
+        patience_s: float,
+        lost: Callable[[int, int], None] = lambda start, end: None,
+        fetch_bytes: int | None = None,
+        ahead: bool = True,
+    ) -> None:
+        self._logs = logs
+        self.partition = partition
+        self.position = start
+        self.end = end
+        self._committed = committed
+        self._topic_id = topic_id
+        self._patience_s = patience_s
+        self._lost = lost
+        self._bytes = logs.settings.max_partition_fetch_bytes if fetch_bytes is None else fetch_bytes
+        self._ahead_too = ahead
+        self._fetched: _Fetched | None = None
+        self._next: tuple[int, Any] | None = None
+        self._stale = True
+        self._rows: Bodies | None = None
+        self._rows_past = -1
+        self._granule = GRANULE_BYTES
+
+    # Whole batches.
+
+    def whole_batch(self, limit: int) -> tuple[memoryview, Batch] | None:
+        """The next batch with the fetch that it is in, where the position is at its begin and it can be compared as it
+        is: no holes, all of it below `limit`. None otherwise, and at the end."""
+        fetched = self._current(limit)
+        if fetched is None:
+            return None
+        batch = fetched.batches[0]
+        plain = (
+            batch.magic == 2
+            and batch.base_offset >= self.position
+            and batch.record_count == batch.last_offset_delta + 1
+            and batch.last_offset < limit
+        )
+        return (fetched.records, batch) if plain else None
+
+    def skip_batch(self) -> None:
+        """The batch was compared."""
+        assert self._fetched is not None
+        batch = self._fetched.batches.popleft()
+        self.position = batch.last_offset + 1
+        self._granule = GRANULE_BYTES
+
+    # Records.
+
+    def rows(self, limit: int) -> tuple[Bodies | None, int]:
+        """Some of the next records below `limit`, and the offset up to which there are no others.
+
+        None for the records where there are none. Raises CorruptBatchError.
+        """
+        while self.position < limit:
+            rows = self._rows
+            if rows is not None and self.position < self._rows_past:
+                found = rows.from_offset(self.position, limit)
+                if len(found):
+                    return found, min(limit, self._rows_past)
+                self.position = min(limit, self._rows_past)
+                continue
+            fetched = self._current(limit)
+            if fetched is None:
+                break
+            self._decode(fetched)
+        return None, limit
+
+    def take(self, position: int) -> None:
+        """Everything before an offset was compared."""
+        if position <= self.position:
+            return
+        self.position = position
+        fetched = self._fetched
+        while fetched is not None and fetched.batches and _last_offset(fetched) < position:
+            fetched.batches.popleft()
+
+    def more_at_once(self) -> None:
+        """Decode more at once from now on: batches of both sides do not go together here."""
+        self._granule = min(4 * self._granule, self._bytes)
+
+    def _decode(self, fetched: _Fetched) -> None:
+        chosen: list[Batch] = []
+        size = 0
+        for batch in fetched.batches:
+            if chosen and size + batch.size > self._granule:
+                break
+            chosen.append(batch)
+            size += batch.size
+        for batch in chosen:
+            check_crc(fetched.records, batch)
+        self._rows, used = decode_bodies(fetched.records, chosen, self.position, self.end)
+        del chosen[used:]
+        past = fetched.past if len(chosen) == len(fetched.batches) else fetched.batches[len(chosen)].base_offset
+        if fetched.batches[min(len(chosen), len(fetched.batches) - 1)].magic < 2 and len(chosen) < len(fetched.batches):
+            # In old formats a wrapper has the offset of its last record.
+            past = chosen[-1].last_offset + 1
+        self._rows_past = max(past, self.position + 1)
+
+    # Fetches.
+
+    def raw(self) -> tuple[memoryview, Sequence[tuple[int, int]], int] | None:
+        """The next fetch as it came, writable, with its aborted transactions and the offset after it; None at the end.
+
+        A caller uses either this or the other methods.
+        """
+        while self.position < self.end:
+            fetched = self._read()
+            if fetched is not None:
+                self.position = fetched.past
+                return fetched.records, fetched.aborted, fetched.past
+        return None
+
+    def _current(self, limit: int) -> _Fetched | None:
+        """The fetch whose first batch is the next one; None where there is none below `limit`."""
+        while self.position < limit:
+            fetched = self._fetched
+            if fetched is not None and fetched.batches:
+                first = fetched.batches[0]
+                if first.magic == 2 and first.base_offset >= limit:
+                    self.position = limit
+                    return None
+                return fetched
+            if fetched is not None:
+                self.position = max(self.position, min(fetched.past, limit))
+                if self.position >= limit:
+                    if fetched.past <= self.position:
+                        self._fetched = None
+                    return None
+                self._fetched = None
+            self._fetched = self._read()
+        return None
+
+    def _read(self) -> _Fetched | None:
+        """One fetch from the position on; None when the position moved over what is lost."""
+        now = self._logs.loop.clock.monotonic
+        backoff = Backoff.of(self._logs.settings.client)
+        began = now()
+        while True:
+            trouble, code = None, 0
+            try:
+                answer = self._logs.loop.run(self._response)
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                answer, trouble = None, str(error)
+                if isinstance(error, TopicGoneError):
+                    code = Code.UNKNOWN_TOPIC_ID
+            if answer is not None:
+                code = answer.error
+                if error_codes.refused(code):
+                    raise self._logs.client.lacks("READ", f"topic {self.partition.topic}", "reading its records")
+                if code:
+                    trouble = error_codes.explain(code)
+                else:
+                    fetched = self._batches(answer)
+                    if fetched.past > self.position:
+                        return fetched
+            if code == Code.OFFSET_OUT_OF_RANGE and self._pass_over():
+                return None
+            waited = now() - began
+            if waited > self._patience_s or (code in error_codes.OTHER_TOPIC and waited > GONE_S):
+                why = "the topic was deleted, or recreated" if code in error_codes.OTHER_TOPIC else trouble
+                raise ClusterError(
+                    f"cluster {self._logs.alias}: {self.partition} returned nothing from offset {self.position} on for "
+                    f"{waited:.0f} s, though it was to be read to {self.end}: {why or 'the broker has no more of it'}"
+                )
+            if trouble is not None:
+                log.info("%s is fetched again: %s", self.partition, trouble)
+                self._stale = True
+            self._logs.loop.run(self._logs.loop.sleep, backoff.failed() if trouble else PAUSE_S)
+
+    async def _response(self) -> PartitionResponse | None:
+        """The answer that is on its way for the position, or else a new one; the next one is asked for at once."""
+        expected, self._next = self._next, None
+        answer = None
+        if expected is not None and expected[0] == self.position:
+            answer = await expected[1]
+        if answer is None:
+            answer = await self._fetch(self.position)
+        return answer
+
+    def _batches(self, answer: PartitionResponse) -> _Fetched:
+        hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None
+        batches: deque[Batch] = deque()
+        at, past = 0, self.position
+        while (batch := read_batch(answer.records, at)) is not None:
+            at = batch.end
+            if batch.magic == 2:
+                aborted = hidden is not None and hidden.hides(
+                    batch, abort_marker=is_abort_marker(answer.records, batch)
+                )
+                seen = not (aborted or batch.is_control or not batch.record_count)
+            else:
+                seen = True
+            past = max(past, batch.last_offset + 1)
+            if seen and batch.last_offset >= self.position:
+                batches.append(batch)
+        if self._ahead_too and self.position < past < self.end:
+            self._next = past, self._logs.loop.spawn(self._ahead, past)
+        return _Fetched(answer.records, batches, past, answer.aborted or ())
+
+    async def _ahead(self, position: int) -> PartitionResponse | None:
+        """The fetch after the one that is being compared; trouble is for the next try to report."""
+        try:
+            answer = await self._fetch(position)
+        except ClusterError:
+            return None
+        return None if answer is None or answer.error or not len(answer.records) else answer
+
+    async def _fetch(self, position: int) -> PartitionResponse | None:
+        client, settings, part = self._logs.client, self._logs.settings, self.partition
+        if not client.connected:
+            await client.connect(CONNECT_S)
+        leader = client.leader(part)
+        if self._stale or leader is None:
+            topic = (await client.refresh([part.topic])).get(part.topic)
+            self._stale = False
+            if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                self._stale = True
+                raise TopicGoneError(f"cluster {client.alias}: topic {part.topic} does not exist")
+            leader = client.leader(part)
+        if leader is None:
+            self._stale = True
+            raise ClusterError(f"cluster {client.alias}: {part} has no leader")
+        session = FetchSession(client, leader.node, read_committed=self._committed, kept=False)
+        known = client.topic(part.topic)
+        topic_id = known.topic_id if self._topic_id is None and known is not None else self._topic_id
+        at = FetchPosition(position, self._bytes, topic_id=topic_id)
+        answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
+        return answers[0].answer if answers else None
+
+    def _pass_over(self) -> bool:
+        """Whether the log begins later by now; then the position is there."""
+
+        async def ask() -> int:
+            client = self._logs.client
+            await client.refresh([self.partition.topic])
+            return (await client.list_offsets([self.partition], EARLIEST)).get(self.partition, -1)
+
+        try:
+            begin = self._logs.loop.run(ask)
+        except RefusedError:
+            raise
+        except ClusterError:
+            return False
+        if begin <= self.position:
+            return False
+        past = min(begin, self.end)
+        self._lost(self.position, past)
+        self.position = past
+        return True
+
+
+def _last_offset(fetched: _Fetched) -> int:
+    return fetched.batches[0].last_offset
+
+
+__all__ = ["ClusterLogs", "CorruptBatchError", "LogReader"]

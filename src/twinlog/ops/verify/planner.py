@@ -1,0 +1,269 @@
+"""Plans a verification: which partitions of a flow are compared, in which sections, and what cannot be."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twinlog.errors import ClusterError, OptionError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.consumer.topic_reader import TopicReader
+from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.sync_store import SyncStore
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.topics import Topic
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.reader import logs_of
+from twinlog.ops.verify.model import Left, PartitionToVerify, VerifyRules
+from twinlog.ops.verify.sections import Bounds, sections_of
+from twinlog.ops.verify.shares import share_out
+from twinlog.ops.verify.topics_option import named
+from twinlog.settings.flow import ConsumerSettings, FlowSettings
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 15.0
+NOT_COPIED = "nothing of them was copied yet"
+RECREATED = "the source topic was recreated since its last position was stored: nothing of it is known to be copied"
+TRANSFORMED = "flow {} changes records on their way (transform): its copies are other records, and cannot be verified"
+
+Progress = Callable[[str, str, int, int], None]
+"""Called with a cluster, what is read of it, how much was and how much there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What is to be verified of a flow: topics of the source by Java expressions (none: all that it mirrors), records
+    from a timestamp in ms to below another one. The last two are as in `VerifyRules`."""
+
+    topics: tuple[str, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    every_record: bool = False
+    ignore_foreign: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyPlan:
+    """What tasks compare, and how; `tasks` of the flow may run at once."""
+
+    rules: VerifyRules
+    parts: tuple[PartitionToVerify, ...]
+    tasks: int = 1
+
+    def shares(self, most: int) -> list[VerifyPlan]:
+        """At most so many plans of about the same size."""
+        return [replace(self, parts=parts) for parts in share_out(self.parts, most)]
+
+
+class VerifyPlanner:
+    """Asks both clusters of a flow; use it as a context manager. Raises ClusterError, RefusedError and OptionError."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        options: VerifyOptions,
+        connect: Connect = ClusterAdmin,
+        progress: Progress = lambda alias, what, done, total: None,
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._progress = progress
+        self._source, self._target = both_clusters(settings, connect)
+
+    def __enter__(self) -> VerifyPlanner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._source.close()
+        self._target.close()
+
+    def plan(self) -> VerifyPlan:
+        """What is to be compared now: up to the last stored position, where a flow has stored one."""
+        settings, options = self._settings, self._options
+        since, until = options.since_ms, options.until_ms
+        if since is not None and until is not None and since >= until:
+            raise OptionError(
+                f"nothing lies from timestamp {since} to {until} (in ms): the first has to be the older one"
+            )
+        self._source.connect(CONNECT_S)
+        self._target.connect(CONNECT_S)
+        rules = VerifyRules(
+            settings.consumer,
+            ConsumerSettings(
+                settings.target_admin.client,
+                fetch_max_bytes=settings.consumer.fetch_max_bytes,
+                max_partition_fetch_bytes=settings.consumer.max_partition_fetch_bytes,
+            ),
+            settings.source,
+            settings.target,
+            options.every_record,
+            options.ignore_foreign,
+        )
+        return VerifyPlan(rules, tuple(self._parts()), settings.tasks_max)
+
+    def _parts(self) -> Iterable[PartitionToVerify]:
+        settings, topology = self._settings, topology_of(self._settings)
+        topics = {name: topic for name, topic in self._source.topics().items() if topology.mirrors(name)}
+        chosen = self._chosen(topics)
+        copies = self._target.topics()
+        self._progress(settings.source, "topics", len(chosen), len(chosen))
+        pairs = [(topic, topology.remote_name(topic.name)) for topic in chosen]
+        if settings.transform is not None:
+            sentence = TRANSFORMED.format(settings.name)
+            for topic, remote in pairs:
+                for number in range(topic.partitions):
+                    yield self._part(topic.name, remote, number, problem=sentence)
+            return
+        # Positions first: what is stored is on the target by then.
+        store = MapStore(settings, self._target, PositionStore(settings, self._target, optional=True))
+        store.read()
+        compacted = self._compacted([topic.name for topic, remote in pairs if remote in copies], self._source)
+        compacted_there = self._compacted([remote for _, remote in pairs if remote in copies], self._target)
+        parts = [TopicPartition(topic.name, number) for topic, _ in pairs for number in range(topic.partitions)]
+        there = [
+            TopicPartition(remote, number)
+            for topic, remote in pairs
+            if remote in copies
+            for number in range(min(topic.partitions, copies[remote].partitions))
+        ]
+        committed = settings.consumer.isolation_level == "read_committed"
+        logs = logs_of(self._source, parts, committed=committed)
+        remote_logs = logs_of(self._target, there, committed=True)
+        remote_ends = self._target.offsets(there, latest=True)
+        since, until = self._at(logs, self._options.since_ms), self._at(logs, self._options.until_ms)
+        syncs = self._syncs([part for part in parts if store.maps.map(part) is None])
+        for topic, remote in pairs:
+            copy = copies.get(remote)
+            for number in range(topic.partitions):
+                part, its = TopicPartition(topic.name, number), TopicPartition(remote, number)
+                problem = self._problem(part, its, copy, logs, remote_logs, remote_ends)
+                if problem is not None or copy is None:
+                    yield self._part(topic.name, remote, number, problem=problem)
+                    continue
+                known, position = store.maps.map(part), store.position(part)
+                if position is not None and topic.recreated(position.topic_id):
+                    nothing = Left("source", logs[part].start, logs[part].end, RECREATED)
+                    left = (nothing,) if nothing.end > nothing.start else ()
+                    yield replace(self._part(topic.name, remote, number), left=left)
+                    continue
+                if position is not None and not _is_of(position, copy):
+                    # What was copied before the remote topic was recreated is not in this one.
+                    known = position = None
+                bounds = Bounds(
+                    logs[part].start,
+                    logs[part].end,
+                    remote_logs[its].start,
+                    remote_logs[its].end,
+                    None if position is None else int(position.next_source),
+                    None if position is None or position.next_target is None else int(position.next_target),
+                    self._first(since, part, logs[part].end),
+                    self._first(until, part, None),
+                    hidden=remote_ends[its] > remote_logs[its].end,
+                )
+                yield replace(
+                    _compared(self._part(topic.name, remote, number), known, position, bounds),
+                    syncs=tuple(syncs(part)),
+                    source_id=topic.topic_id,
+                    target_id=copy.topic_id,
+                    source_compacted=topic.name in compacted,
+                    target_compacted=remote in compacted_there,
+                )
+
+    def _chosen(self, topics: Mapping[TopicName, Topic]) -> list[Topic]:
+        wanted, settings = self._options.topics, self._settings
+        if not wanted:
+            return [topics[name] for name in sorted(topics)]
+        found, lacking = named(wanted, topics)
+        if lacking:
+            raise OptionError(
+                f"flow {settings.name} mirrors no topic {lacking} of {settings.source}: see `twinlog plan`"
+            )
+        return [topics[name] for name in found]
+
+    def _part(
+        self, topic: TopicName, remote: TopicName, number: int, *, problem: str | None = None
+    ) -> PartitionToVerify:
+        return PartitionToVerify(
+            self._settings.name, TopicPartition(topic, number), TopicPartition(remote, number), problem=problem
+        )
+
+    def _problem(
+        self,
+        part: TopicPartition,
+        its: TopicPartition,
+        copy: Topic | None,
+        logs: Mapping[TopicPartition, Log],
+        remote_logs: Mapping[TopicPartition, Log],
+        remote_ends: Mapping[TopicPartition, int],
+    ) -> str | None:
+        settings = self._settings
+        if copy is None:
+            return f"cluster {settings.target} has no topic {its.topic}, or does not show it"
+        if its.partition >= copy.partitions:
+            return f"cluster {settings.target} has no partition {its}"
+        if part not in logs:
+            return f"cluster {settings.source}: {part} has no leader"
+        if its not in remote_logs or its not in remote_ends:
+            return f"cluster {settings.target}: {its} has no leader"
+        return None
+
+    def _compacted(self, names: Sequence[TopicName], admin: ClusterAdmin) -> set[TopicName]:
+        found = admin.configs(names)
+        return {
+            name
+            for name, entries in found.items()
+            if any(one.name == "cleanup.policy" and "compact" in (one.value or "") for one in entries)
+        }
+
+    def _at(self, parts: Iterable[TopicPartition], timestamp: int | None) -> Mapping[TopicPartition, int] | None:
+        """The first source offset of each partition with this timestamp or a later one."""
+        return None if timestamp is None else self._source.first_since(parts, timestamp)
+
+    def _first(self, found: Mapping[TopicPartition, int] | None, part: TopicPartition, none: int | None) -> int | None:
+        """`none` where no record is as new."""
+        if found is None:
+            return None
+        offset = found.get(part, -1)
+        return none if offset < 0 else offset
+
+    def _syncs(self, parts: Sequence[TopicPartition]) -> Callable[[TopicPartition], list[tuple[int, int]]]:
+        """Pairs of offsets of partitions without a map; months of offset syncs take long to read."""
+        settings = self._settings
+        wanted = set(parts)
+        here = self._source if settings.offset_syncs_location == "source" else self._target
+        reader = TopicReader(here, TopicName(settings.offset_syncs_topic), optional=True)
+        store = SyncStore(reader, lambda sync: sync.source in wanted, threading.Lock())
+        if parts:
+            try:
+                store.read()
+            except ClusterError as error:
+                log.warning("%s: where copies begin is found by content alone: %s", settings.name, error)
+
+        def of(part: TopicPartition) -> list[tuple[int, int]]:
+            if part not in wanted:
+                return []
+            return [(int(sync.upstream), int(sync.downstream)) for sync in store.of(part).kept(part)]
+
+        return of
+
+
+def _compared(
+    part: PartitionToVerify, known: ExactMap | None, position: Position | None, bounds: Bounds
+) -> PartitionToVerify:
+    if position is None and known is None and bounds.target_start == bounds.target_end:
+        nothing = [Left("source", bounds.source_start, bounds.source_end, NOT_COPIED)]
+        return replace(part, left=tuple(one for one in nothing if one.end > one.start))
+    sections, left = sections_of(known, bounds)
+    return replace(part, sections=tuple(sections), left=tuple(left))
+
+
+def _is_of(position: Position, copy: Topic) -> bool:
+    """Whether a position counts records of this remote topic, and not of an earlier one of its name."""
+    return position.remote_topic in {None, copy.name} and not copy.recreated(position.remote_topic_id)

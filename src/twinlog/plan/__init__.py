@@ -1,1 +1,0 @@
-"""What to copy next, decided on the driver without any I/O."""

@@ -1,1 +1,0 @@
-"""Bytes in: fetching from the source and understanding record batches."""

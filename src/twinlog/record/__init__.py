@@ -1,1 +1,0 @@
-"""Kafka's record format: batches, their records, compression, and how new ones are built."""

@@ -1,1 +1,0 @@
-"""Copies a range of source offsets into a topic of its own: the copier's road for batches, without its positions."""

@@ -1,0 +1,201 @@
+"""Forks Spark's Python processes from one that has imported everything once.
+
+Spark starts one for each kind of Python work (looking up a data source, planning, the source of a query, its tasks),
+and each of them and of their workers would import the same modules again: seconds of a start, and tens of megabytes for
+each. So `PYSPARK_PYTHON` names a small program (`fork_client.py`) that hands its arguments, environment and standard
+streams to the fork server and waits; the fork server forks, and its child does the work. Only for local masters.
+
+Run as `python -m twinlog.spark.forking.fork_server FD [numpy]`, where FD is a listening Unix socket; the process ends
+with its standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import NoReturn
+
+PRELOADED = (
+    "pyspark.daemon",
+    "pyspark.worker",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark_twinlog",
+)
+MAX_REQUEST_BYTES = 1 << 20
+STREAMS = 3
+MAX_CHILDREN = 4096
+"""Ends of children that are collected at once."""
+
+# `-S -E` leave out what makes Python start slowly; the daemon gets its own environment from the request.
+_LAUNCHER = """\
+#!/bin/sh
+exec "{python}" -S -E "{program}" "{python}" "{address}" "$@"
+"""
+
+
+class ForkServer:
+    """The running fork server, as the driver uses it. Its files lie in `folder`. Raises OSError.
+
+    What it forks can hand arrays of numpy to pyarrow, and take them from there, only with `numpy`.
+    """
+
+    def __init__(self, folder: Path, *, numpy: bool = False) -> None:
+        self._folder = folder
+        self.launcher = folder / "python"
+        address = folder / "fork_server"
+        program = Path(__file__).with_name("fork_client.py")
+        self.launcher.write_text(_LAUNCHER.format(python=sys.executable, program=program, address=address))
+        self.launcher.chmod(self.launcher.stat().st_mode | stat.S_IXUSR)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            listener.bind(str(address))
+            listener.listen(128)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(listener.fileno()), *(["numpy"] if numpy else [])],
+                stdin=subprocess.PIPE,
+                pass_fds=(listener.fileno(),),
+                # Ctrl-C is for the driver, which ends the rest in order. A session of its own would be a share of the
+                # processors of its own (autogroups), taken from the brokers of the same machine.
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process that forks."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the fork server, and with it what it has forked and what is left of that."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._process.kill()
+        self._process.wait()
+
+
+def main() -> None:
+    """Serve until standard input ends; then kill what was forked and still runs, with everything in its groups."""
+    given = int(sys.argv[1])
+    # Who starts this may have thousands of files open, and select takes numbers below 1024 only.
+    listener = socket.socket(fileno=os.dup(given))
+    os.close(given)
+    preload(numpy="numpy" in sys.argv[2:])
+    gc.collect()
+    children: set[int] = set()
+    ended, noted = os.pipe()
+    for end in (ended, noted):
+        os.set_blocking(end, False)
+    # The handler only makes the pipe readable.
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(noted)
+    # The collector leaves pages alone that are shared with the children.
+    gc.freeze()
+    while True:
+        ready, _, _ = select.select([0, listener.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, MAX_CHILDREN)
+            # The kernel reuses a process id only after the child that had it was waited for.
+            children = {pid for pid in children if os.waitpid(pid, os.WNOHANG) == (0, 0)}
+        if 0 in ready:
+            break
+        if listener.fileno() in ready:
+            caller, _ = listener.accept()
+            with caller:
+                child = _serve(listener, caller)
+            if child is not None:
+                children.add(child)
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def preload(*, numpy: bool = False) -> None:
+    """Import what the children need. Without `numpy` pyarrow goes without its conversions, for ever in this process.
+
+    pyarrow would import it where it is there, which costs a tenth of a second and 18 MB. A child that needs numpy alone
+    can import it; a transform, which is the user's, needs both.
+    """
+    if numpy:
+        # It would start a thread for each processor in a process that forks.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    else:
+        # Python takes None for a module that is not there.
+        sys.modules["numpy"] = None  # type: ignore[assignment]
+    try:
+        for name in PRELOADED:
+            importlib.import_module(name)
+    finally:
+        if not numpy:
+            del sys.modules["numpy"]
+
+
+def _serve(listener: socket.socket, caller: socket.socket) -> int | None:
+    """Fork for one caller; returns the child, which leads a group of its own as Spark's daemons do."""
+    try:
+        data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST_BYTES, STREAMS)
+        while not data.endswith(b"\n") and (more := caller.recv(MAX_REQUEST_BYTES)):
+            data += more
+        request = json.loads(data)
+    except (OSError, ValueError):
+        return None
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        listener.close()
+        _become(caller, streams, request["arguments"], request["environment"])
+    # Caller and child both try; the second one gets an error.
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    for stream in streams:
+        os.close(stream)
+    return pid
+
+
+def _become(caller: socket.socket, streams: list[int], arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    """Go on as if started as `python -m ARGUMENTS`; the caller's connection ends with this process."""
+    code = 1
+    try:
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.environ.clear()
+        os.environ.update(environment)
+        caller.sendall(f"{os.getpid()}\n".encode())
+        # Its workers may outlive it, but must not hold the connection: else the caller would signal a process id that
+        # another process may have by then.
+        os.register_at_fork(after_in_child=caller.close)
+        sys.argv = list(arguments)
+        # The warning is about a module that was imported before, which is the purpose here.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException as error:
+        # The reason of pyspark's own errors is not among their arguments.
+        sys.stderr.write(f"{arguments[0]}: {type(error).__name__}: {error}\n")
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

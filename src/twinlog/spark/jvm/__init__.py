@@ -1,0 +1,1 @@
+"""Spark's JVM as a child process: started, called, measured and ended."""

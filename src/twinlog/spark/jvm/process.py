@@ -1,0 +1,264 @@
+"""Spark's JVM as a child process: started, called, found dead, and forgotten, so that another one can be started.
+
+pyspark starts its JVM out of sight and keeps it in attributes of its classes. Here the same command is run with the
+same handshake (pyspark.java_gateway.launch_gateway), because the driver wants to end a JVM that has only just begun to
+start, and to know how one ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkConf
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from twinlog.errors import EngineError, EngineLostError, TwinlogError
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.spark.jvm import internals
+from twinlog.spark.jvm.complaints import Complaints
+from twinlog.spark.refusals import Blame, reason_in, reason_of
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.05
+NOTICE_S = 1.0
+"""A connection breaks a moment before the end of its process is visible."""
+
+SLOW_S = 20.0
+"""A JVM that does not listen after so long is logged as slow; the driver goes on waiting for it."""
+
+
+OUT_OF_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+"""A JVM without heap keeps some of its threads and does no work, so it must end."""
+
+_KEPT_LINES = 50
+# Spark's scripts start a JVM that prints the command of the other one and ends: compiling well does not pay for it.
+_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_OUT_OF_MEMORY_CODE = 3
+# Ctrl-C is for the driver, which ends the rest in order; the JVM and what it starts inherit that.
+_WITHOUT_CTRL_C = """trap '' INT; exec "$@" """
+
+
+class Jvm:
+    """One JVM; started once at most. `end` and `interrupt` may be called by any thread, at any time."""
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        """`given` is how the user's own settings were given."""
+        self._given = given or {}
+        self._blame = Blame({}, self._given)
+        self._output: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._listening: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._gateway: Any = None
+        self._added: list[str] = []
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._ends = False
+
+    def expect_end(self) -> None:
+        """Its log lines from now on are about its end."""
+        self._ends = True
+
+    def start(self, conf: SparkConf, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+        """Start it and make it pyspark's; it writes its address into `folder`, and has these environment
+        variables beside those of this process.
+
+        Raises EngineError, EngineLostError.
+        """
+        # A call that a lost JVM leaves unanswered raises at `asked`, which reports it. py4j logs to the root logger,
+        # too.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_by_py4j)
+        address_file = folder / "gateway"
+        self._blame = Blame(dict(conf.getAll()), self._given)
+        home = internals.spark_home()
+        command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(home / "bin" / "spark-submit")]
+        for key, value in conf.getAll():
+            command += ["--conf", f"{key}={value}"]
+        command += shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+        own = {
+            "SPARK_CONNECT_MODE": "0",
+            internals.ADDRESS_FILE_VARIABLE: str(address_file),
+            # Spark's scripts would start a Python that finds the same.
+            "SPARK_HOME": str(home),
+        }
+        environment = {"SPARK_LAUNCHER_OPTS": _LAUNCHER_OPTIONS, **os.environ, **(variables or {}), **own}
+        # Spark's shells print the same for a Java that is missing and for one that was killed before it took over.
+        if not (self._launch(command, environment, address_file) or self._launch(command, environment, address_file)):
+            raise self._has_ended(starting=True)
+        with self.asked():
+            self._connect(address_file.read_bytes())
+
+    def _launch(self, command: list[str], environment: dict[str, str], address_file: Path) -> bool:
+        """Run it until it listens; False when it ended before, for an unknown reason.
+
+        Raises EngineError with the setting that prevents it, EngineLostError.
+        """
+        with self._lock:
+            if self._ending.is_set():
+                raise EngineLostError("Spark is to end before it has started")
+            # It ends when its standard input does.
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+            self._process = process
+        self._output.clear()
+        self._listening = threading.Thread(
+            target=self._pass_on, args=(process.stderr,), name="spark stderr", daemon=True
+        )
+        self._listening.start()
+        began = time.monotonic()
+        logged = LogOnce()
+        while not address_file.is_file():
+            if process.poll() is not None:
+                # What it printed last may still be on its way.
+                self._listening.join(NOTICE_S)
+                ended = self._has_ended(starting=True)
+                if ended.retriable or self._blame.key(reason_of(list(self._output)) or "") is not None:
+                    raise ended
+                assert process.stdin is not None
+                process.stdin.close()
+                return False
+            if logged.lasts("starting", SLOW_S, AGAIN_S):
+                log.warning(
+                    "Spark's JVM (process %d) has been starting for %.0f s and does not listen yet: it is waited for; "
+                    "is this machine short of processors or memory?",
+                    process.pid,
+                    time.monotonic() - began,
+                )
+            time.sleep(LOOK_S)
+        return True
+
+    def _connect(self, address: bytes) -> None:
+        (port,) = struct.unpack_from(">i", address)
+        # After the port come the secret's length, and the secret.
+        self._gateway = internals.open_gateway(port, address[8:].decode())
+
+    def session(self, conf: SparkConf) -> SparkSession:
+        """The one session. Raises EngineError, EngineLostError."""
+        before = set(sys.path)
+        with self.asked():
+            try:
+                session = SparkSession.builder.config(conf=conf).getOrCreate()
+            finally:
+                self._added = [place for place in sys.path if place not in before]
+            internals.quieten_accumulators(session)
+            return session
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def require_alive(self) -> None:
+        """Raises EngineLostError when it has ended."""
+        if not self.alive:
+            raise self._has_ended()
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """Turn errors of py4j and Spark within into EngineError, or EngineLostError when Spark has ended."""
+        try:
+            yield
+        except TwinlogError:
+            raise
+        except Exception as error:
+            fault = self._fault(error)
+            if fault is None:
+                raise
+            raise fault from error
+
+    def _fault(self, error: Exception) -> EngineError | None:
+        """The error to raise instead; None when `error` is not one of Spark's."""
+        answered = isinstance(error, (Py4JJavaError, PySparkException))
+        if self._process is not None and not answered:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(NOTICE_S if isinstance(error, (Py4JError, OSError)) else LOOK_S)
+        if not self.alive:
+            return self._has_ended()
+        if isinstance(error, (Py4JNetworkError, OSError)):
+            return EngineLostError(f"Spark's JVM does not answer any more: {error}")
+        if not isinstance(error, (Py4JError, PySparkException)):
+            return None
+        if self._stopped_by_itself():
+            return EngineLostError("Spark has stopped by itself, as when a cluster drops it")
+        reason = reason_in(error)
+        return EngineError(f"Spark refuses: {self._blame.sentence(reason)}")
+
+    def _stopped_by_itself(self) -> bool:
+        try:
+            return internals.is_stopped()
+        except Exception:
+            return not self.alive
+
+    def _has_ended(self, *, starting: bool = False) -> EngineError:
+        """The error with how it ended."""
+        code = None if self._process is None else self._process.poll()
+        if code is None or self._ending.is_set():
+            return EngineLostError("Spark's JVM was stopped")
+        # The exit code by which a shell reports a program that was killed.
+        number = -code if code < 0 else code - 128
+        if number in set(signal.Signals):
+            return EngineLostError(f"Spark's JVM was killed by {signal.Signals(number).name}")
+        if code == _OUT_OF_MEMORY_CODE:
+            return EngineLostError("Spark's JVM ran out of heap (spark.driver.memory)")
+        if starting:
+            reason = reason_of(list(self._output))
+            why = "it gave no reason" if reason is None else self._blame.sentence(reason)
+            if why == reason or reason is None:
+                # No setting is to blame: as a rule there is no Java, or an old one.
+                why += "; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
+            return EngineError(f"Spark's JVM ended with code {code} before it listened: {why}")
+        return EngineLostError(f"Spark's JVM ended with code {code}")
+
+    def interrupt(self) -> None:
+        """Kill it, without waiting; a call to it that is under way raises EngineLostError."""
+        self.expect_end()
+        with self._lock:
+            self._ending.set()
+            if self._process is not None:
+                self._process.kill()
+
+    def end(self, timeout_s: float) -> None:
+        """Let it end, or kill it when that takes longer; afterwards pyspark knows nothing of it. May be repeated."""
+        self.expect_end()
+        with self._lock:
+            self._ending.set()
+            process = self._process
+        if process is not None:
+            assert process.stdin is not None
+            # It stops Spark on its way; its last log lines are about its end.
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout_s)
+            process.kill()
+            process.wait()
+        gateway, self._gateway = self._gateway, None
+        internals.forget(gateway, self._added)
+
+    def _pass_on(self, stream: IO[bytes]) -> None:
+        """Log its errors and those of its Python workers; a stack trace only at debug level."""
+        complaints = Complaints()
+        for raw in stream:
+            line = raw.decode(errors="replace").rstrip()
+            level = complaints.level(line)
+            self._output.append(line)
+            if level is not None:
+                log.log(logging.DEBUG if self._ends else level, "spark: %s", line)
+        stream.close()
+
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"

@@ -1,0 +1,187 @@
+"""Keeps one Spark running for all flows of a process: starts it, and again when its JVM has died, if that is ours."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.errors import EngineError, EngineLostError
+from twinlog.spark.engine import Engine
+from twinlog.spark.restarts import Restarts
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.2
+EXECUTORS_S = 15.0
+"""How long a start on a cluster waits for the first executor."""
+
+CLEAR_S = 1.0
+"""How long what is left of a lost engine may take to end before it is killed."""
+
+JOIN_S = 1.5
+SLOW_S = 30.0
+"""How long a start may take before it counts as a trouble."""
+
+
+class SupervisedEngine:
+    """The engine of a process, on a thread of its own; `build` makes one that has not started.
+
+    Each engine has a JVM, a session and a fork server of its own. Callers whose queries ran on a lost one start them
+    again on the next: they get another object from `engine`.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Engine],
+        wake: Callable[[], None],
+        restarts: Restarts | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._clock = clock
+        self._build = build
+        self._wake = wake
+        self._restarts = restarts or Restarts()
+        self._lock = threading.Lock()
+        self._starting: Engine | None = None
+        """Has no Spark yet, and may be killed."""
+        self._started: Engine | None = None
+        """Has one, and ends in order: a cluster may be starting executors for it."""
+        self._engine: Engine | None = None
+        self._reported: EngineLostError | None = None
+        self._error: Exception | None = None
+        self.restarted = 0
+        """How often Spark ran again after it was lost."""
+        self._been_up = False
+        self._loss: EngineError | None = None
+        """How the last engine ended, until another one runs."""
+        self._began = clock.monotonic()
+        self._closing = threading.Event()
+        """No start any more."""
+        self._ending = threading.Event()
+        """No engine any more."""
+        self._stop_by = LONG_AGO
+        self._thread = threading.Thread(target=self._run, name="spark", daemon=True)
+
+    def start(self) -> None:
+        """Begin to start it; that takes seconds."""
+        self._began = self._clock.monotonic()
+        self._thread.start()
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine; None while it starts. Raises EngineError when there will be none, or none any more."""
+        if self._error is not None:
+            raise self._error
+        return self._engine
+
+    @property
+    def trouble(self) -> str | None:
+        """Why there is no engine for now, in words that stay the same meanwhile; None while it starts as it should."""
+        if self._engine is not None or self._error is not None:
+            return None
+        if self._loss is not None:
+            return f"{self._loss}: nothing is copied until Spark has been started again"
+        if self._clock.monotonic() - self._began >= SLOW_S:
+            return f"Spark has not started within {SLOW_S:.0f} s, nothing is copied until it has: it is waited for"
+        return None
+
+    def lost(self, engine: Engine, error: EngineLostError) -> None:
+        """A call to an engine raised this error; the engine may have been replaced by now."""
+        with self._lock:
+            if engine is self._engine:
+                self._engine, self._reported = None, error
+
+    def close(self) -> None:
+        """Start none any more; one that is just starting is ended. One that runs goes on until `stop`."""
+        with self._lock:
+            self._closing.set()
+            starting, running = self._starting, self._started
+        if running is not None:
+            running.expect_end()
+        if starting is not None:
+            starting.interrupt()
+
+    def interrupt(self) -> None:
+        """End at once the engine that starts or runs, as when it does not answer; calls to it raise EngineLostError."""
+        with self._lock:
+            self._closing.set()
+            engines = self._starting, self._started
+        for engine in engines:
+            if engine is not None:
+                engine.interrupt()
+
+    def stop(self, timeout_s: float) -> None:
+        """Stop what runs within `timeout_s`."""
+        self.close()
+        self._stop_by = self._clock.monotonic() + timeout_s
+        self._ending.set()
+        self._thread.join(timeout_s + JOIN_S)
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                loss = self._run_engine()
+                if loss is None or self._closing.is_set():
+                    return
+                self._loss = loss
+                wait_s = self._restarts.lost(self._clock.monotonic())
+                if wait_s is None:
+                    raise EngineLostError(f"{loss}, again after it was started anew {self._restarts.rule}")
+                log.warning(
+                    "%s: nothing is copied until it is started again, %s (%d of %s)",
+                    loss,
+                    f"in {wait_s:.0f} s" if wait_s else "now",
+                    self._restarts.count,
+                    self._restarts.rule,
+                )
+                self._clock.wait(self._closing, wait_s)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._wake()
+
+    def _run_engine(self) -> EngineError | None:
+        """Start an engine and watch it; returns how it was lost, None when it was stopped.
+
+        Raises EngineError when it cannot start, and never could, and when one is lost that others have started.
+        """
+        engine = self._build()
+        began = self._clock.monotonic()
+        with self._lock:
+            if self._closing.is_set():
+                return None
+            self._starting, self._reported = engine, None
+        try:
+            engine.start()
+            with self._lock:
+                self._starting, self._started = None, engine
+            if not engine.local:
+                engine.wait_for_slot(EXECUTORS_S, self._closing)
+            with self._lock:
+                self._engine, self._loss = engine, None
+            if self._been_up or self._restarts.count:
+                log.info("Spark runs again after %.1f s", self._clock.monotonic() - began)
+                self.restarted += 1
+            self._been_up = True
+            self._wake()
+            while not self._clock.wait(self._ending, LOOK_S):
+                self._look_after(engine)
+            return None
+        except EngineError as error:
+            # What worked before may work again, as when memory was short.
+            if engine.own and (error.retriable or self._been_up):
+                return error
+            raise
+        finally:
+            with self._lock:
+                self._starting = self._started = self._engine = None
+            engine.stop(max(0.5, self._stop_by - self._clock.monotonic()) if self._ending.is_set() else CLEAR_S)
+
+    def _look_after(self, engine: Engine) -> None:
+        engine.require_alive()
+        if self._reported is not None:
+            raise self._reported

@@ -1,1 +1,0 @@
-"""What runs where the records pass: in a Spark task's Python worker, on an event loop in a thread of its own."""

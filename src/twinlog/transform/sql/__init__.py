@@ -1,4 +1,0 @@
-"""`transform.sql`: Spark SQL on the columns of a fetch, evaluated by a JVM of the copier's own. Runs in Spark's tasks.
-
-A task cannot call the JVM of its executor, and an error within a plan of that JVM would end the task, with its copier.
-"""

@@ -1,0 +1,64 @@
+"""Applies a transform to rows, and finds the records that it fails on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import EngineError, TransformError
+from twinlog.model.types import SourceOffset
+from twinlog.transforms.contract import checked
+from twinlog.transforms.function import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A record that a transform failed on, as its row, and why."""
+
+    row: Any
+    offset: SourceOffset
+    reason: str
+    kind: str
+    """The name of the exception's class, with its module."""
+
+
+def apply(
+    function: Transform,
+    rows: Any,
+    tolerate: Callable[[Failure], None],
+    begin: Callable[[SourceOffset], None] = lambda offset: None,
+    check: Callable[[Any], None] = lambda made: None,
+) -> Iterator[Any]:
+    """What the transform makes of rows, in order. A record that it fails on is given to `tolerate` and left out.
+
+    Of rows that it fails on each half is tried by itself, down to single records. `tolerate` may raise, and then all
+    that comes before the record was returned. So may `begin`, which is called with the first source offset of any rows
+    that the transform is about to be given. `check` raises TransformError for rows that cannot be taken. Raises
+    EngineError where what evaluates the transform is at fault, and no record is.
+    """
+    begin(SourceOffset(rows.column("offset")[0].as_py()))
+    try:
+        made = checked(rows, function(rows))
+        check(made)
+    except (KeyboardInterrupt, EngineError):
+        raise
+    except BaseException as error:
+        # Also SystemExit, and the panics of libraries in Rust, which are no Exception.
+        if rows.num_rows == 1:
+            tolerate(_failure(rows, error))
+            return
+    else:
+        yield made
+        return
+    middle = rows.num_rows // 2
+    yield from apply(function, rows.slice(0, middle), tolerate, begin, check)
+    yield from apply(function, rows.slice(middle), tolerate, begin, check)
+
+
+def _failure(row: Any, error: BaseException) -> Failure:
+    kind = type(error)
+    offset = SourceOffset(row.column("offset")[0].as_py())
+    if isinstance(error, TransformError):
+        return Failure(row, offset, error.message, f"{kind.__module__}.{kind.__qualname__}")
+    return Failure(row, offset, f"it raises {kind.__name__}: {error}", f"{kind.__module__}.{kind.__qualname__}")

@@ -1,0 +1,23 @@
+"""To which partition records belong by their keys, where some have none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from twinlog.arrow.partitioning import key_partitions
+from twinlog.arrow.vectors import Longs
+
+
+def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:
+    """The partition of each key of a binary column (Kafka class BuiltInPartitioner.partitionForKey).
+
+    A record without a key goes to partition number `without`, or where that wraps round.
+    """
+    if not keys.null_count:
+        return key_partitions(keys, partitions)
+    chosen = key_partitions(pc.fill_null(keys, b""), partitions)
+    chosen[np.asarray(pc.is_null(keys).cast("uint8")).astype(np.bool_)] = without % partitions
+    return chosen

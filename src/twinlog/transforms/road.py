@@ -1,0 +1,370 @@
+"""The road of records that a transform changes: decoded a whole fetch at once, changed, and encoded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twinlog.arrow.decode import RowRules, decode
+from twinlog.arrow.encode import encode
+from twinlog.arrow.vectors import Flags, Longs
+from twinlog.batches.split import split_append
+from twinlog.errors import EngineError, RecordTooLargeError, TransformError
+from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, FailedRecord, OversizedRecord, Prepared, RoutedRows
+from twinlog.kafka.record.compression import CODECS, NONE
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.settings.transform import TransformSettings
+from twinlog.settings.written import key_of
+from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.contract import offsets_of
+from twinlog.transforms.dead_letters import dead_letter, shown
+from twinlog.transforms.function import Transform
+from twinlog.transforms.partitions import partitions_by_key
+
+END = 2**62
+MOST_ROWS = 1 << 20
+QUICK_S, SLOW_S, LONG_S = 0.05, 0.25, 0.5
+"""The copier stands still while a transform works. It is called with one record at first, with four times as many when
+that was quick, with fewer when it was slow; and of a fetch that has taken long the rest is read again."""
+
+LEAST_BATCH_BYTES = 16_384
+"""Batches are built that large even where `batch.size` is less, as 0 is: records of one fetch are there anyway."""
+
+
+class _StopError(Exception):
+    """Nothing from a source offset on may be copied, because of `error`; without one, because there is no time now."""
+
+    def __init__(self, offset: SourceOffset, error: TransformError | RecordTooLargeError | EngineError | None) -> None:
+        super().__init__(str(error))
+        self.offset = offset
+        self.error = error
+
+
+class TransformedRoad:
+    """Prepares the fetches of one partition in the place of `write.prepare.prepare`.
+
+    `flow` is for people. `partitions(topic)` is how many partitions a topic of the target has, None while that is
+    unknown. `now()` is monotonic, in seconds. `check(rows)` raises TransformError for rows that cannot be taken.
+    """
+
+    def __init__(
+        self,
+        function: Transform,
+        settings: TransformSettings,
+        flow: str,
+        source: TopicPartition,
+        remote: TopicPartition,
+        partitions: Callable[[TopicName], int | None],
+        now: Callable[[], float],
+        check: Callable[[Any], None] = lambda rows: None,
+    ) -> None:
+        self.now = now
+        self.check = check
+        self._most_rows = 1
+        self.function = function
+        self.settings = settings
+        self.flow = flow
+        self.source = source
+        self.remote = remote
+        # Typed once: for a plain value Arrow looks for modules that may know its type, each time.
+        self.here = (pa.scalar(remote.topic, pa.string()), pa.scalar(remote.partition, pa.int32()))
+        self._partitions = partitions
+        self._known = partitions(remote.topic)
+
+    @property
+    def partitions(self) -> int | None:
+        """How many the remote topic has, or had when that was known."""
+        self._known = self._partitions(self.remote.topic) or self._known
+        return self._known
+
+    def prepare(
+        self,
+        records: memoryview,
+        position: SourceOffset,
+        rules: CopyRules,
+        aborted: Iterable[tuple[int, int]] | None = None,
+    ) -> Prepared:
+        """As `write.prepare.prepare`, of what the transform makes of the records.
+
+        Raises TransformError, too, for a record that the transform fails on and that nothing comes before, and
+        EngineError where what evaluates it is lost.
+        """
+        read = RowRules(
+            headers=True, read_committed=rules.read_committed, check_crcs=True, up_to_damage=True, bounded=True
+        )
+        hidden = list(aborted or ())
+        # A transform sees the name that the record will have.
+        named = TopicPartition(self.remote.topic, self.source.partition)
+        rows = decode(records, named, position, END, read, hidden)
+        if (end := _end_of(rows.batches, rules.most_records)) is not None:
+            rows = decode(records, named, position, end, read, hidden)
+        work = _Preparation(self, rules, max(NONE, rows.codec) if rules.codec is None else CODECS[rules.codec])
+        prepared = work.prepared
+        prepared.log_failed = self.settings.log_errors
+        passed = rows
+        try:
+            self._change(rows.batches, work)
+        except _StopError as stop:
+            if stop.error is not None and stop.offset <= offsets_of(rows.batches[0])[0]:
+                raise stop.error from None
+            # What follows is read again, and is counted then.
+            passed = decode(records, named, position, stop.offset, replace(read, counts_only=True), hidden)
+        prepared.position, prepared.leader_epoch = SourceOffset(passed.position), passed.leader_epoch
+        prepared.aborted, prepared.control = passed.aborted, passed.control
+        given: int = sum(_rows_before(batch, prepared.position) for batch in rows.batches)
+        prepared.dropped = given - work.seen
+        work.finish()
+        return prepared
+
+    def _change(self, batches: list[Any], work: _Preparation) -> None:
+        """Take all rows. Raises _StopError after those that there is time for."""
+        for batch in batches:
+            stop: _StopError | None = None
+            try:
+                self._call(batch, work)
+            except _StopError as error:
+                stop = error
+            work.keep()
+            if stop is not None:
+                raise stop
+
+    def _call(self, batch: Any, work: _Preparation) -> None:
+        """Have the transform change rows. Raises _StopError after those that there is time for."""
+        at = 0
+        while at < batch.num_rows:
+            before = self.now()
+            some = batch if not at and batch.num_rows <= self._most_rows else batch.slice(at, self._most_rows)
+            try:
+                work.take(some)
+            except _StopError as stop:
+                if isinstance(stop.error, EngineError):
+                    # So many rows may have made the JVM end: the next try has fewer.
+                    self._most_rows = max(1, some.num_rows // 4)
+                    raise
+                self._learn(_rows_before(some, stop.offset), self.now() - before)
+                raise
+            at += some.num_rows
+            self._learn(some.num_rows, self.now() - before)
+
+    def _learn(self, rows: int, took_s: float) -> None:
+        if took_s > SLOW_S:
+            self._most_rows = max(1, int(rows * SLOW_S / took_s))
+        elif took_s < QUICK_S and rows == self._most_rows:
+            self._most_rows = min(MOST_ROWS, self._most_rows * 4)
+
+
+class _Preparation:
+    """The rows of one fetch on their way."""
+
+    def __init__(self, road: TransformedRoad, rules: CopyRules, codec: int) -> None:
+        self.prepared = Prepared(SourceOffset(0))
+        self.road = road
+        self.rules = rules
+        self.codec = codec
+        self.dead: list[Any] = []
+        self.made: list[Any] = []
+        """What the transform made of rows that were taken, for `keep`."""
+        self.kept = 0
+        """Records of which the transform made something."""
+        self.first: SourceOffset | None = None
+        self.at = SourceOffset(0)
+        """What was given to the transform last begins there."""
+        self.until = road.now() + LONG_S
+
+    def take(self, batch: Any) -> None:
+        """Change rows. Raises _StopError."""
+        try:
+            for made in apply(self.road.function, batch, self._fail, self._begin, self.road.check):
+                if made.num_rows:
+                    self.made.append(made)
+        except EngineError as error:
+            raise _StopError(self.at, error) from None
+
+    @property
+    def seen(self) -> int:
+        """Records that were not dropped."""
+        return self.kept + len(self.prepared.failed)
+
+    def _begin(self, offset: SourceOffset) -> None:
+        """Raise _StopError where there is no time left for the records from an offset on."""
+        self.at = offset
+        if self.first is None:
+            self.first = offset
+        elif offset > self.first and self.road.now() > self.until:
+            # When every record fails, the function is called twice per record, so the time is limited.
+            raise _StopError(offset, None)
+
+    def _fail(self, failure: Failure) -> None:
+        road, settings = self.road, self.road.settings
+        if settings.tolerance == "none":
+            way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip such records"
+            text = (
+                f"the transform {settings.shown} fails on the record at offset {failure.offset} of {road.source}: "
+                f"{failure.reason}; {way_out}"
+            )
+            raise _StopError(failure.offset, TransformError(text))
+        record = shown(failure.row) if settings.log_errors and settings.log_messages else ""
+        self.prepared.failed.append(FailedRecord(failure.offset, failure.reason, record))
+        if settings.dead_letter_topic:
+            self.dead.append(dead_letter(failure, settings, road.flow, road.source))
+
+    def finish(self) -> None:
+        """All rows were taken."""
+        if self.dead:
+            (rows,) = pa.Table.from_batches(self.dead).combine_chunks().to_batches()
+            topic = TopicName(self.road.settings.dead_letter_topic)
+            self.prepared.routed.append(RoutedRows(topic, rows, self.codec, dead=True))
+
+    def keep(self) -> None:
+        """Make appends of all that was made. Raises _StopError.
+
+        However few records the transform was called with, a batch is as large as it would be otherwise.
+        """
+        made, self.made = self.made, []
+        try:
+            for rows in made if len(made) < 2 else pa.Table.from_batches(made).combine_chunks().to_batches():
+                self._keep(rows)
+        except _StopError as stop:
+            # What failed after it fails again.
+            self.dead = [row for row in self.dead if offsets_of(row)[0] < stop.offset]
+            self.prepared.failed = [one for one in self.prepared.failed if one.source_offset < stop.offset]
+            raise
+
+    def _keep(self, rows: Any) -> None:
+        offsets = offsets_of(rows)
+        stays = self._stays(rows)
+        stop: _StopError | None = None
+        try:
+            if stays is None:
+                self._append(rows, offsets)
+            elif stays.any():
+                chosen = np.flatnonzero(stays)
+                self._append(rows.take(pa.array(chosen)), offsets[chosen])
+        except _StopError as error:
+            stop = error
+        taken = offsets if stop is None else offsets[: np.searchsorted(offsets, stop.offset)]
+        self.kept += len(np.unique(taken))
+        if stays is not None and not stays.all():
+            away = ~stays if stop is None else ~stays & (offsets < stop.offset)
+            self._route(rows, np.flatnonzero(away))
+        if stop is not None:
+            raise stop
+
+    def _stays(self, rows: Any) -> Flags | None:
+        """Which rows go to the partition's own remote partition; None for all of them."""
+        remote, (topic, number) = self.road.remote, self.road.here
+        here = pc.equal(rows.column("topic"), topic)
+        numbers = rows.column("partition")
+        if not numbers.null_count:
+            here = pc.and_(here, pc.equal(numbers, number))
+            return None if pc.all(here).as_py() else _flags(here)
+        topical = _flags(here)
+        there = np.asarray(_filled(numbers))
+        by_key = (there < 0) & topical
+        if by_key.any():
+            count = self.road.partitions
+            if not count:
+                raise TransformError(f"how many partitions {remote.topic} has is not known yet")
+            chosen = np.flatnonzero(by_key)
+            there = there.copy()
+            there[chosen] = partitions_by_key(rows.column("key").take(pa.array(chosen)), count, remote.partition)
+        stays = topical & (there == remote.partition)
+        return None if stays.all() else stays
+
+    def _append(self, rows: Any, offsets: Longs) -> None:
+        """Make appends of rows for the own remote partition. Raises _StopError at one that is too large."""
+        rules, prepared = self.rules, self.prepared
+        made: list[Append] = []
+        try:
+            for append in batches_of(rows, offsets, rules, self.codec):
+                for part in [append] if append.bytes <= rules.max_batch_bytes else split_append(append, rules):
+                    # Under `dead-letter` the target refuses it, and the record is then written to that topic.
+                    if part.bytes <= rules.max_batch_bytes or rules.oversized == "dead-letter":
+                        made.append(part)
+                    elif rules.oversized == "skip":
+                        prepared.oversized.append(OversizedRecord(part.first_source_offset, part.bytes))
+                    else:
+                        raise _StopError(part.first_source_offset, self._too_large(part))
+        finally:
+            prepared.appends += made
+            prepared.spread |= any(append.continues for append in made)
+            prepared.count("transformed", len(made))
+
+    def _too_large(self, append: Append) -> RecordTooLargeError:
+        limit = self.rules.max_batch_bytes
+        return RecordTooLargeError(
+            f"what the transform makes of the record at source offset {append.first_source_offset} needs a batch of "
+            f"{append.bytes} bytes, the remote topic takes {limit}",
+            source_offset=append.first_source_offset,
+            size=append.bytes,
+            limit=limit,
+        )
+
+    def _route(self, rows: Any, chosen: Longs) -> None:
+        if not len(chosen):
+            return
+        away = rows.take(pa.array(chosen))
+        topics = away.column("topic")
+        for topic in pc.unique(topics).to_pylist():
+            mine = away.filter(pc.equal(topics, pa.scalar(topic, pa.string())))
+            self.prepared.routed.append(RoutedRows(TopicName(topic), mine, self.codec))
+
+
+def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Iterable[Append]:
+    """Rows as appends, in order; one record may make a batch that is larger than the topic takes."""
+    most_bytes = min(max(rules.merge_batch_bytes, LEAST_BATCH_BYTES), max(rules.max_batch_bytes, 128))
+    first = 0
+    encoded = encode(rows, most_bytes=most_bytes, codec=codec, level=rules.codec_level, together=offsets, largest=END)
+    for data in encoded:
+        count = int.from_bytes(data[57:61], "big")
+        end = first + count
+        mine = offsets[first:end]
+        added = np.zeros(count, dtype=np.bool_)
+        added[1:] = mine[1:] == mine[:-1]
+        added[0] = first > 0 and offsets[first - 1] == mine[0]
+        last = int(mine[-1])
+        whole = end == len(offsets) or offsets[end] != last
+        max_timestamp = int.from_bytes(data[35:43], "big", signed=True)
+        behind = SourceOffset(last + 1 if whole else last)
+        yield Append(data, count, SourceOffset(int(mine[0])), behind, max_timestamp, _spans(mine, added))
+        first = end
+
+
+def _spans(offsets: Longs, added: Flags) -> tuple[tuple[SourceOffset, int], ...]:
+    next_one = offsets[1:] == offsets[:-1] + 1
+    if not added[0] and next_one.all():
+        return ((SourceOffset(int(offsets[0])), len(offsets)),)
+    begins = np.ones(len(offsets), dtype=np.bool_)
+    in_step = ~added[:-1] & next_one
+    begins[1:] = np.where(added[1:], ~added[:-1], ~in_step)
+    starts = np.flatnonzero(begins)
+    counts = np.diff(np.append(starts, len(offsets)))
+    firsts = np.where(added[starts], ADDED, offsets[starts])
+    return tuple(zip(map(SourceOffset, firsts.tolist()), counts.tolist(), strict=True))
+
+
+def _rows_before(rows: Any, offset: SourceOffset) -> int:
+    return int(np.searchsorted(offsets_of(rows), offset))
+
+
+def _end_of(batches: Iterable[Any], most_records: int | None) -> SourceOffset | None:
+    """The offset of the first record after so many; None where there are no more."""
+    if most_records is not None:
+        for batch in batches:
+            if batch.num_rows > most_records:
+                return SourceOffset(int(offsets_of(batch)[most_records]))
+            most_records -= batch.num_rows
+    return None
+
+
+def _flags(column: Any) -> Flags:
+    return np.asarray(column.cast(pa.uint8())).astype(np.bool_)
+
+
+def _filled(numbers: Any) -> Any:
+    return pc.fill_null(numbers, -1)

@@ -1,0 +1,88 @@
+"""Keys and values as data, as Connect's JsonConverter and StringConverter read and write them.
+
+Data without a schema is what JSON has. With one it stays in the form that JSON has for it (bytes in base64, a date as
+its number of days), and a struct is made whole: a field that is missing has its default, or null.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from twinlog.errors import TransformError
+from twinlog.settings.smt import SmtConverter
+from twinlog.transforms.smt.java_numbers import number_text
+from twinlog.transforms.smt.schemas import Schema, complete
+
+TEXT: Schema = {"type": "string", "optional": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A key or a value; `schema` is Connect's, in its JSON form, and None for data without one."""
+
+    schema: Schema | None
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a transform may write into a record beside its own data; `timestamp` in milliseconds."""
+
+    topic: str
+    partition: int | None
+    timestamp: int | None
+
+
+NOTHING = Data(None, None)
+
+
+def read(converter: SmtConverter, content: bytes | None, side: str) -> Data:
+    """The data of a key or value. Raises TransformError where it is none of the converter's form."""
+    if content is None:
+        return Data(TEXT, None) if converter.kind == "text" else NOTHING
+    if converter.kind == "text":
+        return Data(TEXT, content.decode(errors="replace"))
+    if not content.strip():
+        return NOTHING
+    try:
+        value = json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise TransformError(f"the {side} is not JSON: {error}") from None
+    if not converter.schemas:
+        return Data(None, value)
+    if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+        raise TransformError(
+            f"the {side} is JSON without the envelope of schema and payload; set {side}.converter.schemas.enable = "
+            "false where there is none"
+        )
+    schema = value["schema"]
+    return Data(schema, value["payload"] if schema is None else complete(schema, value["payload"], converter.defaults))
+
+
+def write(converter: SmtConverter, data: Data) -> bytes | None:
+    """The bytes of a key or value; null without a schema is null. Raises TransformError for data without bytes."""
+    if converter.kind == "text":
+        return None if data.value is None else _plain(data.value).encode()
+    if data.value is None and (data.schema is None or not converter.schemas):
+        return None if data.schema is None else b"null"
+    content = {"schema": data.schema, "payload": data.value} if converter.schemas else data.value
+    try:
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError as error:
+        if isinstance(error, UnicodeEncodeError):
+            raise
+        raise TransformError(f"a number has no form in JSON: {error}") from None
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return number_text(value)
+    raise TransformError("several fields are not written as text; take one by ExtractField, or name JsonConverter")
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number in JSON")

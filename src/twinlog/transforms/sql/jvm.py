@@ -1,0 +1,381 @@
+"""A JVM with Spark SQL, beside a copier. It ends with the process that started it, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, is_instance_of
+from py4j.protocol import (
+    MEMORY_COMMAND_NAME,
+    Py4JError,
+    Py4JJavaError,
+    Py4JNetworkError,
+    get_return_value,
+    is_error,
+)
+
+from twinlog.errors import EngineError, EngineLostError
+from twinlog.jvm.archive import use_arguments
+from twinlog.jvm.late_compiler import LATE
+from twinlog.scratch import Scratch, sweep
+from twinlog.transforms.sql.catalyst import Catalyst
+from twinlog.transforms.sql.program import compile_evaluator, new_evaluator
+from twinlog.transforms.sql.spark_home import class_path, find_jars, find_java
+
+HEAP_MB = 512
+START_S, CONNECT_S = 300.0, 300.0
+"""Until it listens, and from then on until it knows SQL."""
+
+ASK_S = 30.0
+"""For what it is asked about an error."""
+
+NO_ROOM = (OSError, MemoryError, RuntimeError)
+"""What Python raises where there is no room for a file, no memory, and no more thread."""
+
+LOOK_S = 0.02
+WATCH_S = 0.5
+LOOK_AT_MOST_S = 2.0
+NOTICE_S = 1.0
+
+_ADDRESS_FILE_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+_PROGRAM = "org.apache.spark.api.python.PythonGatewayServer"
+# As Spark's own scripts open them (Spark class JavaModuleOptions).
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+_OPTIONS = (
+    f"-Xmx{HEAP_MB}m",
+    # A JVM without heap keeps some of its threads and does no work.
+    "-XX:+ExitOnOutOfMemoryError",
+    *("-XX:+UseSerialGC", "-XX:MinHeapFreeRatio=10", "-XX:MaxHeapFreeRatio=20", "-XX:+IgnoreUnrecognizedVMOptions"),
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
+    "--add-modules=jdk.incubator.vector",
+    *("--enable-native-access=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true", "-Djava.awt.headless=true"),
+)
+_OUT_OF_MEMORY = 3
+_OF_CODE = {
+    _OUT_OF_MEMORY: f"has ended: its heap of {HEAP_MB} MB was too small for what the query makes of the records"
+}
+_SHORT_OF_MEMORY = "insufficient memory"
+_LACKING = (
+    *("java.lang.LinkageError", "java.lang.ClassNotFoundException"),
+    # Our own class in Java, which is compiled against Spark's.
+    "org.codehaus.commons.compiler.CompileException",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a thread waits for: until when, and what looks at it before the JVM is killed for it."""
+
+    overdue_at: float
+    busy_at_s: float
+    """How much the JVM will have computed, in seconds, where it computes for half of the time that it may take."""
+    look: Callable[[], None] | None
+
+
+class SqlJvm:
+    """Starts it; takes some seconds. Raises EngineError, or EngineLostError where the next try may succeed.
+
+    One that is `brief` only analyses: compiling its own code well would cost it more than it saves.
+    """
+
+    def __init__(self, *, brief: bool = False) -> None:
+        self._more_options = ("-XX:TieredStopAtLevel=1",) if brief else LATE
+        # Calls that a lost JVM leaves unanswered raise; py4j logs each with a stack trace, to the root logger, too.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_by_py4j)
+        self._folder: Scratch | None = None
+        self._log: Any = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self.gateway: JavaGateway | None = None
+        self.analysing = threading.Lock()
+        self._evaluator_class: Any = None
+        self._hung_for: set[int] = set()
+        """The threads that it did not answer in time, for which it was killed."""
+        self.condemned = False
+        """It failed by a fault of its own, and is to be followed by another one."""
+        self._asked: dict[int, _Asked] = {}
+        """What each thread waits for."""
+        self.busy = False
+        """Whether it computed for at least half of the time in which it did not answer: the machine had room for it."""
+        try:
+            sweep([Path(tempfile.gettempdir())])
+            self._folder = Scratch()
+            # It is open as long as the JVM runs.
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115
+            self._launch(self._folder.path)
+            with self.within(CONNECT_S):
+                self._connect(self._folder.path / "gateway")
+        except (Py4JError, TypeError, *NO_ROOM) as error:
+            why = reason(error)
+            unfit = self.unfit(error, starting=True)
+            self.close()
+            raise unfit or EngineLostError(f"Spark's JVM for transform.sql does not start: {why}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _launch(self, folder: Path) -> None:
+        # The archive of classes is of Spark's own JVM, and only fits to what is started as that is.
+        command = [find_java(), *_OPTIONS, *self._more_options, *use_arguments(), f"-Djava.io.tmpdir={folder}"]
+        command += ["-cp", class_path(find_jars()), _PROGRAM]
+        # It ends when its standard input does; Ctrl-C is for others.
+        self.process = process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=self._log,
+            stderr=self._log,
+            # It is killed in the end, so that what it leaves in the directories of an executor would stay there.
+            env={
+                **os.environ,
+                "SPARK_LOCAL_DIRS": str(folder),
+                _ADDRESS_FILE_VARIABLE: str(folder / "gateway"),
+            },
+            start_new_session=True,
+        )
+        threading.Thread(target=self._watch, name="watches SQL's JVM", daemon=True).start()
+        deadline = time.monotonic() + START_S
+        while not (folder / "gateway").exists():
+            code = process.poll()
+            if code is not None:
+                raise self._not_started(code)
+            if time.monotonic() > deadline:
+                raise EngineLostError(f"Spark's JVM for transform.sql does not listen after {START_S:.0f} s")
+            time.sleep(LOOK_S)
+
+    def _not_started(self, code: int) -> EngineError:
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines() if line.strip()]
+        errors = (line for line in lines if "Error" in line or "Exception" in line)
+        line = next(errors, lines[-1] if lines else "it logged nothing")
+        text = f"Spark's JVM for transform.sql does not start, and ends with code {code}: {line}"
+        if code < 0 or any(_SHORT_OF_MEMORY in line for line in lines):
+            return EngineLostError(text)
+        return EngineError(f"{text}; Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH")
+
+    def _connect(self, address_file: Path) -> None:
+        found = address_file.read_bytes()
+        (port,), secret = struct.unpack("!i", found[:4]), found[8:].decode()
+        self.gateway = _Gateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+        self.java = self.gateway.jvm
+        level = self.java.org.apache.logging.log4j.Level.ERROR
+        self.java.org.apache.spark.util.Utils.setLogLevel(level)
+        self.catalyst = Catalyst(self.java)
+
+    def evaluator(self, there: str, back: str, projection: Any, made: Any) -> Any:
+        """What evaluates a projection on the rows of the file `there`, see `program.new_evaluator`."""
+        with self.analysing:
+            if self._evaluator_class is None:
+                self._evaluator_class = compile_evaluator(self.gateway)
+        return new_evaluator(self.gateway, self._evaluator_class, there, back, projection, made)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs still."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended; None while it runs. A connection breaks a moment before the end is visible."""
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(NOTICE_S)
+        return None if self.process is None else self.process.poll()
+
+    def lost(self, error: Exception, answer_s: float) -> EngineError:
+        """What became of it, where it left a call unanswered that might take `answer_s` seconds.
+
+        EngineLostError, or what `unfit` returns.
+        """
+        if self.hung:
+            why = f"has not answered for {answer_s:.0f} s, and was killed"
+        elif (code := self.exit_code) is None:
+            if (unfit := self.unfit(error)) is not None:
+                return unfit
+            # By its text py4j's own error would have Java's stack trace.
+            why = f"{'fails' if isinstance(error, Py4JJavaError) else 'does not answer any more'}: {reason(error)}"
+        elif code < 0:
+            why = f"was killed by {signal.Signals(-code).name}"
+        else:
+            why = _OF_CODE.get(code, f"has ended with code {code}")
+        return EngineLostError(f"Spark's JVM for transform.sql {why}")
+
+    def refused(self, error: Py4JJavaError) -> bool:
+        """Whether Spark raised an error for what it was asked; False for one of the JVM itself, as of its memory."""
+        if self._is_a(error, "java.io.UncheckedIOException", "org.apache.arrow.memory.OutOfMemoryException"):
+            return False
+        return self._is_a(
+            error, "java.lang.RuntimeException", "org.apache.spark.SparkThrowable", "java.lang.StackOverflowError"
+        )
+
+    def _is_a(self, error: Py4JJavaError, *names: str) -> bool:
+        return any(is_instance_of(self.gateway, error.java_exception, name) for name in names)
+
+    def unfit(self, error: Exception, *, starting: bool = False) -> EngineError | None:
+        """The error for a Spark that does not have what is called here, as one of another version: each JVM would fail
+        with it. None for any other error, and where this JVM does not answer any more."""
+        if self.gateway is None or isinstance(error, (Py4JNetworkError, OSError)) or not self.alive:
+            return None
+        try:
+            with self.within(ASK_S):
+                if isinstance(error, Py4JJavaError):
+                    lacks = self._is_a(error, *_LACKING) or (starting and self.refused(error))
+                else:
+                    # Of a class that is not there py4j makes a package, which cannot be called.
+                    lacks = isinstance(error, TypeError) or "does not exist" in str(error)
+                    # It raises the same where the JVM is lost meanwhile.
+                    self.gateway.jvm.java.lang.System.nanoTime()
+                why = "it lacks a class that is used here" if isinstance(error, TypeError) else reason(error)
+        except (Py4JError, TypeError, OSError):
+            return None
+        if not lacks:
+            return None
+        return EngineError(
+            f"transform.sql cannot be evaluated by PySpark {pyspark.__version__} with the jars in {find_jars()}: {why}"
+            "; install a PySpark that twinlog runs on wherever a task runs"
+        )
+
+    @contextlib.contextmanager
+    def within(self, seconds: float, look: Callable[[], None] | None = None) -> Iterator[None]:
+        """Kill it where what it is asked takes longer; the call raises then. Before that `look` is called elsewhere."""
+        me = threading.get_ident()
+        busy_at_s = self._cpu_s() + seconds / 2
+        self._asked[me] = _Asked(time.monotonic() + seconds, busy_at_s, look)
+        try:
+            yield
+        finally:
+            self._asked.pop(me, None)
+
+    @property
+    def hung(self) -> bool:
+        """Whether it was killed, because it did not answer in time."""
+        return bool(self._hung_for)
+
+    def hung_for_me(self) -> bool:
+        """Whether it was killed because it did not answer this thread; others may have lost their answers by that."""
+        return threading.get_ident() in self._hung_for
+
+    def out_of_memory(self) -> bool:
+        """Whether its heap was too small for what it was asked."""
+        return self.exit_code == _OUT_OF_MEMORY
+
+    def _cpu_s(self) -> float:
+        """Seconds that it has computed; infinite where the system does not report it."""
+        assert self.process is not None
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return math.inf
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _watch(self) -> None:
+        assert self.process is not None
+        while self.process.poll() is None:
+            now = time.monotonic()
+            overdue = {thread: asked for thread, asked in list(self._asked.items()) if now > asked.overdue_at}
+            if overdue:
+                cpu_s = self._cpu_s()
+                for asked in overdue.values():
+                    if asked.look is not None:
+                        _in_time(asked.look)
+                # What it has answered meanwhile it is not killed for: the next rows would be at fault.
+                hung_for = {thread for thread, asked in overdue.items() if self._asked.get(thread) is asked}
+                if hung_for:
+                    self.busy = all(cpu_s >= overdue[thread].busy_at_s for thread in hung_for)
+                    self._hung_for |= hung_for
+                    self.process.kill()
+            time.sleep(WATCH_S)
+
+    def close(self) -> None:
+        """End it; what it was asked for is lost."""
+        if self.process is not None:
+            assert self.process.stdin is not None
+            self.process.kill()
+            self.process.wait()
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        if self.gateway is not None:
+            with contextlib.suppress(Py4JError, OSError):
+                self.gateway.close()
+        if self._log is not None:
+            self._log.close()
+        if self._folder is not None:
+            self._folder.remove()
+
+
+class _Gateway(JavaGateway):  # type: ignore[misc]
+    def _create_gateway_client(self) -> GatewayClient:
+        return _Client(gateway_parameters=self.gateway_parameters)
+
+
+class _Client(GatewayClient):  # type: ignore[misc]
+    """Raises what the JVM raises. In a process with a SparkSession, pyspark does so for every gateway, and asks that
+    session's JVM about an object that is this one's (`pyspark.errors.exceptions.captured`).
+
+    It releases Java's objects before its next command. Python's garbage collector runs in any thread, with any lock
+    held, and would wait there for a JVM that hangs.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        self._unused: deque[str] = deque()
+        super().__init__(*args, **settings)
+
+    def garbage_collect_object(self, target_id: str) -> None:
+        self._unused.append(target_id)
+
+    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
+        if not command.startswith(MEMORY_COMMAND_NAME):
+            with contextlib.suppress(IndexError):
+                while True:
+                    super().garbage_collect_object(self._unused.popleft())
+        answer = super().send_command(command, retry, binary)
+        if not binary and len(answer) > 1 and is_error(answer)[0]:
+            get_return_value(answer, self)
+        return answer
+
+
+def _in_time(look: Callable[[], None]) -> None:
+    """What hangs may not answer that, either."""
+    looking = threading.Thread(target=look, name="looks at SQL's JVM", daemon=True)
+    with contextlib.suppress(RuntimeError):
+        looking.start()
+        looking.join(LOOK_AT_MOST_S)
+
+
+def _not_by_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def reason(error: Exception) -> str:
+    """Spark's reason for an error, in one line."""
+    if isinstance(error, Py4JJavaError):
+        try:
+            thrown = error.java_exception
+            # As what reflection wraps.
+            while not thrown.getMessage() and thrown.getCause() is not None:
+                thrown = thrown.getCause()
+            words = thrown.getMessage() or thrown.toString()
+        except (Py4JError, OSError):
+            return "it has ended"
+        return str(words).strip().splitlines()[0]
+    # Above Java's trace py4j has how it called something; what is wrong there is the first line of the trace.
+    words = str(error).partition(" Trace:\n")[2].removeprefix("py4j.Py4JException: ").strip() or str(error).strip()
+    return str(words).splitlines()[0] if words else "it has ended"

@@ -1,0 +1,282 @@
+"""Does what operators ask of single topics of a flow; only the process that runs the flow has one.
+
+What is paused is not planned. What is to go on elsewhere is taken out of the plan until its copier has released it,
+then its position is written, and it is planned again. Each step is written down before the next one is taken, so that a
+process that takes the flow over goes on with a command where the last one stood, and applies none twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.lease.fencing import TransactionalIds
+from twinlog.lease.leases import Leases
+from twinlog.log_once import LogOnce
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.model.topics import listed
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.control.deciding import UNREPORTED
+from twinlog.worker.control.journal import ControlJournal
+from twinlog.worker.control.model import IsHeartbeats, Move, Outcome, Result, Selector, Verb, selected
+from twinlog.worker.control.mover import Mover
+from twinlog.worker.control.recopies import recopies
+from twinlog.worker.flow_tasks import Tasks
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.held_partitions import HeldPartitions
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 2.0
+"""How often it is looked for what is asked."""
+
+LAG_S = 30.0
+FORGET_S = 600.0
+"""How often it is looked how far paused partitions are behind, and which commands need not be remembered."""
+
+HIDDEN_S = 60.0
+"""How long a topic is not looked for that the login may not see."""
+
+RELEASED_S = 20.0
+POLL_S = 0.05
+"""How long copiers are waited for at a time: one that does not release its partitions is cut off before."""
+
+MOST_TEXT = 2000
+_PAUSING = (Verb.PAUSE, Verb.RESUME)
+NONE_MATCHES = "the flow copies no partition that is meant"
+NONE_HELD = "none of these partitions was held"
+
+
+class TopicControl:
+    """What is asked of the topics of one flow. `turn` is called by a thread of its own, the rest by the flow's."""
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        positions: PositionStore,
+        maps: MapStore,
+        status: FlowStatus,
+        tasks: Tasks,
+        leases: Leases,
+        ids: TransactionalIds | None,
+        *,
+        held: HeldPartitions,
+        is_heartbeats: IsHeartbeats,
+        stopping: threading.Event,
+    ) -> None:
+        self._settings = settings
+        self._source = source
+        self._target = target
+        self._positions = positions
+        self._status = status
+        self._tasks = tasks
+        self._leases = leases
+        self._ids = ids
+        self._held = held
+        self._is_heartbeats = is_heartbeats
+        self._stopping = stopping
+        self._clock = target.clock
+        self._journal = ControlJournal(settings, target)
+        self._mover = Mover(settings, source, target, positions, maps)
+        self._by = f"{socket.gethostname()}-{os.getpid()}"
+        self._remote: Mapping[TopicPartition, TopicPartition] = {}
+        self._paused: frozenset[TopicPartition] = frozenset()
+        self._moving: frozenset[TopicPartition] = frozenset()
+        """What a command is about that is being done."""
+        self._awaiting: frozenset[TopicPartition] = frozenset()
+        """At a start, what is asked something of that was not done yet: it must not be copied before."""
+        self._lock = threading.Lock()
+        self._planned: tuple[frozenset[TopicPartition], frozenset[TopicPartition]] | None = None
+        self._copied: frozenset[TopicPartition] | None = None
+        """What copiers are to copy by the last plan; None while there is none, or another one is made."""
+        self._lag_at = self._forget_at = self._clock.monotonic()
+        self._hidden_until = self._lag_at
+        self._logged = LogOnce(self._clock)
+
+    # For the flow's thread.
+
+    def begin(self) -> None:
+        """Read what is asked, before anything is planned. Raises ClusterError, and RefusedError where the topic is
+        there and may not be read: something could be paused."""
+        self._read()
+
+    def plan(self, remote: Mapping[TopicPartition, TopicPartition]) -> None:
+        """These source partitions can be copied now, each into its remote one: plan what is not withheld."""
+        with self._lock:
+            first = not self._remote
+            self._remote = remote
+        if first:
+            asked = [one.command for one in self._journal.asked.pending if one.command.verb not in _PAUSING]
+            self._awaiting = frozenset(part for one in asked for part in self._meant(one.selectors))
+        self._look_what_is_paused()
+        self._plan()
+
+    def attend(self) -> None:
+        """Plan again once other partitions are withheld; called every moment."""
+        if self._planned is not None and self._planned != (self._paused, self._moving | self._awaiting):
+            self._plan()
+
+    def _plan(self) -> None:
+        with self._lock:
+            # A command that begins from here on waits for the plan after this.
+            copied, paused, moving = self._remote.keys(), self._paused, self._moving | self._awaiting
+            self._planned, self._copied = (paused, moving), None
+        heartbeats = {part for part in copied if self._is_heartbeats(part.topic)}
+        self._status.paused.keep(paused - heartbeats)
+        self._status.plan(copied - paused, heartbeats - paused)
+        self._held.keep(copied - paused)
+        wanted = frozenset(copied - paused - moving)
+        self._tasks.plan(wanted)
+        self._copied = wanted
+
+    # For the thread of its own.
+
+    def turn(self) -> None:
+        """Do what is asked. Raises ClusterError to be called again soon, and RefusedError without a right."""
+        try:
+            self._read()
+            self._look_what_is_paused()
+            for outcome in self._journal.asked.pending:
+                if self._stopping.is_set():
+                    return
+                self._do(outcome)
+        except RefusedError:
+            # Nothing waits for a right that somebody may never give.
+            self._moving = self._awaiting = frozenset()
+            raise
+        self._awaiting = frozenset()
+        now = self._clock.monotonic()
+        if self._paused and now >= self._lag_at:
+            self._look_how_far()
+            self._lag_at = now + LAG_S
+        if now >= self._forget_at:
+            self._journal.forget_old()
+            self._forget_at = now + FORGET_S
+
+    def _read(self) -> None:
+        """Read what is asked; nothing is where a login may not even see whether there is a topic for it."""
+        if self._clock.monotonic() < self._hidden_until:
+            return
+        try:
+            self._journal.read()
+        except RefusedError as error:
+            if self._journal.topic in self._target.topics():
+                raise
+            self._hidden_until = self._clock.monotonic() + HIDDEN_S
+            if self._logged.is_new("hidden"):
+                log.info("%s: nothing can be asked of single topics: %s", self._settings.name, error)
+
+    def _do(self, outcome: Outcome) -> None:
+        if outcome.result is not Result.BEGUN:
+            outcome = self._journal.begin(outcome, self._by)
+        try:
+            if outcome.command.verb in _PAUSING:
+                self._do_pause(outcome)
+            else:
+                self._do_move(outcome)
+        except RefusedError as error:
+            # It could be tried again for ever, and its partitions would stand still each time.
+            self._end(outcome, Result.REFUSED, str(error))
+        self._awaiting -= self._moving
+        self._moving = frozenset()
+
+    def _do_pause(self, outcome: Outcome) -> None:
+        parts = self._meant(outcome.command.selectors)
+        self._await_release(parts & self._paused)
+        self._fence()
+        outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(parts), {}))
+        self._lag_at = self._clock.monotonic()
+        # Without any it counts for partitions to come.
+        self._end(outcome, Result.APPLIED)
+
+    def _do_move(self, outcome: Outcome) -> None:
+        decided = outcome.moves
+        meant = self._meant(outcome.command.selectors)
+        with self._lock:
+            self._moving = meant if decided is None else frozenset(move.partition for move in decided)
+        recopied = recopies(self._journal.asked.outcomes, outcome.command.id)
+        none_held = decided is None and not any(map(self._held.is_held, meant))
+        self._await_release(self._moving)
+        self._fence()
+        if decided is None:
+            if outcome.command.verb.moves:
+                self._mover.catch_up(sorted(meant), self._remote)
+            outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(meant), recopied))
+            decided = outcome.moves or ()
+        left = {move.partition: move.text for move in decided if move.text == UNREPORTED}
+        left |= self._mover.apply(decided, self._remote, recopied)
+        done = [move for move in decided if move.partition not in left]
+        self._warn_of_loss(outcome, done)
+        why = [f"{part}: {text}" for part, text in sorted(left.items())]
+        if not decided:
+            why = [NONE_MATCHES]
+        elif outcome.command.verb is Verb.RELEASE and none_held:
+            self._end(outcome, Result.APPLIED, NONE_HELD)
+            return
+        elif any(move.changes for move in done) or outcome.command.verb is Verb.RELEASE:
+            self._end(outcome, Result.APPLIED, "; ".join(why)[:MOST_TEXT])
+            return
+        why += [f"{move.partition}: {move.text}" for move in done if move.text]
+        self._end(outcome, Result.REFUSED, "; ".join(why)[:MOST_TEXT])
+
+    def _end(self, outcome: Outcome, result: Result, reason: str = "") -> None:
+        self._journal.end(outcome, result, self._by, reason)
+        level = logging.INFO if result is Result.APPLIED else logging.WARNING
+        reason = f": {reason}" if reason else ""
+        command = outcome.command
+        log.log(level, "%s: %s, asked by %s: %s%s", self._settings.name, command, command.by, result.value, reason)
+
+    def _warn_of_loss(self, outcome: Outcome, done: Sequence[Move]) -> None:
+        """Log what is lost for good, partition by partition as far as there is room."""
+        passed = [move for move in done if move.changes and move.passed]
+        if passed:
+            log.warning(
+                "%s: %s passes over %d source offsets that are never copied: %s",
+                self._settings.name,
+                outcome.command.verb.value,
+                sum(move.passed for move in passed),
+                listed(f"{move.partition} up to {(move.after or 0) - 1}" for move in passed),
+            )
+
+    def _await_release(self, parts: frozenset[TopicPartition]) -> None:
+        """Wait until no copier holds these any more, nor is to begin with them by a plan of before. Raises ClusterError
+        when that takes long."""
+        until = self._clock.monotonic() + RELEASED_S
+        while parts and (self._copied is None or parts & self._copied or self._leases.hold(parts)):
+            if self._stopping.is_set() or self._clock.monotonic() >= until:
+                raise ClusterError(f"copiers still hold {listed(map(str, parts))}")
+            self._clock.wait(self._stopping, POLL_S)
+
+    def _fence(self) -> None:
+        """Only once a lost copier is fenced it is decided which of its positions count."""
+        if self._ids is not None:
+            self._ids.fence_lost()
+
+    def _meant(self, selectors: tuple[Selector, ...]) -> frozenset[TopicPartition]:
+        return selected(selectors, self._remote, self._is_heartbeats)
+
+    def _look_what_is_paused(self) -> None:
+        with self._lock:
+            paused = self._journal.asked.pauses.paused(self._remote, self._is_heartbeats)
+            self._paused = paused
+
+    def _look_how_far(self) -> None:
+        """Read how far paused partitions are behind."""
+        paused = self._paused
+        stored = self._positions.read(paused)
+        committed = self._settings.consumer.isolation_level == "read_committed"
+        ends = self._source.offsets(paused, latest=True, read_committed=committed)
+        starts = self._source.offsets([part for part in paused if part not in stored], latest=False)
+        begins = starts | {part: position.next_source for part, position in stored.items()}
+        self._status.paused.note(
+            {part: max(0, ends[part] - begins[part]) for part in paused if part in ends and part in begins}
+        )

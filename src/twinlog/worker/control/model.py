@@ -1,0 +1,264 @@
+"""What may be asked of topics: which partitions are meant, what is to become of them, and what became of them.
+
+No value here depends on a cluster, so that a command line, a REST API and the driver of a flow share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from twinlog.errors import OptionError, PatternError
+from twinlog.mirror.topology.patterns import compile_list, spelled_out
+from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.moment import shown_moment
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+
+ALL = ".*"
+
+
+class Verb(StrEnum):
+    """What is asked of partitions."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTART_FROM = "restart-from"
+    SKIP_TO = "skip-to"
+    ACCEPT_GAP = "accept-gap"
+    RELEASE = "release"
+
+    @property
+    def moves(self) -> bool:
+        """Whether a partition may go on at another source offset afterwards."""
+        return self in (Verb.RESTART_FROM, Verb.SKIP_TO, Verb.ACCEPT_GAP)
+
+    @property
+    def needs_place(self) -> bool:
+        """Whether a place in the source has to be named."""
+        return self in (Verb.RESTART_FROM, Verb.SKIP_TO)
+
+
+class PlaceKind(StrEnum):
+    """How a place in the log of a source partition is named."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the log of each source partition: its first offset, its end, an offset, or the first record that is as
+    young as `value`, in milliseconds since 1970."""
+
+    kind: PlaceKind
+    value: int = 0
+
+    def __str__(self) -> str:
+        if self.kind in (PlaceKind.EARLIEST, PlaceKind.LATEST):
+            return self.kind.value
+        return f"{self.kind} {shown_moment(self.value) if self.kind is PlaceKind.TIME else self.value}"
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Partitions of source topics: of those whose whole name matches `pattern`, a Java regular expression, the ones
+    with these numbers, or all.
+
+    Raises OptionError where the pattern is none.
+    """
+
+    pattern: str
+    partitions: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            compile_list((self.pattern,))
+        except PatternError as error:
+            raise OptionError(f"{self.pattern!r} is no pattern of topics: {error}") from None
+
+    @cached_property
+    def _matches(self) -> Callable[[str], bool]:
+        compiled = compile_list((self.pattern,))
+        assert compiled is not None
+        return compiled.matches
+
+    @property
+    def everything(self) -> bool:
+        """Whether it selects every partition there is or will be."""
+        return self.pattern == ALL and self.partitions is None
+
+    @property
+    def may_be_heartbeats(self) -> bool:
+        """Whether it spells out the name of a topic that may hold heartbeats."""
+        return any(name.endswith(HEARTBEATS) for name in spelled_out((self.pattern,)))
+
+    def has_topic(self, topic: TopicName, *, heartbeats: bool = False) -> bool:
+        """Whether it selects partitions of this source topic; one of `heartbeats` only where it spells the name out."""
+        return self._matches(topic) and (not heartbeats or topic in spelled_out((self.pattern,)))
+
+    def has_number(self, partition: int) -> bool:
+        """Whether it selects the partition of this number of its topics."""
+        return self.partitions is None or partition in self.partitions
+
+    def __str__(self) -> str:
+        if self.partitions is None:
+            return self.pattern
+        return f"{self.pattern} partition{'s' * (len(self.partitions) != 1)} {', '.join(map(str, self.partitions))}"
+
+
+IsHeartbeats = Callable[[TopicName], bool]
+"""Whether a source topic holds heartbeats."""
+
+
+def _never(_topic: TopicName) -> bool:
+    return False
+
+
+def selected(
+    selectors: Iterable[Selector],
+    partitions: Iterable[TopicPartition],
+    is_heartbeats: IsHeartbeats = _never,
+) -> frozenset[TopicPartition]:
+    """The source partitions that one of the selectors has."""
+    entries = [Pause(one, True) for one in selectors]
+    return Pauses(tuple(entries)).paused(partitions, is_heartbeats)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What was asked at `at_ms` (Unix time) by `by`, `host-pid` as a rule; `id` names it for ever."""
+
+    id: str
+    verb: Verb
+    selectors: tuple[Selector, ...]
+    place: Place | None = None
+    at_ms: int = 0
+    by: str = ""
+
+    def same_as(self, other: Command) -> bool:
+        """Whether both ask for the same, whoever asked and when."""
+        return (self.verb, self.selectors, self.place) == (other.verb, other.selectors, other.place)
+
+    def __str__(self) -> str:
+        place = "" if self.place is None else f" {self.place}"
+        return f"{self.verb.value}{place} {', '.join(map(str, self.selectors))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What becomes of one source partition: copying stood at source offset `before` (None: nothing was copied yet), and
+    goes on at `after`; where it does not `changes`, it stays as it was.
+
+    `passed` source offsets are never copied, `repeated` ones are copied again, and `text` is what an operator should
+    know besides. `before_target` is the target offset that was stored with `before`, None where none was. Of a restart
+    `first_target` is a target offset that no copy of source offset `after` or a later one is before, None if unknown.
+    """
+
+    partition: TopicPartition
+    before: SourceOffset | None
+    after: SourceOffset | None
+    changes: bool = False
+    passed: int = 0
+    repeated: int = 0
+    text: str = ""
+    before_target: TargetOffset | None = None
+    first_target: TargetOffset | None = None
+
+
+class Result(StrEnum):
+    """How far a command is: `BEGUN` once the process that runs the flow does it."""
+
+    REQUESTED = "requested"
+    BEGUN = "begun"
+    APPLIED = "applied"
+    REFUSED = "refused"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more becomes of the command."""
+        return self in (Result.APPLIED, Result.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command by `at_ms`, in process `by`; `reason` is why nothing did.
+
+    `moves` is None before it is decided what becomes of each partition.
+    """
+
+    command: Command
+    result: Result = Result.REQUESTED
+    at_ms: int | None = None
+    by: str = ""
+    reason: str = ""
+    moves: tuple[Move, ...] | None = None
+
+    @property
+    def changed(self) -> list[Move]:
+        """The partitions that go on elsewhere."""
+        return [move for move in self.moves or () if move.changes]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """One entry of what is paused: what it selects, and whether that is paused from then on or copied again."""
+
+    selector: Selector
+    paused: bool
+    at_ms: int = 0
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """What is paused: of all entries that select a partition the last one counts, also for partitions to come."""
+
+    entries: tuple[Pause, ...] = field(default=())
+
+    def paused(
+        self, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
+    ) -> frozenset[TopicPartition]:
+        """Those of some source partitions that are paused; an entry is about heartbeats only where it names them."""
+        if not any(entry.paused for entry in self.entries):
+            return frozenset()
+        topics: dict[TopicName, list[Pause]] = {}
+        found = set()
+        for part in partitions:
+            if part.topic not in topics:
+                beats = is_heartbeats(part.topic)
+                topics[part.topic] = [
+                    entry for entry in reversed(self.entries) if entry.selector.has_topic(part.topic, heartbeats=beats)
+                ]
+            last = next((entry for entry in topics[part.topic] if entry.selector.has_number(part.partition)), None)
+            if last is not None and last.paused:
+                found.add(part)
+        return frozenset(found)
+
+    def has(self, command: Command, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never) -> bool:
+        """Whether a `pause` or `resume` changes nothing: neither of these source partitions, which are all, nor of
+        partitions to come."""
+        meant = selected(command.selectors, partitions, is_heartbeats)
+        paused = self.paused(meant, is_heartbeats)
+        if command.verb is Verb.RESUME:
+            topics = {part.topic for part in meant}
+            literal = all(one.pattern in spelled_out((one.pattern,)) for one in command.selectors)
+            left = [entry.selector for entry in self.entries if entry.paused]
+            return not paused and not any(not literal or any(map(one.has_topic, topics)) for one in left)
+        resumed = [at for at, entry in enumerate(self.entries) if not entry.paused]
+        since = {entry.selector for entry in self.entries[max(resumed, default=-1) + 1 :]}
+        return paused == meant and since.issuperset(command.selectors)
+
+
+def without_effect(entries: Sequence[Pause]) -> list[Pause]:
+    """The entries, of those in their order, that no partition needs, whichever there are or will be."""
+    last = max((at for at, entry in enumerate(entries) if entry.selector.everything), default=0)
+    # A selector of everything leaves out heartbeats, which are named one by one.
+    overruled = [entry for entry in entries[:last] if not entry.selector.may_be_heartbeats]
+    kept = list(entries[last:])
+    while kept and not kept[0].paused:
+        overruled.append(kept.pop(0))
+    return overruled

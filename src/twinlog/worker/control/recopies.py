@@ -1,0 +1,63 @@
+"""Partitions that a `restart-from` has moved back, and that have not reached their former place: the target has two
+copies of some source records there, and the first copy alone of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
+from twinlog.worker.control.model import Move, Outcome, Result, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Recopy:
+    """The source offsets from `low` up to, not including, `high` had been copied, to target offset `first_target` and
+    after it (None: unknown), before a `restart-from` moved the partition back."""
+
+    low: SourceOffset
+    high: SourceOffset
+    first_target: TargetOffset | None
+
+
+def recopies(outcomes: Iterable[Outcome], before: str = "") -> dict[TopicPartition, Recopy]:
+    """The last restart of each partition that no later move has ended, by the commands that came before the command
+    `before`. A restart may have reached its former place since."""
+    found: dict[TopicPartition, Recopy] = {}
+    for outcome in outcomes:
+        if outcome.command.id == before:
+            break
+        if outcome.result is not Result.APPLIED:
+            continue
+        for move in outcome.changed:
+            known = found.pop(move.partition, None)
+            if outcome.command.verb is Verb.RESTART_FROM and move.before is not None and move.after is not None:
+                found[move.partition] = _restarted(move, move.before, move.after, known)
+    return found
+
+
+def _restarted(move: Move, before: SourceOffset, after: SourceOffset, known: Recopy | None) -> Recopy:
+    if known is None or before >= known.high:
+        return Recopy(after, before, move.first_target)
+    # The former restart had not reached its place.
+    firsts = (known.first_target, move.first_target)
+    first = None if None in firsts else min(one for one in firsts if one is not None)
+    return Recopy(min(known.low, after), known.high, first)
+
+
+def taken_back(move: Move, recopy: Recopy | None) -> bool:
+    """Whether a move passes over source offsets whose first copies the target has."""
+    if recopy is None or move.before is None or move.after is None or not move.changes:
+        return False
+    return recopy.low <= move.before < min(recopy.high, move.after)
+
+
+def counting_first_copies(move: Move, recopy: Recopy | None) -> Move:
+    """The move with the source offsets alone as passed over that were never copied."""
+    if recopy is None or not taken_back(move, recopy):
+        return move
+    assert move.before is not None
+    assert move.after is not None
+    copied = min(recopy.high, move.after) - move.before
+    text = f"{move.before} to {move.before + copied - 1} were copied before the restart-from, and are not copied again"
+    return replace(move, passed=max(0, move.passed - copied), text="; ".join(filter(None, (move.text, text))))

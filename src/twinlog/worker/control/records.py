@@ -1,0 +1,219 @@
+"""What is asked of topics as records of a compacted topic on the target: keys and values are JSON.
+
+===========================================  ==========================================================================
+key                                          value
+===========================================  ==========================================================================
+``["paused", FLOW, PATTERN, PARTITIONS]``    whether that is paused; the later record counts for what both select
+``["command", FLOW, ID]``                    what was asked
+``["moves", FLOW, ID, NUMBER]``              what becomes of each partition, in as many records as that needs
+``["result", FLOW, ID]``                     how far it is
+===========================================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlog.errors import OptionError
+from twinlog.kafka.producer.topic_writer import OwnRecord
+from twinlog.model.compact_json import MALFORMED, ascii_json
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.worker.control.model import (
+    Command,
+    Move,
+    Outcome,
+    Pause,
+    Pauses,
+    Place,
+    PlaceKind,
+    Result,
+    Selector,
+    Verb,
+)
+
+MOVES_TOGETHER = 2000
+"""Of a record, which has 250 kB then: the default of brokers is 1 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record of one flow, as far as its key names one: its kind, the rest of the key, its offset and its value."""
+
+    kind: str
+    rest: tuple[Any, ...]
+    offset: int
+    value: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Asked:
+    """Everything that is asked of the topics of one flow; commands in the order in which they came."""
+
+    pauses: Pauses = field(default_factory=Pauses)
+    outcomes: tuple[Outcome, ...] = ()
+
+    def outcome(self, command_id: str) -> Outcome | None:
+        """What became of a command; None where there is none of that id."""
+        return next((one for one in self.outcomes if one.command.id == command_id), None)
+
+    @property
+    def pending(self) -> list[Outcome]:
+        """The commands that are not over."""
+        return [one for one in self.outcomes if not one.result.over]
+
+
+def pause_record(flow: str, pause: Pause) -> OwnRecord:
+    """Whether what a selector selects is paused from now on."""
+    return _pause_key(flow, pause.selector), ascii_json({"paused": pause.paused, "at_ms": pause.at_ms, "by": pause.by})
+
+
+def without_pause(flow: str, pause: Pause) -> OwnRecord:
+    """An entry is not needed any more."""
+    return _pause_key(flow, pause.selector), None
+
+
+def _pause_key(flow: str, selector: Selector) -> bytes:
+    partitions = None if selector.partitions is None else list(selector.partitions)
+    return ascii_json(["paused", flow, selector.pattern, partitions])
+
+
+def command_record(flow: str, command: Command) -> OwnRecord:
+    """What is asked."""
+    place = command.place
+    value = {
+        "verb": command.verb.value,
+        "topics": [
+            [one.pattern, None if one.partitions is None else list(one.partitions)] for one in command.selectors
+        ],
+        "place": None if place is None else [place.kind.value, place.value],
+        "at_ms": command.at_ms,
+        "by": command.by,
+    }
+    return ascii_json(["command", flow, command.id]), ascii_json(value)
+
+
+def move_records(flow: str, command: Command, moves: Sequence[Move]) -> list[OwnRecord]:
+    """What becomes of each partition; a reader needs all of these records."""
+    groups = [moves[at : at + MOVES_TOGETHER] for at in range(0, len(moves), MOVES_TOGETHER)] or [()]
+    return [
+        (
+            ascii_json(["moves", flow, command.id, number]),
+            ascii_json({"of": len(groups), "moves": [_move_json(move) for move in some]}),
+        )
+        for number, some in enumerate(groups)
+    ]
+
+
+def result_record(flow: str, outcome: Outcome) -> OwnRecord:
+    """How far a command is."""
+    value = {"result": outcome.result.value, "at_ms": outcome.at_ms, "by": outcome.by, "reason": outcome.reason}
+    return ascii_json(["result", flow, outcome.command.id]), ascii_json(value)
+
+
+def without_command(flow: str, outcome: Outcome) -> list[OwnRecord]:
+    """A command is forgotten, and what became of it."""
+    count = len(move_records(flow, outcome.command, outcome.moves or ()))
+    return [
+        *((ascii_json(["moves", flow, outcome.command.id, number]), None) for number in range(count)),
+        (ascii_json(["result", flow, outcome.command.id]), None),
+        (ascii_json(["command", flow, outcome.command.id]), None),
+    ]
+
+
+def _move_json(move: Move) -> list[Any]:
+    return [
+        *move.partition,
+        move.before,
+        move.after,
+        move.changes,
+        move.passed,
+        move.repeated,
+        move.text,
+        move.before_target,
+        move.first_target,
+    ]
+
+
+def stored(flow: str, key: bytes, offset: int, value: bytes | None) -> Stored | None:
+    """A record of this flow; None for those of others, and for what is none."""
+    try:
+        kind, name, *rest = json.loads(key)
+        found = None if value is None else json.loads(value)
+    except MALFORMED:
+        return None
+    if name != flow or not isinstance(found, dict):
+        return None
+    return Stored(str(kind), tuple(rest), offset, found)
+
+
+def asked_by(records: Iterable[Stored]) -> Asked:
+    """All of that, by the last record of each key; what a newer version wrote in another form is passed over."""
+    pauses: list[Pause] = []
+    commands: dict[str, Command] = {}
+    results: dict[str, dict[str, Any]] = {}
+    moves: dict[str, dict[int, dict[str, Any]]] = {}
+    for record in sorted(records, key=lambda one: one.offset):
+        try:
+            if record.kind == "paused":
+                pauses.append(_pause(record))
+            elif record.kind == "command":
+                command = _command(record)
+                commands[command.id] = command
+            elif record.kind == "moves":
+                moves.setdefault(record.rest[0], {})[record.rest[1]] = record.value
+            elif record.kind == "result":
+                results[record.rest[0]] = record.value
+        except (*MALFORMED, IndexError, OptionError):
+            continue
+    outcomes = [_outcome(one, results.get(one.id), moves.get(one.id, {})) for one in commands.values()]
+    return Asked(Pauses(tuple(pauses)), tuple(outcomes))
+
+
+def _selector(pattern: str, partitions: list[int] | None) -> Selector:
+    return Selector(pattern, None if partitions is None else tuple(partitions))
+
+
+def _pause(record: Stored) -> Pause:
+    pattern, partitions = record.rest
+    value = record.value
+    return Pause(_selector(pattern, partitions), bool(value["paused"]), int(value["at_ms"]), str(value["by"]))
+
+
+def _command(record: Stored) -> Command:
+    value, place = record.value, record.value["place"]
+    return Command(
+        str(record.rest[0]),
+        Verb(value["verb"]),
+        tuple(_selector(*one) for one in value["topics"]),
+        None if place is None else Place(PlaceKind(place[0]), int(place[1])),
+        int(value["at_ms"]),
+        str(value["by"]),
+    )
+
+
+def _outcome(command: Command, result: dict[str, Any] | None, moves: dict[int, dict[str, Any]]) -> Outcome:
+    found = None
+    if 0 in moves and len(moves) == moves[0]["of"]:
+        found = tuple(_move(one) for number in sorted(moves) for one in moves[number]["moves"])
+    if result is None:
+        return Outcome(command, moves=found)
+    at_ms, by, reason = result.get("at_ms"), str(result.get("by", "")), str(result.get("reason", ""))
+    return Outcome(command, Result(result["result"]), at_ms, by, reason, found)
+
+
+def _move(found: list[Any]) -> Move:
+    topic, partition, before, after, changes, passed, repeated, text, before_target, first_target = found
+    return Move(
+        TopicPartition(TopicName(topic), partition),
+        None if before is None else SourceOffset(before),
+        None if after is None else SourceOffset(after),
+        changes,
+        passed,
+        repeated,
+        text,
+        None if before_target is None else TargetOffset(before_target),
+        None if first_target is None else TargetOffset(first_target),
+    )

@@ -1,0 +1,363 @@
+"""A flow in this process: it stands by while another process runs the flow, and runs here once this one is elected."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.lease.channel import VALID_S
+from twinlog.lease.lease_server import LeaseServer
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.election import Election
+from twinlog.worker.election.member import Leadership, Term
+from twinlog.worker.election.role import Standing
+from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.spread import ProcessName, choose
+from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.flow.flow_lifecycle import Builder, FlowLifecycle
+from twinlog.worker.put_off import PutOff
+from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.status.flow_state import FlowState
+from twinlog.worker.status.flow_status import FlowStatus
+
+log = logging.getLogger(__name__)
+
+AWAY_S = 60.0
+"""After so long without the source a flow is left to another process, on the right side of a firewall perhaps."""
+
+UNFIT_S = 600.0
+"""For how long at least this process then gets the flow only where no other one is ready: the source may be away for
+all."""
+
+READ_AGAIN_S = 10.0
+"""Pause before reading ahead is tried again when there are no threads or files left."""
+
+LEAVE_S = 0.5
+"""How long a clean stop waits until the coordinator has the leave request."""
+
+
+class ElectedFlow:
+    """One flow that copies. `attend` is called every moment; the rest may be read by other threads.
+
+    `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.
+    With `until_caught_up` a flow that another process runs already ends here at once, with a reason, unless that one
+    ends by itself, too: it is waited for.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        build: Builder,
+        take_out: Callable[[FlowRunner], Callable[[], None]],
+        *,
+        until_caught_up: bool,
+        wake: Callable[[], None],
+        roster: Roster | None = None,
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._settings = settings
+        self._asked_to_end = False
+        self._lifecycle = FlowLifecycle(settings, build, take_out, self._crashed, clock)
+        self.election = Election(
+            settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
+        )
+        self._until = until_caught_up
+        self._roster = roster
+        self._term = 0
+        self._away_since: float | None = None
+        self._awaited: Term | None = None
+        self.failure: str | None = None
+        """Why the flow never runs here again."""
+        self.over = False
+        """Whether the flow never runs here again: it failed, or has caught up."""
+        self._stored: StoredOffsets | None = None
+        """What is read while another process runs the flow."""
+        self._reading = PutOff(
+            settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, pause_s=READ_AGAIN_S
+        )
+
+    def start(self) -> None:
+        """Start the election."""
+        self.election.start()
+
+    @property
+    def settings(self) -> FlowSettings:
+        """Those that the flow runs with here, or would."""
+        flow = self.flow
+        return self._settings if flow is None else flow.settings
+
+    @property
+    def wanted(self) -> FlowSettings:
+        """Those that the flow is to run with."""
+        return self._settings
+
+    def change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+        """Continue with other settings of this flow, or of all `flows`, here or once this process is elected."""
+        self._settings = settings
+        self.election.change(settings)
+        if self.flow is not None:
+            self.flow.changes.ask(settings, flows)
+
+    @property
+    def changing(self) -> bool:
+        """Whether what runs here does not have the settings yet that it was to continue with."""
+        flow = self.running
+        return flow is not None and not flow.ended and flow.changes.pending
+
+    def end(self) -> None:
+        """End in order what runs here, and leave the flow for good, as it is not wanted any more; `gone` is true
+        then."""
+        self._asked_to_end = True
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left here after `end`."""
+        return self._asked_to_end and self.over and not self._lifecycle.clearing
+
+    @property
+    def flow(self) -> FlowRunner | None:
+        """The flow while this process runs it."""
+        return self._lifecycle.flow
+
+    @property
+    def running(self) -> FlowRunner | None:
+        """The flow, if it runs here and is not being ended."""
+        return self._lifecycle.running
+
+    def attend(self, lease_server: LeaseServer) -> None:
+        """Run the flow when this process is elected, and end it when it is not any more."""
+        if not self._lifecycle.attend() or self.over:
+            return
+        if self._asked_to_end:
+            self.over = True
+            self._lifecycle.do(self._leave) if self.flow is None else self._lifecycle.clear(self._leave)
+        elif self.flow is None:
+            self._run_or_stand_by(lease_server)
+        elif self.flow.state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING):
+            # Other processes may wait to see that all is copied, also while other flows go on here.
+            self.over = True
+            self._lifecycle.clear(self._leave)
+        elif self.flow.state is FlowState.FAILED:
+            # Another process may have better luck, as when a fault is this machine's.
+            self._fail(self.flow.reason or "")
+            self._lifecycle.clear(self._leave)
+        elif self.election.term != self._term and not self.flow.ended:
+            log.warning(
+                "%s: another process may run the flow now, the copiers of this one are cut off", self.settings.name
+            )
+            self._lifecycle.clear(None)
+        elif (heir := self._better_placed(self.flow)) is not None:
+            log.warning(
+                "%s: %s was not reached from here for %.0f s: handed over to %s, which may reach it",
+                *(self.settings.name, self.settings.source, AWAY_S, heir),
+            )
+            self._away_since = None
+            self.hand_over(heir, unfit_s=UNFIT_S)
+
+    def _better_placed(self, flow: FlowRunner) -> ProcessName | None:
+        """A process that may reach the source, which this one has not reached for long; None to wait for it here."""
+        if flow.ended or not flow.source_away:
+            self._away_since = None
+            return None
+        now = self._clock.monotonic()
+        self._away_since = now if self._away_since is None else self._away_since
+        roster, election = self._roster, self.election
+        # With `--until caught-up` this process has to see the end itself, so it keeps the flow.
+        if roster is None or self._until or now - self._away_since < AWAY_S or election.unfit:
+            return None
+        crew = roster.crews().get(self.settings.name)
+        if crew is None or election.leads_for_s() <= VALID_S / 2:
+            return None
+        others = [process for process, ready in crew.ready.items() if ready and process != roster.name]
+        counts = roster.loads(self.settings.name)
+        return choose(self.settings.name, others, counts, pack=roster.packs) if others else None
+
+    def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
+        # The term is read first: a standing read before it could belong to an earlier term.
+        election, term = self.election, self.election.term
+        if election.standing is not Standing.LEADING:
+            self._lifecycle.put_off.over()
+        if election.standing is Standing.LEADING:
+            if self._lifecycle.put_off.is_due:
+                self._take(lease_server, term)
+        elif election.standing is Standing.REFUSED:
+            self._withdraw(election.reason or "")
+        elif (twin := election.twin) is not None:
+            settings = self.settings
+            self._withdraw(
+                f"this process runs {twin} from {settings.source} into the same cluster already: {settings.target} is "
+                f"another alias of it, so that both have one group, {settings.group_id}, and the same positions; set "
+                f"{settings.name}.enabled = false and give {twin} the topics of both, or correct the bootstrap.servers "
+                "of one of the two"
+            )
+        elif self.stands_by:
+            if election.standing is Standing.STANDBY and self._until:
+                self._wait_for_turn(election.leadership)
+            self._read_ahead()
+
+    def _read_ahead(self) -> None:
+        """Read positions and maps ahead: after months there are so many that a take-over would wait for them."""
+        if self.over or self._stored is not None or not self._reading.is_due:
+            return
+        stored = None
+        try:
+            stored = StoredOffsets(self.settings, self._connect)
+            stored.follow()
+            self._stored = stored
+        except (RuntimeError, OSError) as error:
+            self._reading.because(error)
+            if stored is not None:
+                stored.close()
+
+    def _read_no_further(self) -> None:
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            stored.close()
+
+    def _take(self, lease_server: LeaseServer, term: int) -> None:
+        stored, self._stored = self._stored, None
+        if self._lifecycle.take(lease_server, self.election.leads_for_s, stored):
+            self._term, self._away_since = term, None
+
+    def _wait_for_turn(self, leadership: Leadership | None) -> None:
+        """Stand by for a runner that ends once it has caught up, too; then this process looks itself."""
+        if leadership is None or not leadership.leader.until:
+            self._withdraw(f"{leadership} runs this flow already, so this process cannot see when it has caught up")
+        elif leadership.term != self._awaited:
+            self._awaited = leadership.term
+            log.info(
+                "%s: %s catches up with this flow; once it has ended, this process copies what is left, if anything",
+                *(self.settings.name, leadership.leader.name),
+            )
+
+    def _withdraw(self, reason: str) -> None:
+        """Fail and leave the group: a member that never runs the flow must not be appointed to."""
+        self._fail(reason)
+        log.error("%s: FAILED: %s", self.settings.name, reason)
+        self._lifecycle.do(self._leave)
+
+    def _fail(self, reason: str) -> None:
+        self.failure, self.over = reason, True
+
+    def hand_over(self, heir: str, *, unfit_s: float = 0.0) -> None:
+        """End in order what runs here, and leave the flow to another process; this one stands by then.
+
+        With `unfit_s` it is not ready for the flow so long, see `Election`.
+        """
+
+        def give_up() -> None:
+            self.election.give_up(heir, unfit_s=unfit_s)
+            self._lifecycle.flow = None
+
+        self._lifecycle.clear(give_up, emptying=True)
+
+    def _leave(self) -> None:
+        self.election.stop(LEAVE_S)
+        self._read_no_further()
+
+    def _crashed(self, reason: str) -> None:
+        self._fail(reason)
+        # Its state is unknown: another process runs the flow once this one's session has ended.
+        self.election.stop(LEAVE_S, leave=False)
+
+    def stop(self) -> None:
+        """End in order what runs here, then leave the flow to others."""
+        released = self._lifecycle.stop()
+        # A new runner must not meet a copier that still appends: then the session ends by itself, after that copier.
+        self.election.stop(LEAVE_S, leave=released)
+
+    def close(self) -> None:
+        """Close the connections to both clusters."""
+        self._read_no_further()
+        self._lifecycle.close()
+
+    @property
+    def copies(self) -> bool:
+        """Whether copiers hold the flow's lease."""
+        return self._lifecycle.copies
+
+    @property
+    def occupied(self) -> bool:
+        """Whether the flow runs here, or is still being ended."""
+        return self.flow is not None and (self._lifecycle.clearing or not self.over)
+
+    @property
+    def clearing(self) -> bool:
+        """Whether the flow is just being ended here."""
+        return self._lifecycle.clearing
+
+    @property
+    def can_hand_over(self) -> bool:
+        """Whether the flow runs here without trouble, and its group is reachable."""
+        flow = self.running
+        if flow is None or self._lifecycle.clearing or flow.state is not FlowState.RUNNING:
+            return False
+        return self.election.leads_for_s() > VALID_S / 2
+
+    # What a table or a log line shows.
+
+    @property
+    def flow_status(self) -> FlowStatus:
+        """What this process copied, also before another one took over."""
+        return self._lifecycle.flow_status
+
+    @property
+    def ready_others(self) -> int:
+        """How many other processes could take the flow over at once."""
+        roster = self._roster
+        crew = None if roster is None else roster.crews().get(self.settings.name)
+        return (
+            0
+            if roster is None or crew is None
+            else sum(ready for process, ready in crew.ready.items() if process != roster.name)
+        )
+
+    @property
+    def begun(self) -> int:
+        """How often the flow began here."""
+        return self._lifecycle.begun
+
+    @property
+    def state(self) -> FlowState:
+        if self.failure is not None:
+            return FlowState.FAILED
+        return FlowState.STARTING if self.flow is None or self._lifecycle.emptying else self.flow.state
+
+    @property
+    def status(self) -> tuple[str, str | None]:
+        """The status of the flow in a word, and the reason of a trouble or of its end."""
+        if self.flow is None and self.failure is None:
+            return (
+                (self.election.text, None)
+                if self._lifecycle.put_off.why is None
+                else ("starting", self._lifecycle.put_off.why)
+            )
+        if self.failure is not None:
+            return FlowState.FAILED.value, self.failure
+        if self.flow is None or self._lifecycle.emptying:
+            return FlowState.STARTING.value, None
+        return self.flow.status
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in (FlowState.STARTING, FlowState.RUNNING)
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether another process, of twinlog or of MirrorMaker 2, runs the flow."""
+        return self.election.standing in (Standing.STANDBY, Standing.WAITING)
+
+    @property
+    def has_read(self) -> bool:
+        """Whether this process could run the flow without reading stored positions first."""
+        return self.flow is not None or self.over or (self._stored is not None and self._stored.looked)
+
+    @property
+    def absent(self) -> bool:
+        """Whether nothing runs here yet; `status` has the reason."""
+        return self.flow is None and self.failure is None

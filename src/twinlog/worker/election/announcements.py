@@ -1,0 +1,144 @@
+"""Logs who runs a flow: each message once, or once a minute while its reason lasts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.coordinator.membership import SESSION_S
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.member import Leadership
+
+log = logging.getLogger(__name__)
+
+LOG_AFTER_S = 5.0
+"""A coordinator may take seconds to come up on a new cluster; that is not logged."""
+
+
+class Announcements:
+    """The log messages of one flow's election; `name` is the name of this process.
+
+    `is_twin` returns whether a member of the group is another flow of this process, with an alias of the same target.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        name: str,
+        group: str,
+        clock: Clock = SYSTEM,
+        is_twin: Callable[[str], bool] = lambda member: False,
+    ) -> None:
+        self._is_twin = is_twin
+        self._clock = clock
+        self._flow = settings.name
+        self._target = settings.target
+        self._name = name
+        self._group = group
+        self._logged = LogOnce(clock)
+        self._troubled_since: float | None = None
+        self._unanswered = False
+
+    def refused(self, error: TwinlogError) -> None:
+        """The target refuses this process in the group."""
+        if self._logged.is_new(str(error), AGAIN_S):
+            log.error("%s: %s", self._flow, error)
+
+    def unreachable(self, error: ClusterError) -> None:
+        """No broker of the target answers."""
+        if self._logged.is_new("connect", AGAIN_S):
+            log.warning("%s: cannot connect yet, trying again: %s", self._flow, error)
+
+    def trouble(self, error: ClusterError, *, connected: bool) -> None:
+        """The group does not answer; a target that cannot be connected to was logged already."""
+        now = self._clock.monotonic()
+        self._troubled_since = now if self._troubled_since is None else self._troubled_since
+        if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
+            log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
+
+    def joined(self, session_s: float) -> None:
+        """This process is a member; without heartbeats its membership ends after `session_s` seconds."""
+        self._troubled_since = None
+        if session_s > SESSION_S and self._logged.is_new("session"):
+            log.info(
+                "%s: the brokers want sessions of %.0f s at least, so another process takes over only after that time",
+                *(self._flow, session_s),
+            )
+
+    def leads(self, leadership: Leadership, me: str, *, anew: bool) -> None:
+        """This process, the member `me`, runs the flow, `anew` if it did not until now."""
+        if anew:
+            log.info("%s: this process (%s) runs the flow", self._flow, self._name)
+        for member, other in leadership.mates.items():
+            # The twin, in this process too, logs that itself.
+            if member == me or self._is_twin(member):
+                continue
+            if self._logged.is_new((other.name, other.differs)):
+                log.info("%s: %s stands by", self._flow, other.name)
+                if other.differs:
+                    log.warning(
+                        "%s: %s stands by with other settings than this process: %s",
+                        *(self._flow, other.name, ", ".join(other.differs)),
+                    )
+
+    def stands_by(self, leadership: Leadership, differences: tuple[str, ...]) -> None:
+        """Another process runs the flow, with settings that differ from this one's in some keys."""
+        if self._is_twin(leadership.term.runner):
+            return
+        if not self._logged.is_new(("standing by", leadership.term, differences)):
+            return
+        log.info("%s: standing by for %s", self._flow, leadership)
+        if differences:
+            log.warning(
+                "%s: the settings of this process differ from those of %s, which runs the flow: %s; "
+                "they take effect if this process takes over",
+                *(self._flow, leadership.leader.name, ", ".join(differences)),
+            )
+
+    def lost(self) -> None:
+        """This process ran the flow, and another one may by now."""
+        log.warning(
+            "%s: this process was silent for too long, another one may run the flow now; this one stops copying",
+            self._flow,
+        )
+
+    def unconfirmed(self, error: TwinlogError) -> None:
+        """This process runs the flow, but the coordinator does not confirm it."""
+        if self._logged.is_new("unconfirmed", AGAIN_S):
+            log.warning(
+                "%s: nothing is copied until group %s of %s confirms again that this process runs the flow: %s",
+                *(self._flow, self._group, self._target, error),
+            )
+
+    def unanswered(self, error: TwinlogError) -> None:
+        """This process stands by, and the group does not answer, or refuses it."""
+        self._unanswered = True
+        refused = isinstance(error, RefusedError)
+        if not self._logged.is_new(("unanswered", refused), AGAIN_S):
+            return
+        if refused:
+            log.warning(
+                "%s: %s refuses this process, which neither sees who runs the flow nor can take it over, trying again: "
+                "%s",
+                *(self._flow, self._target, error),
+            )
+        else:
+            log.warning(
+                "%s: %s does not answer, so this process neither sees who runs the flow nor can take it over, trying "
+                "again: %s",
+                *(self._flow, self._target, error),
+            )
+
+    def answered(self) -> None:
+        """The group has answered."""
+        if self._unanswered:
+            self._unanswered = False
+            log.info("%s: %s answers again", self._flow, self._target)
+
+    def taken(self, reason: str) -> None:
+        """Members of another kind are in the group."""
+        if self._logged.is_new(reason, AGAIN_S):
+            log.warning("%s: %s", self._flow, reason)

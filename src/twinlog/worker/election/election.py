@@ -1,0 +1,356 @@
+"""Chooses which of several processes runs a flow: a member of a group on the target. The others stand by.
+
+The group's leader appoints it, and every member gets the assignment. The group is that of MirrorMaker 2's workers
+(`east-mm2` on west for the flow east->west), with another protocol: neither can join while the other is a member, so
+that the two never run a flow at the same time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.coordinator.group_session import GroupSession
+from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
+from twinlog.kafka.coordinator.membership import Generation, Membership
+from twinlog.metrics.window import RecentTimes
+from twinlog.model.groups import TWINLOG_PROTOCOL
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.announcements import Announcements
+from twinlog.worker.election.fingerprint import fingerprint
+from twinlog.worker.election.fitness import Fitness
+from twinlog.worker.election.intruders import why_taken
+from twinlog.worker.election.member import Leadership, Member, Term, appoint
+from twinlog.worker.election.role import Role, Standing
+from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.spread import Crew
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.2
+OTHERS_S = 0.5
+REFUSED_S = 10.0
+CONNECT_S = 5.0
+
+GIVE_UP_S = 1.0
+
+
+class Election:
+    """This process's part in choosing who runs one flow; begins with `start` on a thread of its own.
+
+    `changed` is called whenever `standing` has changed. The leader, which runs the flow, stays while processes come and
+    go, until it leaves, loses its membership or gives the flow up. `roster` is shared by the elections of a process;
+    each of them adds what it learns. With `until` the other members know that this process ends once it has caught up.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        changed: Callable[[], None],
+        roster: Roster,
+        *,
+        until: bool = False,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self.settings = settings
+        self._roster = roster
+        self._member = Member(self._roster.name, fingerprint(settings), packs=self._roster.packs, until=until)
+        client = replace(settings.target_admin.client, client_id=f"{TWINLOG_PROTOCOL}-{self._member.name}")
+        self._admin = connect(settings.target, client)
+        self._loop = self._admin.client.loop
+        self._membership = Membership(self._admin.client, settings.group_id, TWINLOG_PROTOCOL)
+        self._announce = Announcements(
+            settings,
+            self._member.name,
+            settings.group_id,
+            self._admin.clock,
+            is_twin=lambda member: roster.flow_of(member) not in (None, settings.name),
+        )
+        self._role = Role(settings, self._announce, self._admin.clock, changed)
+        self._lease = LeadershipLease()
+        self._session = GroupSession(
+            *(self._loop, self._membership, self._lease),
+            lost=self._lost,
+            answered=self._role.answered,
+            unanswered=lambda error: self._role.unanswered(error, self._lease.until),
+        )
+        self._wake = self._session.wake
+        self._fitness = Fitness(self._loop, settings, self._begin, self._wake.set)
+        self._last_term: Term | None = None
+        self._given_up: tuple[Term, str | None] | None = None
+        """The term that this process ended itself, and the process to which it left the flow."""
+        self.epoch = 0
+        """The number of the group's present generation."""
+        self.rebalances = 0
+        """How many generations of the group this process has taken part in."""
+        self.synced_at: float | None = None
+        """When the last of them began, in monotonic seconds."""
+        self.rebalance_times = RecentTimes()
+        """How long it took from joining until it was known who leads."""
+        self._sent_ready = False
+        self._stopping = self._closed = False
+        self._leaves = True
+        self._ended = threading.Event()
+
+    # For other threads.
+
+    def start(self) -> None:
+        self._roster.on_ready(self._look_again)
+        self._loop.call_threadsafe(lambda: self._begin(self._run))
+
+    def leads_for_s(self) -> float:
+        """For how many seconds no other process can lead; 0 when another one may."""
+        if self.standing is not Standing.LEADING:
+            return 0.0
+        return max(0.0, self._lease.until - self._admin.clock.monotonic())
+
+    @property
+    def unfit(self) -> bool:
+        """Whether this process gave the flow up because it did not reach the source, and has not reached it since."""
+        return self._fitness.unfit
+
+    @property
+    def joining(self) -> bool:
+        """Whether it is not decided yet who leads."""
+        return self.standing is Standing.JOINING
+
+    @property
+    def standing(self) -> Standing:
+        return self._role.standing
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """Who leads, once that is known."""
+        return self._role.leadership
+
+    @property
+    def reason(self) -> str | None:
+        """Why this process neither leads nor stands by, for users."""
+        return self._role.reason
+
+    @property
+    def twin(self) -> str | None:
+        """Another flow of this process that leads the same group, as its target is the same cluster."""
+        leadership = self.leadership
+        if self.standing is not Standing.STANDBY or leadership is None:
+            return None
+        flow = self._roster.flow_of(leadership.term.runner)
+        return None if flow == self.settings.name else flow
+
+    @property
+    def term(self) -> int:
+        """Counts how often this process began or ceased to lead, so that a leader that stood by has a new term."""
+        return self._role.term
+
+    @property
+    def text(self) -> str:
+        """In a few words: who leads, or what is in the way."""
+        if self._closed and self.standing is not Standing.STANDBY:
+            return "stopped"
+        return self._role.text(ready=self._ready, unfit=self.unfit)
+
+    def change(self, settings: FlowSettings) -> None:
+        """This process runs the flow with other settings from now on, or would: the other processes learn it."""
+
+        def change() -> None:
+            known, self._member = self._member, replace(self._member, settings=fingerprint(settings))
+            if self._member != known:
+                self._session.rejoin()
+
+        self._loop.call_threadsafe(change)
+
+    def give_up(self, heir: str | None, *, unfit_s: float = 0.0) -> None:
+        """End the term of this process and stay a member: the flow goes to the process `heir`, or to any that is ready.
+
+        Whatever this process runs must have ended before. With `unfit_s` it is not ready for so many seconds, and until
+        it reaches the source: it gets the flow again only when no other process is ready.
+        """
+        ended = threading.Event()
+
+        def end() -> None:
+            if self.standing is Standing.LEADING and self._last_term is not None:
+                self._given_up = (self._last_term, heir)
+                self._roster.leave(self.settings.name, heir)
+                if unfit_s:
+                    self._fitness.lose(unfit_s)
+                self._lease.lose()
+                self._role.become(Standing.JOINING)
+                self._session.rejoin()
+            ended.set()
+
+        self._loop.call_threadsafe(end)
+        # The caller goes on once the loop has ended the term, however long that takes.
+        while not (self._admin.clock.wait(ended, GIVE_UP_S) or self._ended.is_set()):
+            log.debug("%s: still waiting for the event loop to end the term", self.settings.name)
+
+    def stop(self, timeout_s: float, *, leave: bool = True) -> None:
+        """Leave, so that another process may lead at once; whatever the leader runs must have ended before.
+
+        Where that is not certain, do not `leave`: another process then leads once the session of this one has ended.
+        """
+        if self._closed:
+            return
+        self._closed, self._leaves = True, leave
+        self._loop.call_threadsafe(self._ask_to_stop)
+        self._admin.clock.wait(self._ended, timeout_s)
+        self._admin.close()
+
+    def _look_again(self) -> None:
+        if not self._closed:
+            self._loop.call_threadsafe(self._wake.set)
+
+    # Everything below runs on the loop's thread.
+
+    def _ask_to_stop(self) -> None:
+        self._stopping = True
+        self._fitness.stop()
+        self._session.stop()
+
+    def _begin(self, coroutine: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        # When the loop closes, its end is no error.
+        self._loop.spawn(coroutine).add_errback(self._crashed)
+
+    def _crashed(self, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            log.error("%s: the election ended", self.settings.name, exc_info=error)
+            self._role.become(Standing.REFUSED, f"internal error: {error!r}")
+
+    async def _run(self) -> None:
+        try:
+            self._begin(self._session.beat)
+            while not self._stopping:
+                await self._try_to_take_part()
+            self._role.become(Standing.JOINING)
+            self._roster.note(self.settings.name, None)
+            if self._leaves:
+                await self._membership.leave()
+        except TwinlogError as error:
+            log.debug("%s: could not leave the group: %s", self.settings.name, error)
+        finally:
+            self._ended.set()
+
+    async def _try_to_take_part(self) -> None:
+        try:
+            await self._take_part()
+        except GroupTakenError:
+            await self._wait_for_others()
+        except RefusedError as error:
+            self._announce.refused(error)
+            # A leader keeps the flow until its lease is over: the permission may come back.
+            if self.standing is not Standing.LEADING:
+                self._role.become(Standing.REFUSED, str(error))
+            await self._wake.wait(REFUSED_S)
+        except ClusterError as error:
+            self._announce.trouble(error, connected=self._admin.client.connected)
+            if self._membership.generation is None:
+                self._lost()
+            await self._wake.wait(RETRY_S)
+
+    async def _take_part(self) -> None:
+        """Join, send or get the assignment, and wait until the next rebalance."""
+        if not self._admin.client.connected:
+            await self._connect()
+        self._session.again = False
+        if not await self._join():
+            return
+        self._announce.joined(self._membership.session_s)
+        while not (self._stopping or self._session.again or self._sent_ready != self._ready):
+            await self._wake.wait()
+
+    async def _connect(self) -> None:
+        try:
+            await self._admin.client.connect(CONNECT_S)
+        except RefusedError:
+            raise
+        except ClusterError as error:
+            if self.standing is Standing.JOINING:
+                self._role.reason = f"cannot connect yet: {error}"
+            self._announce.unreachable(error)
+            raise
+        if self.standing is Standing.JOINING:
+            self._role.reason = None
+
+    async def _join(self) -> bool:
+        """Join the next generation; False when that was given up."""
+        begun = self._admin.clock.monotonic()
+        generation = await self._session.join(self._present().encode())
+        if generation is None:
+            return False
+        self._role.answered()
+        return await self._sync(generation, begun)
+
+    @property
+    def _ready(self) -> bool:
+        return self._roster.ready and not self.unfit
+
+    def _present(self) -> Member:
+        """The metadata of this process for the group's leader."""
+        self._sent_ready = self._ready
+        over = self._given_up is not None and self._given_up[0] == self._last_term
+        heir = self._given_up[1] if over and self._given_up is not None else None
+        return replace(self._member, ready=self._sent_ready, term=self._last_term, over=over, heir=heir)
+
+    async def _sync(self, generation: Generation, begun: float) -> bool:
+        assignments: dict[str, bytes] = {}
+        self._roster.joined(self.settings.name, generation.member_id)
+        if generation.leads:
+            members = {member: Member.decode(data) for member, data in generation.members.items()}
+            flow = self.settings.name
+            appointed = appoint(flow, generation.number, members, self._roster.loads(flow), self._admin.clock.wall())
+            # The elections of this process's other flows count this appointment from now on.
+            self._note(appointed)
+            assignments = dict.fromkeys(members, appointed.encode())
+        given = await self._session.sync(generation, assignments)
+        if given is None:
+            return False
+        self.rebalances, self.epoch = self.rebalances + 1, generation.number
+        self.synced_at = self._admin.clock.monotonic()
+        self.rebalance_times.add(begun, self.synced_at)
+        leadership = Leadership.decode(given)
+        self._last_term = leadership.term
+        if self._given_up is None or self._given_up[0] != leadership.term:
+            self._note(leadership)
+        if leadership.term.runner != generation.member_id:
+            self._lost()
+            self._role.stand_by(leadership, generation.member_id)
+        elif self._given_up is not None and self._given_up[0] == leadership.term:
+            # The group's leader does not know yet that this process gave the flow up.
+            await self._wake.wait(RETRY_S)
+            self._session.again = True
+        else:
+            self._given_up = None
+            self._role.lead(leadership, generation.member_id)
+        return True
+
+    def _note(self, leadership: Leadership) -> None:
+        ready: dict[str, bool] = {}
+        for mate in leadership.mates.values():
+            ready[mate.name] = mate.ready or ready.get(mate.name, False)
+        self._roster.note(self.settings.name, Crew(leadership.leader.name, ready))
+
+    def _lost(self) -> None:
+        """Another process may lead from now on."""
+        self._lease.lose()
+        self._role.lose()
+
+    async def _wait_for_others(self) -> None:
+        """Members of another kind are in the group: log who they are, and try again soon."""
+        self._membership.forget()
+        self._lost()
+        self._roster.note(self.settings.name, None)
+        group, target = self._membership.group, self.settings.target
+        try:
+            seen = await self._membership.describe()
+        except ClusterError:
+            await self._wake.wait(OTHERS_S)
+            return
+        reason = why_taken(seen, group, self.settings.name, target)
+        if seen.members:
+            self._announce.taken(reason)
+        self._role.become(Standing.WAITING, reason)
+        await self._wake.wait(OTHERS_S)

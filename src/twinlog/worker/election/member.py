@@ -1,0 +1,176 @@
+"""The metadata of a process that shares a flow, and the assignment that all of them get: who runs the flow.
+
+The leader of the flow's group reads the metadata of every member, and sends the assignment to all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twinlog.model.compact_json import ascii_json, object_of
+from twinlog.worker.election.fingerprint import Fingerprint, differing
+from twinlog.worker.election.spread import choose
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The time for which one member runs a flow.
+
+    `number` is that of the group's generation in which it was appointed, `runner` its id there, `since` seconds of Unix
+    time.
+    """
+
+    number: int
+    runner: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A process as a member of its flow's group; `name` is `host-pid`.
+
+    With `ready` it could begin at once, with `packs` flows are kept together instead of spread, with `until` it ends
+    when the flow has caught up. `term` is the last one that it knows. When `over`, it was the runner of that term and
+    has released everything; `heir` is the process to which it leaves the flow.
+    """
+
+    name: str
+    settings: Fingerprint = field(default_factory=dict, repr=False)
+    ready: bool = False
+    packs: bool = False
+    until: bool = False
+    term: Term | None = None
+    over: bool = False
+    heir: str | None = None
+
+    def encode(self) -> bytes:
+        """As metadata of a JoinGroup request: a JSON object."""
+        return ascii_json(
+            {
+                "name": self.name,
+                "settings": dict(self.settings),
+                "ready": self.ready,
+                "packs": self.packs,
+                "until": self.until,
+                "term": _term_fields(self.term),
+                "over": self.over,
+                "heir": self.heir,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Member:
+        """Decode metadata, perhaps of another version: missing fields count as unknown."""
+        fields = object_of(data)
+        heir = fields.get("heir")
+        return cls(
+            name=str(fields.get("name", "unknown")),
+            settings=_strings(fields.get("settings")),
+            ready=fields.get("ready") is True,
+            packs=fields.get("packs") is True,
+            until=fields.get("until") is True,
+            term=_term(fields.get("term")),
+            over=fields.get("over") is True,
+            heir=str(heir) if heir else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Mate:
+    """A member as the others see it; `differs` are the keys of its settings that differ from the runner's."""
+
+    name: str
+    ready: bool
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who runs a flow, for which term, and all members by their ids."""
+
+    leader: Member
+    term: Term
+    mates: Mapping[str, Mate] = field(default_factory=dict, compare=False, repr=False)
+
+    def encode(self) -> bytes:
+        """As assignment of a SyncGroup request, the same for each member: a JSON object."""
+        return ascii_json(
+            {
+                "name": self.leader.name,
+                "settings": dict(self.leader.settings),
+                "until": self.leader.until,
+                "term": _term_fields(self.term),
+                "mates": {member: [mate.name, mate.ready, mate.differs] for member, mate in self.mates.items()},
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Leadership:
+        """Decode an assignment, perhaps of another version: missing fields count as unknown."""
+        fields = object_of(data)
+        mates = fields.get("mates")
+        leader = Member(
+            str(fields.get("name", "unknown")), _strings(fields.get("settings")), until=fields.get("until") is True
+        )
+        return cls(
+            leader,
+            _term(fields.get("term")) or Term(0, "", 0.0),
+            {str(member): _mate(mate) for member, mate in mates.items()} if isinstance(mates, dict) else {},
+        )
+
+    def __str__(self) -> str:
+        if not self.term.since:
+            return self.leader.name
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.term.since))
+        return f"{self.leader.name} (since {since})"
+
+
+def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mapping[str, int], now: float) -> Leadership:
+    """Who runs a flow from the group's generation `number` on, which begins `now` (seconds since 1970).
+
+    The present runner stays as long as it is a member. Another one is appointed only when the runner has left, or its
+    metadata ends its term. Metadata from before its appointment does not count: a request may come late. `counts` are
+    flows by process. Of the ready ones, processes that end when the flow has caught up come first: beside one that
+    never ends they would have to fail, for they could not see when it has caught up.
+    """
+    known = (member.term for member in members.values() if member.term is not None)
+    term = max((term for term in known if term.runner in members), key=lambda term: term.number, default=None)
+    if term is None or (members[term.runner].over and members[term.runner].term == term):
+        heir = None if term is None else members[term.runner].heir
+        ready = {id_: one for id_, one in members.items() if one.ready} or members
+        ends = {id_: one for id_, one in ready.items() if one.until} or ready
+        wanted = {id_: one for id_, one in ready.items() if one.name == heir} or ends
+        pack = any(one.packs for one in members.values())
+        name = choose(flow, {one.name for one in wanted.values()}, counts, pack=pack)
+        runner = min(id_ for id_, one in wanted.items() if one.name == name)
+        term = Term(number, runner, now)
+    leader = members[term.runner]
+    mates = {
+        id_: Mate(one.name, one.ready, differing(leader.settings, one.settings) if one.settings else ())
+        for id_, one in members.items()
+    }
+    return Leadership(Member(leader.name, leader.settings, until=leader.until), term, mates)
+
+
+def _term_fields(term: Term | None) -> object:
+    return None if term is None else [term.number, term.runner, term.since]
+
+
+def _term(fields: object) -> Term | None:
+    match fields:
+        case [int(number), str(runner), int() | float() as since]:
+            return Term(number, runner, float(since))
+    return None
+
+
+def _mate(fields: object) -> Mate:
+    match fields:
+        case [str(name), bool(ready), list(differs)]:
+            return Mate(name, ready, tuple(str(key) for key in differs))
+    return Mate("unknown", False)
+
+
+def _strings(fields: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in fields.items()} if isinstance(fields, dict) else {}

@@ -1,0 +1,78 @@
+"""Hands over flows of this process, one at a time, so that they spread, or gather with `packs`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Mapping, Sequence
+from typing import Protocol
+
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.spread import Crew, FlowName, ProcessName, loads, next_gathering, next_move
+
+log = logging.getLogger(__name__)
+
+CALM_S = 3.0
+"""Nothing is handed over before nothing has changed for so long."""
+
+PATIENCE_S = 15.0
+"""A process that runs more flows and hands none over for so long counts as unable to: the next one waits no longer for
+it, and as long again for each further one that comes before it."""
+
+LOOK_S = 1.0
+
+
+class HostedFlow(Protocol):
+    """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
+
+    @property
+    def settings(self) -> FlowSettings: ...
+
+    @property
+    def clearing(self) -> bool: ...
+
+    @property
+    def can_hand_over(self) -> bool: ...
+
+    def hand_over(self, heir: str) -> None: ...
+
+
+def spread(roster: Roster, hosted_flows: Sequence[HostedFlow]) -> None:
+    """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment.
+
+    Where processes pack, the other way round: to the one that runs the most.
+    """
+    if any(hosted.clearing for hosted in hosted_flows):
+        roster.changing()
+        return
+    if not roster.may_move or roster.calm_s < CALM_S:
+        return
+    crews = roster.crews()
+    able = {hosted.settings.name: hosted for hosted in hosted_flows if hosted.can_hand_over}
+    move = _next(roster, crews, able, overlook=float("inf"))
+    waits_s = roster.wait(move is not None)
+    if move is not None:
+        move = _next(roster, crews, able, overlook=waits_s // PATIENCE_S)
+    if move is not None:
+        flow, heir = move
+        counts = loads(crews)
+        log.info(
+            "%s: handed over to %s, which runs %d of the flows, this process %d",
+            *(flow, heir, counts.get(heir, 0), counts.get(roster.name, 0)),
+        )
+        able[flow].hand_over(heir)
+        # The group appoints the new runner later; until then this process would hand over another flow.
+        roster.leave(flow, heir)
+    elif _next(roster, crews, crews, overlook=float("inf")) is None:
+        roster.balanced(crews)
+    else:
+        # A flow that cannot be handed over now may be later, without an event.
+        roster.rest(LOOK_S)
+
+
+def _next(
+    roster: Roster, crews: Mapping[FlowName, Crew], able: Container[FlowName], *, overlook: float
+) -> tuple[FlowName, ProcessName] | None:
+    if roster.packs:
+        return next_gathering(crews, roster.name, able)
+    return next_move(crews, roster.name, able, overlook=overlook)

@@ -1,0 +1,1 @@
+"""One running flow: its life cycle, its grants, and its periodic jobs."""

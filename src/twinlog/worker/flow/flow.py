@@ -1,0 +1,429 @@
+"""Runs one flow on the driver: watches both clusters, plans leases, keeps its query alive, and stops in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
+from math import inf
+
+from twinlog.clock import SYSTEM, Clock, wall_ms
+from twinlog.copier.max_message_bytes import LIMIT_EVENT
+from twinlog.errors import TwinlogError, is_ours
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.lease.channel import VALID_S
+from twinlog.lease.fencing import TransactionalIds
+from twinlog.lease.leases import Leases
+from twinlog.lease.progress import Report
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionStore
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster
+from twinlog.model.held import Held
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.control.control import EVERY_S, TopicControl
+from twinlog.worker.flow.flow_changes import FlowChanges
+from twinlog.worker.flow.flow_grants import FlowGrants
+from twinlog.worker.flow.flow_jobs import (
+    FlowJobs,
+    begin_bounding,
+    begin_joining_segments,
+    begin_pinning_starts,
+    begin_publishing,
+)
+from twinlog.worker.flow.retrying import Retrying
+from twinlog.worker.flow.start_ends import StartEnds
+from twinlog.worker.flow_tasks import Tasks
+from twinlog.worker.periodic import PeriodicJobs
+from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.sharing import Demand
+from twinlog.worker.status.flow_reporter import FlowReporter
+from twinlog.worker.status.flow_state import FlowState
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.held_partitions import HeldPartitions, describe, summed_up
+from twinlog.worker.status.outage import Waiting
+from twinlog.worker.status.report import DriverReport
+from twinlog.worker.topics.topic_refresh import TopicRefresh
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.1
+JOBS_STOP_S = 1.0
+THREAD_STOP_S = 3.0
+
+
+class FlowRunner:
+    """One flow; its thread begins with `start`. Where there may be no more threads, both raise RuntimeError.
+
+    `slots` is how many tasks the flow may use at once, `tasks` with how many it begins, None for all of them. With
+    `until_caught_up` the flow is done when every partition has reached the end that it had at the start. `flows` are
+    all flows of the file: some may conflict. Nothing is appended any more once `leads_for_s()` returns 0 seconds, see
+    `Election`. `stored` are offsets of the flow that were read ahead, if any.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        *,
+        slots: int,
+        tasks: int | None,
+        until_caught_up: bool,
+        wake: Callable[[], None],
+        flows: Sequence[FlowSettings] = (),
+        leads_for_s: Callable[[], float] = lambda: VALID_S,
+        stored: StoredOffsets | None = None,
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._clock = clock
+        self._connect = connect
+        self.changes = FlowChanges(settings, flows)
+        self.flow_status = FlowStatus(clock.monotonic)
+        self.state = FlowState.STARTING
+        self.reason: str | None = None
+        self.ready = threading.Event()
+        """Set when the first plan stands, so that the query may start."""
+        self._wake = wake
+        self._until = until_caught_up
+        self._start_ends: StartEnds | None = None
+        """Set once it is known up to where a run copies that ends then."""
+        self._source, self._target = both_clusters(settings, connect)
+        self._stored = stored
+        self._positions = stored.positions if stored else PositionStore(settings, self._target)
+        self._maps = stored.maps if stored else MapStore(settings, self._target, self._positions)
+        for cluster in (self._source, self._target):
+            cluster.client.append_only_while(lambda: leads_for_s() > 0)
+        self._stopping = threading.Event()
+        self._nothing = False
+        self._jobs = PeriodicJobs(settings.name, self.flow_status.note, lambda: self._waiting.outage is not None, clock)
+        self._waiting = Waiting(
+            settings,
+            self.flow_status,
+            source=self._source.reach,
+            target=self._target.reach,
+            leads=lambda: leads_for_s() > 0,
+            over=self._jobs.hurry,
+            clock=clock,
+        )
+        self._retry = Retrying(settings.name, self.flow_status, self._waiting, self._stopping, clock)
+        self._ids: TransactionalIds | None = None
+        if settings.exactly_once != "disabled":
+            self._ids = TransactionalIds(settings, self._target, self._retry)
+        self._topics = TopicRefresh(
+            settings, flows or (settings,), self._source, self._target, self._positions, connect
+        )
+        self._remote: dict[TopicPartition, TopicPartition] = {}
+        self.held = HeldPartitions(settings.name, self._try_again, clock)
+        grants = FlowGrants(
+            *(self._ids, self._retry, self._positions, self._maps, self._topics),
+            lambda: self._remote,
+            self.held.is_held,
+        )
+        self.leases = Leases(
+            settings.name,
+            grants.of,
+            self._copier_failed,
+            self._copier_event,
+            ids=self._ids if settings.exactly_once == "enabled" else None,
+            leads_for_s=leads_for_s,
+            reported=self._reported,
+            gone=self.flow_status.gone,
+            mismatch=lambda text: self.flow_status.note("use every task", text),
+            held=self._hold,
+            clock=clock,
+        )
+        self._tasks = Tasks(settings, self.flow_status, self.leases, slots=slots, tasks=tasks, clock=clock)
+        self._control = TopicControl(
+            *(settings, self._source, self._target, self._positions, self._maps),
+            *(self.flow_status, self._tasks, self.leases, self._ids),
+            held=self.held,
+            is_heartbeats=self._topics.is_heartbeats,
+            stopping=self._stopping,
+        )
+        self.translator = Translator(settings, self._source, self._target, self._maps)
+        self._reporter = FlowReporter(settings, clock)
+        self.by_settings = FlowJobs(
+            *(self._jobs, self._source, self._target, self._topics, self.translator),
+            *(self._reporter.groups, self.flow_status),
+        )
+        self._thread = threading.Thread(target=self._run, name=f"flow {settings.name}", daemon=True)
+
+    @property
+    def settings(self) -> FlowSettings:
+        """Those that the flow runs with now."""
+        return self.changes.settings
+
+    @property
+    def copied(self) -> Mapping[TopicPartition, TopicPartition]:
+        """Each source partition that is copied, with its remote one; another object only when there are others."""
+        return self._remote
+
+    def start(self) -> None:
+        try:
+            self._waiting.start(self._stopping)
+            self._thread.start()
+        except RuntimeError:
+            self._stopping.set()
+            raise
+
+    def use_slots(self, slots: int) -> None:
+        """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
+        self._tasks.use_slots(slots)
+
+    def leave_tasks(self, tasks: frozenset[int]) -> None:
+        """Have nothing copied in these tasks of Spark's any more: their executors are about to go."""
+        self._tasks.leave(tasks)
+
+    def take_written(self) -> set[str]:
+        """The remote topics that records arrived in since the last call."""
+        written = self.flow_status.take_written()
+        remote = self._remote if written else {}
+        return {str(there.topic) for here, there in remote.items() if here.topic in written}
+
+    @property
+    def demand(self) -> Demand:
+        """What the flow could do with slots."""
+        return self._tasks.demand
+
+    def fail(self, reason: str) -> None:
+        """The flow ends with a reason; others go on."""
+        if self.state in (FlowState.STARTING, FlowState.RUNNING):
+            log.error("%s: FAILED: %s", self.settings.name, reason)
+            self._end(FlowState.FAILED, reason)
+
+    def _end(self, state: FlowState, reason: str | None = None) -> None:
+        self.state, self.reason = state, reason
+        self._stopping.set()
+        self.ready.set()
+        self._wake()
+
+    @property
+    def status(self) -> tuple[str, str | None]:
+        """The status of the flow in a word, and its trouble: it runs only once a copier has reported."""
+        if self.ended:
+            return self.state.value, self.reason
+        outage = self._waiting.outage
+        if outage is not None:
+            return "waiting", str(outage)
+        seen = self.flow_status
+        trouble = seen.summary().trouble
+        if self.state is FlowState.STARTING or (seen.planned() and not any(one.held for one in seen.holders())):
+            return FlowState.STARTING.value, trouble
+        if not seen.planned():
+            return "idle", trouble or seen.paused.all or f"no topic of {self.settings.source} is mirrored"
+        if held := self.held.all():
+            return FlowState.RUNNING.value, f"{summed_up(held)}: {describe(held[0])}"
+        return FlowState.RUNNING.value, trouble
+
+    @property
+    def nothing_copied(self) -> str | None:
+        """Why nothing of the flow is copied, where each of its partitions is held; None where something is."""
+        held = [one for one in self.held.all() if not self._topics.is_heartbeats(one.source.topic)]
+        planned = self.flow_status.planned()
+        return None if not planned or len(held) < planned else f"{summed_up(held)}: {describe(held[0])}"
+
+    @property
+    def source_away(self) -> bool:
+        """Whether neither the driver nor a copier reaches the source, while the target is there."""
+        outage = self._waiting.outage
+        return outage is not None and outage.cluster == "source"
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in (FlowState.STARTING, FlowState.RUNNING)
+
+    def stop(self, timeout_s: float) -> bool:
+        """Let the copiers finish what is in flight and store their positions, within `timeout_s`; then end the jobs.
+
+        False when a copier did not release its partitions in time.
+        """
+        if not self.ended:
+            self.state = FlowState.STOPPED
+        self._stopping.set()
+        self.ready.set()
+        released = self.leases.stop(timeout_s)
+        if not released:
+            log.warning("%s: not every copier released its partitions within %.1f s", self.settings.name, timeout_s)
+        self._jobs.stop(JOBS_STOP_S)
+        return released
+
+    def abandon(self) -> None:
+        """End at once, for another process may run the flow: copiers are cut off and store nothing more."""
+        if not self.ended:
+            self.state = FlowState.STOPPED
+        self._stopping.set()
+        self.ready.set()
+        self.leases.abandon()
+        self._jobs.stop(JOBS_STOP_S, cut_off=True)
+        # Its connections are closed next, whatever it is doing.
+        self._thread.join(THREAD_STOP_S)
+
+    def close(self) -> None:
+        if self._stored is not None:
+            self._stored.close()
+        self._topics.close()
+        self._source.close()
+        self._target.close()
+
+    # The flow's thread.
+
+    def _run(self) -> None:
+        try:
+            if self._stored is not None:
+                self._stored.hand_over(self._target)
+            for cluster in (self._source, self._target):
+                cluster.keep_in_contact()
+            if not self._retry(self._target.connect, "connect"):
+                return
+            begin_publishing(self._jobs, self.settings, self._target, self.report)
+            self.by_settings.begin_heartbeats(self.settings)
+            if not self._retry(self._source.connect, "connect"):
+                return
+            if not (
+                self._retry(self._check, "look at both clusters")
+                and self._retry(self._topics.create_internal_topics, "create its topics")
+                and self._take_over()
+                and self._retry(self._control.begin, "read what is asked of topics")
+                and self._retry(self._refresh, "plan")
+            ):
+                return
+            if self._until and not self._retry(self._note_ends, "read the ends"):
+                return
+            self.state = FlowState.RUNNING
+            self.ready.set()
+            ahead = threading.Thread(target=self._read_maps_ahead, name=f"maps {self.settings.name}", daemon=True)
+            # Without a thread for it they are read when they are needed.
+            with suppress(RuntimeError):
+                ahead.start()
+            self.by_settings.begin(self.settings, self.changes.reverse)
+            begin_joining_segments(self._jobs, self._source, self._maps)
+            begin_bounding(self._jobs, self.settings, self._source, self._target)
+            self._jobs.begin("do what is asked of topics", self._control.turn, EVERY_S)
+            begin_pinning_starts(self._jobs, self._topics)
+            self._keep_going()
+        except TwinlogError as error:
+            self.fail(str(error))
+        except Exception as error:
+            if self.ended:
+                log.debug("%s: at its end: %r", self.settings.name, error)
+                return
+            log.exception("flow %s", self.settings.name)
+            self.fail(f"internal error: {error!r}")
+
+    def _read_maps_ahead(self) -> None:
+        """While Spark starts: the first copier needs them, they may be many, and the target far away."""
+        try:
+            self._maps.read()
+        except Exception as error:
+            # The first use of them reports the error.
+            log.debug("%s: maps are read later: %r", self.settings.name, error)
+
+    def _take_over(self) -> bool:
+        """Fence copiers of an earlier process, if this one uses transactions or prepares for them."""
+        ids = self._ids
+        return ids is None or self._retry(lambda: ids.take_over(self._tasks.slots), "fence earlier copiers")
+
+    def _keep_going(self) -> None:
+        refreshed_at = self._clock.monotonic()
+        while not self._clock.wait(self._stopping, TICK_S):
+            if self._start_ends is not None:
+                if self._waiting.outage is None:
+                    self._start_ends.look()
+                # Topics that the target creates a moment later are copied, too.
+                created = self._topics.due_at == inf
+                if created and self._start_ends.reached:
+                    self._end_caught_up()
+                    return
+                if created and self._start_ends.reached_but(self.held.settled()):
+                    text = summed_up(self.held.all())
+                    log.error("%s: caught up, but for held partitions: %s", self.settings.name, text)
+                    self._end(FlowState.HELD, text)
+                    return
+            interval = self.settings.refresh_topics_interval_s
+            if self.changes.pending:
+                self._retry(self._take_settings_over, "continue with other settings")
+                refreshed_at = self._clock.monotonic()
+            elif self._clock.monotonic() >= min(refreshed_at + (interval or inf), self._topics.due_at):
+                self._retry(self._refresh, "look for new topics")
+                refreshed_at = self._clock.monotonic()
+            self._control.attend()
+            self._tasks.attend()
+            self._jobs.attend()
+            self.held.attend()
+
+    def _take_settings_over(self) -> None:
+        self.changes.take_over(self._topics, self._refresh, self.by_settings)
+
+    def _end_caught_up(self) -> None:
+        # A run that had something to copy may end after that was deleted.
+        nothing = self._topics.nothing if self._nothing else None
+        refused = self._topics.refused
+        if refused is not None:
+            text = f"the target refuses remote topics: {refused}"
+            log.error("%s: caught up, but for %s", self.settings.name, text)
+            self._end(FlowState.HELD, text)
+        elif nothing is None:
+            log.info("%s: caught up%s", self.settings.name, self.flow_status.paused)
+            self._end(FlowState.DONE)
+        else:
+            log.error("%s: nothing to copy: %s", self.settings.name, nothing)
+            self._end(FlowState.NOTHING, nothing)
+
+    def _check(self) -> None:
+        self._topics.check_clusters()
+        check_one_cluster(self.settings, self._source, self._target, self._connect)
+        check_internal_topics(self.settings, self._source, self._target)
+
+    def _refresh(self) -> None:
+        """Bring the remote topics up to date and plan anew when there is something else to copy."""
+        self._topics.refresh()
+        self.flow_status.note("create or grow remote topics", self._topics.refused)
+        remote = self._topics.partitions
+        if remote != self._remote or not self.leases.lease:
+            self._remote = remote
+            if self._start_ends is not None:
+                self._start_ends.follow(remote)
+            self._control.plan(remote)
+
+    def _note_ends(self) -> None:
+        self._topics.require_all()
+        # The passive side of two clusters has the other one's records only, and no filter is to blame.
+        self._nothing = self._topics.nothing is not None and not self._topics.only_copies
+        late = self._topics.refused_topics
+        self._start_ends = StartEnds(self.settings, self._source, self.flow_status, self._remote, late)
+
+    # Called by leases, on their threads.
+
+    def _copier_failed(self, kind: str, text: str) -> None:
+        # The text of a twinlog error is a sentence; for other errors their class is shown, too.
+        self.fail(text if is_ours(kind) else f"{text} ({kind})")
+
+    def _copier_event(self, kind: str, text: str) -> None:
+        self._reporter.last_error.note(f"{kind}: {text}")
+        log.warning("%s: %s: %s", self.settings.name, kind, text)
+        self.flow_status.meters.event(kind, wall_ms(self._clock))
+        keeps_settings = self.by_settings.keeps_settings
+        if kind == LIMIT_EVENT and keeps_settings is not None:
+            keeps_settings.hurry()
+
+    def _hold(self, held: Held) -> None:
+        self._reporter.last_error.note(describe(held))
+        if self.held.hold(held):
+            self.flow_status.meters.event("gap" if held.reason == "gap" else "held", wall_ms(self._clock))
+
+    def _try_again(self, partitions: Set[TopicPartition]) -> None:
+        self.leases.grant_again(partitions)
+
+    def report(self) -> DriverReport:
+        """What the flow reports of itself now."""
+        topics = self._topics
+        return self._reporter.report(
+            *self.status, self.flow_status, self.held.all(), left_out=topics.left_out, missing=topics.missing
+        )
+
+    def _reported(self, report: Report) -> None:
+        self.flow_status.take(self.held.complete(report))
+        self.held.take(report)
+        self._tasks.take(report)

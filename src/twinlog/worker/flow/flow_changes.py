@@ -1,0 +1,58 @@
+"""The settings of a running flow, and the settings that the flow is to continue with once its file has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.copier_settings import copiers_view
+from twinlog.worker.flow.flow_jobs import FlowJobs
+from twinlog.worker.topics.topic_refresh import TopicRefresh
+
+JOBS_END_S = 1.0
+
+
+class FlowChanges:
+    """Asked for by any thread, taken over by that of the flow; `flows` are all flows of the file."""
+
+    def __init__(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+        self.settings = settings
+        self.copiers = copiers_view(settings)
+        """The settings as copiers have them; copiers begin again with each change of these."""
+        self._flows = flows
+        self._asked: tuple[FlowSettings, Sequence[FlowSettings]] | None = None
+
+    @property
+    def reverse(self) -> FlowSettings | None:
+        """The flow back, if the file has it."""
+        back = (self.settings.target, self.settings.source)
+        return next((flow for flow in self._flows if (flow.source, flow.target) == back), None)
+
+    def ask(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+        """Have the flow continue with other settings of its own, or of other flows."""
+        self._asked = settings, flows
+
+    @property
+    def pending(self) -> bool:
+        """Whether the flow does not have the settings yet that it was to continue with."""
+        return self._asked is not None
+
+    def take_over(self, topics: TopicRefresh, refresh: Callable[[], None], jobs: FlowJobs) -> None:
+        """Continue as asked: topics come and go with `refresh`, jobs begin again, and copying is not interrupted.
+
+        Raises what `refresh` raises, ClusterError or RefusedError; the next call does what is left of the change.
+        """
+        asked = self._asked
+        if asked is None:
+            return
+        settings, flows = asked
+        topics.change(settings, flows)
+        topics.create_internal_topics()
+        refresh()
+        before = self.settings, self.reverse
+        self._flows = flows
+        if before != (settings, self.reverse):
+            jobs.change(settings, self.reverse, JOBS_END_S)
+        self.settings, self.copiers = settings, copiers_view(settings)
+        if self._asked is asked:
+            self._asked = None

@@ -1,0 +1,218 @@
+"""The periodic jobs of a flow on the driver, and what an operator does about each that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.metrics.meters import FlowMeters
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
+from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.mirror.heartbeats.heartbeat_writer import HeartbeatWriter
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topics.acls import AclSync
+from twinlog.mirror.topics.bounds import TopicBounds
+from twinlog.mirror.topics.configs import ConfigSync
+from twinlog.model.types import SourceOffset
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
+from twinlog.worker.status.flow_reporter import FollowedSoFar
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.publisher import Publisher
+from twinlog.worker.status.report import EVERY_S, DriverReport
+from twinlog.worker.topics.topic_refresh import TopicRefresh
+
+JOIN_S = 300.0
+PIN_S = 10.0
+BOUND_S = 600.0
+"""How often internal topics are looked for that were not there before."""
+
+
+class FlowJobs:
+    """The jobs of a flow that are done as its settings ask for: heartbeats, settings and rights of remote topics,
+    groups. Used by the thread of the flow.
+
+    `so_far` gets the jobs of groups, and the meters of `status` how long checkpoints take. A flow that follows another
+    one has other meters from its start on than it was made with.
+    """
+
+    def __init__(
+        self,
+        jobs: PeriodicJobs,
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        topics: TopicRefresh,
+        translator: Translator,
+        so_far: FollowedSoFar,
+        status: FlowStatus,
+    ) -> None:
+        self.groups_writer: CheckpointWriter | None = None
+        """Who writes checkpoints, once the flow runs."""
+        self.keeps_settings: PeriodicJob | None = None
+        """What keeps the settings of remote topics in step, if anything does."""
+        self._jobs = jobs
+        self._source, self._target = source, target
+        self._topics = topics
+        self._translator = translator
+        self._so_far, self._status = so_far, status
+        self._begun: list[PeriodicJob] = []
+
+    def begin_heartbeats(self, settings: FlowSettings) -> None:
+        """The job that needs no source."""
+        known = self._jobs.all
+        begin_heartbeats(self._jobs, settings, self._target)
+        self._note(known)
+
+    def begin(self, settings: FlowSettings, reverse: FlowSettings | None) -> None:
+        """The others; `reverse` is the flow back, if the file has it."""
+        known = self._jobs.all
+        self._so_far.follow(settings)
+        clusters = self._source, self._target
+        self.keeps_settings = begin_keeping_in_step(self._jobs, settings, *clusters, self._topics)
+        self.groups_writer = begin_following_groups(
+            self._jobs, settings, *clusters, self._translator, reverse, self._so_far, self._status.meters
+        )
+        self._note(known)
+
+    def change(self, settings: FlowSettings, reverse: FlowSettings | None, timeout_s: float) -> None:
+        """End all of them, each after the turn under way or within `timeout_s`, and begin them with other settings."""
+        before, self._begun = self._begun, []
+        self._jobs.end(before, timeout_s)
+        self.begin_heartbeats(settings)
+        self.begin(settings, reverse)
+
+    def _note(self, known: Sequence[PeriodicJob]) -> None:
+        self._begun += [job for job in self._jobs.all if job not in known]
+
+
+def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin) -> PeriodicJob | None:
+    """The one job that a flow also has when it is not enabled; None where it is switched off."""
+    return jobs.begin(
+        "write heartbeats",
+        HeartbeatWriter(settings, target).beat,
+        settings.emit_heartbeats_interval_s,
+        way_out=f"{settings.switch('emit_heartbeats_interval_s')} = false ends them",
+    )
+
+
+def begin_publishing(
+    jobs: PeriodicJobs, settings: FlowSettings, target: ClusterAdmin, look: Callable[[], DriverReport]
+) -> None:
+    """The job that reports to other programs how the flow does, also that it has ended."""
+    publisher = Publisher(settings, target, look)
+    jobs.begin("report what the flow does", publisher.turn, EVERY_S, once_more=True)
+
+
+def begin_keeping_in_step(
+    jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, topics: TopicRefresh
+) -> PeriodicJob | None:
+    """The jobs that keep settings and rights of remote topics like those of their source; returns the first of them."""
+    configs = ConfigSync(settings, source, target)
+
+    def keep_settings() -> None:
+        topics.notice(configs.run(topics.pairs))
+
+    job = jobs.begin(
+        "keep the settings of remote topics in step",
+        keep_settings,
+        settings.sync_topic_configs_interval_s,
+        way_out=f"{settings.switch('sync_topic_configs_interval_s')} = false leaves them as they are",
+    )
+    jobs.begin(
+        "carry ACLs over",
+        AclSync(settings, source, target, topics.leaves_out).run,
+        settings.sync_topic_acls_interval_s,
+        way_out=f"{settings.switch('sync_topic_acls_interval_s')} = false leaves them as they are",
+    )
+    return job
+
+
+def begin_following_groups(
+    jobs: PeriodicJobs,
+    settings: FlowSettings,
+    source: ClusterAdmin,
+    target: ClusterAdmin,
+    translator: Translator,
+    reverse: FlowSettings | None,
+    so_far: FollowedSoFar,
+    meters: FlowMeters,
+) -> CheckpointWriter | None:
+    """The jobs that let consumer groups go on at the target; `reverse` is the flow back, if the file has it.
+
+    Both take a last turn when the flow stops: what was copied last is translated too. `so_far` gets them,
+    `meters` how long checkpoints take. Returns who writes checkpoints, None when there is none.
+    """
+    if settings.emit_checkpoints_interval_s is None:
+        # Without checkpoints MirrorMaker 2 commits no offsets either.
+        return None
+    sync: PeriodicJob | None = None
+
+    def moved() -> None:
+        if sync is not None:
+            sync.follow()
+
+    writer = CheckpointWriter(
+        settings,
+        source,
+        target,
+        GroupOffsetTranslator(settings, source, target, translator, reverse),
+        lambda written, latency_ms: meters.checkpointed(
+            written, writer.followed or (), latency_ms, target.clock.monotonic()
+        ),
+        moved,
+    )
+    syncing = GroupSync(settings, target, writer.positions)
+    checkpoints = jobs.begin(
+        "write checkpoints",
+        writer.turn,
+        settings.emit_checkpoints_interval_s,
+        way_out=f"{settings.switch('emit_checkpoints_interval_s')} = false ends them",
+        again=writer,
+        once_more=True,
+    )
+    sync = jobs.begin(
+        "commit offsets of groups on the target",
+        syncing.turn,
+        settings.sync_group_offsets_interval_s,
+        way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
+        again=syncing,
+        once_more=True,
+    )
+    so_far.begin(writer, (checkpoints, sync))
+    return writer
+
+
+def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """The job that bounds internal topics which MirrorMaker 2 or an earlier version created."""
+    jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
+
+
+def begin_pinning_starts(jobs: PeriodicJobs, topics: TopicRefresh) -> None:
+    """The job that settles where partitions begin whose leaders did not answer when the flow first started."""
+
+    def pin() -> None:
+        # Other settings of a running flow bring other starts.
+        if topics.starts.needed:
+            topics.starts.pin()
+
+    jobs.begin("store where partitions without a leader begin", pin, PIN_S)
+
+
+def begin_joining_segments(jobs: PeriodicJobs, source: ClusterAdmin, maps: MapStore) -> None:
+    """The job that keeps exact maps and their topic small."""
+
+    def join() -> None:
+        maps.read()
+        fragmented = maps.fragmented()
+        if fragmented:
+            starts = source.offsets(fragmented, latest=False)
+            without = [partition for partition in fragmented if partition not in starts]
+            if without:
+                # A partition without a leader has one at a later turn. The map of a deleted topic takes room, too.
+                there = source.topics()
+                starts |= {partition: 0 for partition in without if partition.topic not in there}
+            maps.join_segments({partition: SourceOffset(start) for partition, start in starts.items()})
+
+    jobs.begin("join maps of old offsets", join, JOIN_S)

@@ -1,0 +1,54 @@
+"""Does a step of a flow again until it works, however long its clusters are away."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.outage import Waiting
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+LOG_AFTER_S = 2.0
+
+
+class Retrying:
+    """Of the flow `name`, until `stopping` is set.
+
+    The flow status shows the failing step; the log does, too, unless an outage explains it.
+    """
+
+    def __init__(
+        self, name: str, status: FlowStatus, waiting: Waiting, stopping: threading.Event, clock: Clock = SYSTEM
+    ) -> None:
+        self._clock = clock
+        self._name = name
+        self._flow_status = status
+        self._waiting = waiting
+        self._stopping = stopping
+
+    def __call__(self, step: Callable[[], None], what: str) -> bool:
+        """Do a step until it works; False when the flow was stopped meanwhile. Raises RefusedError."""
+        logged = LogOnce(self._clock)
+        began = self._clock.monotonic()
+        while not self._stopping.is_set():
+            try:
+                step()
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                lasts = self._clock.monotonic() - began > LOG_AFTER_S
+                if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
+                    log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
+                self._flow_status.note(what, str(error))
+                self._clock.wait(self._stopping, RETRY_S)
+            else:
+                self._flow_status.note(what, None)
+                return True
+        return False

@@ -1,0 +1,225 @@
+"""How many tasks a flow uses, and which partitions each of them copies."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Set
+
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.lease.assignment import Assignment, assign
+from twinlog.lease.leases import Leases
+from twinlog.lease.progress import Report
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.sharing import Demand
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.load import Load
+
+log = logging.getLogger(__name__)
+
+FIRST, FIRST_TRANSFORMING = 1, 2
+"""With how many tasks a flow begins locally. A task is one thread: a transform keeps it from moving bytes meanwhile."""
+
+LOOK_S = 1.0
+GROW_AFTER_S = 5.0
+VACANT_S = 0.2
+"""So long after the loss of a copier a task that Spark runs again may claim its share; then others get it."""
+
+GRANT_S = 3.0
+"""How long other tasks may take to get the partitions of a lost copier, where Spark has fewer slots by now; then the
+lease ends all the same."""
+
+DRAIN_S = 8.0
+"""How long an executor that is about to go is given for its copiers to release what they hold."""
+
+
+def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
+    """With how many tasks a flow begins, `tasks` of `Tasks`."""
+    if not local:
+        return None
+    return FIRST if settings.transform is None else FIRST_TRANSFORMING
+
+
+class Tasks:
+    """The tasks of one flow; `attend` is called every moment by the flow's thread.
+
+    `slots` is how many the flow may use at once, `tasks` with how many it begins, None for all of them: then their
+    number follows the slots, else it grows when the copiers have been at their limit for long.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        status: FlowStatus,
+        leases: Leases,
+        *,
+        slots: int,
+        tasks: int | None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.slots = max(1, min(slots, settings.tasks_max))
+        self._clock = clock
+        self._settings = settings
+        self._flow_status = status
+        self._leases = leases
+        self._grows = tasks is not None
+        self.count = self.slots if tasks is None else max(1, min(tasks, self.slots))
+        self._load = Load(clock.monotonic)
+        self._hungry = False
+        self._replan = threading.Event()
+        self._leaving: frozenset[int] = frozenset()
+        self._closed: frozenset[int] = frozenset()
+        """The shares that others look after, as their executors are lost or about to go."""
+        self._drain_by: float | None = None
+        self._granted_by = LONG_AGO
+        self._partitions: Set[TopicPartition] = frozenset()
+        self._lease = 0
+        self._calm_since = self._look_at = self._renew_at = self._clock.monotonic()
+
+    # For other threads.
+
+    def use_slots(self, slots: int) -> None:
+        """Plan for another number of tasks: Spark's executors came or went, or another flow needs them more."""
+        slots = max(1, min(slots, self._settings.tasks_max))
+        if slots != self.slots:
+            self.slots = slots
+            self.count = min(self.count, slots) if self._grows else slots
+            self._replan.set()
+
+    def leave(self, tasks: frozenset[int]) -> None:
+        """Copy nothing in these tasks of Spark's any more: their executors are about to go."""
+        self._leaving = tasks
+
+    def take(self, report: Report) -> None:
+        """Count the bytes in a copier's report."""
+        self._load.take(report)
+
+    @property
+    def demand(self) -> Demand:
+        """How many slots the flow can use."""
+        limit = max(1, min(self._settings.tasks_max, len(self._partitions) or self._settings.tasks_max))
+        return Demand(limit, self._hungry and self.slots < limit, self._load.quiet)
+
+    # For the flow's thread.
+
+    def plan(self, partitions: Set[TopicPartition]) -> None:
+        """Assign these partitions, each to the task that has it already where that is possible."""
+        self._partitions = partitions
+        self._load.keep(partitions)
+        self._divide()
+
+    def attend(self) -> None:
+        """Follow the slots and the load, and renew the lease when it is over."""
+        now = self._clock.monotonic()
+        self._hand_over(now)
+        if self._drain_by is not None:
+            return
+        if self._replan.is_set() and self._may_divide_anew(now):
+            self._replan.clear()
+            self._divide()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            self._look(now)
+        if self._load.turn(self._leases.assignment()):
+            self._divide(level=True)
+        if self._leases.lease != self._lease or self._leases.unclaimed or self._closed:
+            # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks. Where one of
+            # them has lost its copier, Spark may not know that yet, and would not end it with the lease.
+            self._lease, self._renew_at = self._leases.lease, now + self._settings.lease_seconds
+        elif now >= self._renew_at:
+            self._leases.renew()
+
+    def _hand_over(self, now: float) -> None:
+        """Give others what is in shares whose executors are lost, or about to go: within the lease, so that they need
+        not wait for Spark. An executor that goes by itself waits for its tasks: those end with the lease."""
+        if self._drain_by is not None:
+            # A copier that has lost its share with the lease would be granted nothing before its next task begins.
+            if now >= self._drain_by or (self._leases.drained(self._closed) and self._leases.fully_granted):
+                self._end_drained()
+            return
+        leaving = self._leases.shares_of(self._leaving)
+        closed = leaving | self._leases.vacant(VACANT_S)
+        if closed == self._closed:
+            return
+        opened, lost, self._closed = self._closed - closed, closed - self._closed, closed
+        before = self._leases.assignment()
+        if leaving:
+            self._drain_by = now + DRAIN_S
+            count = sum(len(before[number]) for number in leaving)
+            log.info("%s: %d partitions move: Spark decommissions their executors", self._settings.name, count)
+            if len(closed) >= len(before):
+                self._leases.retire(leaving)
+                return
+        elif lost:
+            count = sum(len(before[number]) for number in lost)
+            log.warning("%s: the copier of %d partitions is gone, others go on with them", self._settings.name, count)
+            self._granted_by = now + GRANT_S
+        self._divide(level=bool(opened), same_lease=bool(closed))
+
+    def _may_divide_anew(self, now: float) -> bool:
+        """Whether the lease may end for another number of tasks: those that go on for a lost one have what it had.
+
+        Else that would wait for Spark, which ends and begins them all.
+        """
+        if self._leases.vacant(0.0) - self._closed:
+            return False
+        if now < self._granted_by and not self._leases.fully_granted:
+            return False
+        self._granted_by = LONG_AGO
+        return True
+
+    def _end_drained(self) -> None:
+        """Nothing is copied in executors that are about to go: let their tasks end, and have others begin elsewhere."""
+        self._drain_by = None
+        self._replan.clear()
+        before = self._open_shares()
+        self._closed = frozenset()
+        self._log(self._leases.renew(assign(self._partitions, self.count, weights=self._load.weights(), before=before)))
+
+    def _open_shares(self) -> Assignment:
+        return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)
+
+    def _look(self, now: float) -> None:
+        """Take one more task when the copiers have been at their limit for long."""
+        if not self._flow_status.overloaded():
+            self._hungry, self._calm_since = False, now
+            return
+        if now - self._calm_since <= GROW_AFTER_S:
+            return
+        self._hungry = self.count >= self.slots
+        if self._hungry or self.count >= len(self._partitions):
+            return
+        self.count += 1
+        self._calm_since = now
+        log.info("%s: one more task, %d now: the copiers are at their limit", self._settings.name, self.count)
+        self._divide()
+
+    def _divide(self, *, level: bool = False, same_lease: bool = False) -> None:
+        before = self._leases.assignment()
+        assignment = self._assign(before, level=level, same_lease=same_lease)
+        if assignment == before and self._leases.lease:
+            return
+        lease = self._leases.plan(assignment)
+        if level:
+            moved = sum(len(share - old) for share, old in zip(assignment, before, strict=False))
+            log.info("%s: %d partitions move: what tasks carry was uneven", self._settings.name, moved)
+        self._log(lease)
+
+    def _log(self, lease: int) -> None:
+        tasks = len(self._leases.assignment())
+        log.info(
+            "%s: lease %d: %d partitions in %d task%s",
+            *(self._settings.name, lease, len(self._partitions), tasks, "" if tasks == 1 else "s"),
+        )
+
+    def _assign(self, before: Assignment, *, level: bool, same_lease: bool) -> Assignment:
+        """A share for each task; while the lease stays, or has to, those that are closed have no partition."""
+        weights, count = self._load.weights(), min(self.count, len(self._partitions))
+        open_shares = self._open_shares()
+        if not open_shares or (count != len(before) and not same_lease):
+            return assign(self._partitions, count, weights=weights, before=open_shares or before, level=level)
+        divided = iter(assign(self._partitions, len(open_shares), weights=weights, before=open_shares, level=level))
+        return tuple(
+            frozenset() if number in self._closed else next(divided, frozenset()) for number in range(len(before))
+        )

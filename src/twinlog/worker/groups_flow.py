@@ -1,0 +1,161 @@
+"""Follows consumer groups for a flow that another one copies: checkpoints, and offsets of idle groups."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.log_once import DOUBLING_S, LogOnce
+from twinlog.metrics.meters import FlowMeters
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.offsets.map_store import MapStore
+from twinlog.mirror.offsets.position_store import PositionsOfAll
+from twinlog.mirror.offsets.translator import Translator
+from twinlog.mirror.topics.checks import check_two_clusters
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.groups import GroupOffsets
+from twinlog.model.types import GroupId
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.flow.flow_jobs import begin_following_groups, begin_publishing
+from twinlog.worker.periodic import PeriodicJobs
+from twinlog.worker.status.flow_reporter import FlowReporter
+from twinlog.worker.status.report import DriverReport
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+LOG_AFTER_S = 3.0
+STOP_S = 1.0
+END_S = 3.0
+
+
+class GroupsFlow:
+    """Needs no Spark. It writes as long as `allowed()` is true, translates by the exact maps of twinlog, and by offset
+    syncs where MirrorMaker 2 copies.
+
+    `copied_by` are the flows that copy what is translated, if twinlog does: their stored positions show how far maps
+    reach. `reverse` is the flow back, if there is one.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        allowed: Callable[[], bool] = lambda: True,
+        copied_by: Sequence[FlowSettings] = (),
+        reverse: FlowSettings | None = None,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self.settings = settings
+        self.failure: str | None = None
+        """Why it failed; it does not begin again."""
+        self.meters = FlowMeters()
+        self._troubles: dict[str, str] = {}
+        self._copied_by = copied_by or (settings,)
+        self._reverse = reverse
+        self._source, self._target = both_clusters(settings, connect)
+        for cluster in (self._source, self._target):
+            cluster.client.append_only_while(allowed)
+        self._clock = self._target.clock
+        self._jobs = PeriodicJobs(settings.name, self._note, clock=self._clock)
+        self._writer: CheckpointWriter | None = None
+        self._reporter = FlowReporter(settings, self._clock)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"groups {settings.name}", daemon=True)
+
+    @property
+    def trouble(self) -> str | None:
+        """What does not work now, None when all does."""
+        return next(iter(dict(self._troubles).values()), None)
+
+    @property
+    def groups(self) -> Sequence[GroupId] | None:
+        """The groups that are followed, another object only when there are others; None before that is known."""
+        return None if self._writer is None else self._writer.followed
+
+    def positions(self) -> Mapping[GroupId, GroupOffsets]:
+        """Where each group that is followed would go on at the target."""
+        return {} if self._writer is None else self._writer.positions()
+
+    def start(self) -> None:
+        """Begin, on a thread of its own. Raises RuntimeError where there can be no more threads."""
+        self._thread.start()
+
+    def attend(self) -> None:
+        """To be called every moment."""
+        self._jobs.attend()
+
+    def stop(self) -> None:
+        """Take a last turn of each job, and end within some seconds."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(END_S)
+        self._jobs.stop(STOP_S)
+
+    def close(self) -> None:
+        """Close the connections to both clusters."""
+        self._source.close()
+        self._target.close()
+
+    def take_written(self) -> set[str]:
+        """The topics on the target that were written since the last call."""
+        return self._target.client.take_written()
+
+    def _run(self) -> None:
+        try:
+            if self._connected():
+                copied_by = self._copied_by
+                maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
+                if self.settings.emit_checkpoints_interval_s is not None:
+                    log.info("%s: checkpoints are written to %s", self.settings.name, self.settings.target)
+                translator = Translator(self.settings, self._source, self._target, maps)
+                self._writer = begin_following_groups(
+                    self._jobs,
+                    self.settings,
+                    self._source,
+                    self._target,
+                    translator,
+                    self._reverse,
+                    self._reporter.groups,
+                    self.meters,
+                )
+                begin_publishing(self._jobs, self.settings, self._target, self.report)
+        except TwinlogError as error:
+            self.failure = str(error)
+            log.error("%s: FAILED: %s", self.settings.name, error)
+        except Exception as error:
+            if not self._stopping.is_set():
+                log.exception("flow %s", self.settings.name)
+                self.failure = f"internal error: {error!r}"
+
+    def _connected(self) -> bool:
+        """Connect to both clusters, however long that takes; False when this is stopped meanwhile."""
+        logged = LogOnce(self._clock)
+        while not self._stopping.is_set():
+            try:
+                self._target.connect()
+                self._source.connect()
+                check_two_clusters(self.settings, topology_of(self.settings), self._source, self._target)
+            except RefusedError:
+                raise
+            except ClusterError as error:
+                if logged.lasts("connect", LOG_AFTER_S, *DOUBLING_S):
+                    log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
+                self._note("connect", str(error))
+                self._clock.wait(self._stopping, RETRY_S)
+            else:
+                self._note("connect", None)
+                return True
+        return False
+
+    def report(self) -> DriverReport:
+        """What it reports of itself now."""
+        return self._reporter.report("stopped" if self._stopping.is_set() else "running", self.trouble)
+
+    def _note(self, what: str, trouble: str | None) -> None:
+        if trouble is None:
+            self._troubles.pop(what, None)
+        else:
+            self._troubles[what] = trouble

@@ -1,0 +1,154 @@
+"""A flow that is not enabled: it writes heartbeats to its target and copies nothing, as in MirrorMaker 2.
+
+Nothing runs here while another process writes them, as with flows that copy (`worker.elected_flow`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.election.election import Election
+from twinlog.worker.election.role import Standing
+from twinlog.worker.election.roster import Roster
+from twinlog.worker.flow.flow_jobs import begin_heartbeats
+from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
+from twinlog.worker.put_off import PutOff
+
+log = logging.getLogger(__name__)
+
+STOP_S = 0.5
+LEAVE_S = 0.5
+"""How long a clean stop waits for a heartbeat under way, and until the coordinator has got the leave request."""
+
+
+class IdleFlow:
+    """Needs no Spark, and `--until caught-up` does not wait for it; it writes as long as `allowed()` is true."""
+
+    def __init__(
+        self, settings: FlowSettings, allowed: Callable[[], bool] = lambda: True, connect: Connect = ClusterAdmin
+    ) -> None:
+        self.settings = settings
+        self.trouble: str | None = None
+        """Why the last heartbeat was not written; None when it was."""
+        self._target = connect(settings.target, settings.target_admin.client)
+        self._target.client.append_only_while(allowed)
+        self._jobs = PeriodicJobs(settings.name, self._note, clock=self._target.clock)
+        self._beats: PeriodicJob | None = None
+
+    def start(self) -> None:
+        why = "not enabled, only heartbeats are" if self.settings.kind is None else "heartbeats are"
+        log.info("%s: %s written to %s", self.settings.name, why, self.settings.target)
+        self._beats = begin_heartbeats(self._jobs, self.settings, self._target)
+
+    @property
+    def has_beaten(self) -> bool:
+        """Whether a heartbeat has been written."""
+        return self._beats is not None and self._beats.succeeded
+
+    def attend(self) -> None:
+        """To be called every moment."""
+        self._jobs.attend()
+
+    def stop(self) -> None:
+        self._jobs.stop(STOP_S)
+
+    def close(self) -> None:
+        self._target.close()
+
+    def take_written(self) -> set[str]:
+        """The topics on the target that were written since the last call."""
+        return self._target.client.take_written()
+
+    def _note(self, what: str, trouble: str | None) -> None:
+        self.trouble = trouble
+
+
+class ElectedIdleFlow:
+    """A flow that is not enabled: one process writes its heartbeats."""
+
+    def __init__(
+        self, settings: FlowSettings, wake: Callable[[], None], clock: Clock = SYSTEM, connect: Connect = ClusterAdmin
+    ) -> None:
+        self._connect = connect
+        self.settings = settings
+        self._ending: threading.Thread | None = None
+        self.election = Election(settings, wake, Roster(ready=True, clock=clock), connect=connect)
+        self._term = 0
+        self._flow: IdleFlow | None = None
+        self._put_off = PutOff(settings.name, clock)
+
+    def start(self) -> None:
+        """Start the election of the process that writes the heartbeats."""
+        self.election.start()
+
+    def attend(self) -> None:
+        """Begin to write when elected, and end when not any more; called every moment."""
+        election, term = self.election, self.election.term
+        if self._flow is not None and term != self._term:
+            self._end()
+        if election.standing is not Standing.LEADING:
+            self._put_off.over()
+        elif self._flow is None:
+            if self._put_off.is_due:
+                self._take(term)
+        else:
+            self._flow.attend()
+
+    def _take(self, term: int) -> None:
+        election = self.election
+        try:
+            flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0, self._connect)
+        except RuntimeError as error:
+            self._put_off.because(error)
+            return
+        self._put_off.over()
+        self._term, self._flow = term, flow
+        flow.start()
+
+    def change(self, settings: FlowSettings) -> None:
+        """Write heartbeats as other settings ask for: at once, where they are to come more or less often."""
+        before, self.settings = self.settings, settings
+        self.election.change(settings)
+        if settings.emit_heartbeats_interval_s != before.emit_heartbeats_interval_s:
+            self._end()
+
+    def end(self) -> None:
+        """`stop`, without waiting for it where there may be a thread for that; `gone` is true then."""
+        self._ending = threading.Thread(target=self.stop, name=f"ending {self.settings.name}", daemon=True)
+        try:
+            self._ending.start()
+        except RuntimeError:
+            self.stop()
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing of it is left here after `end`."""
+        return self._ending is not None and not self._ending.is_alive()
+
+    def stop(self) -> None:
+        """End what runs here and leave it to others."""
+        self._end()
+        self.election.stop(LEAVE_S)
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process writes the heartbeats."""
+        return self._flow is not None
+
+    @property
+    def text(self) -> str:
+        """In a few words: that it writes heartbeats, why it does not, or which process does."""
+        if self._flow is None:
+            return f"heartbeats only: {self._put_off.why or self.election.text}"
+        return self._flow.trouble or "heartbeats only"
+
+    def _end(self) -> None:
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            flow.stop()
+            flow.close()

@@ -1,0 +1,30 @@
+"""How all flows of a process ended, put together from how each of them did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from twinlog.worker.status.flow_state import FlowState
+
+
+class Outcome(Enum):
+    """How a run ended: stopped, caught up, with held partitions, with a flow that found no topic, or with a
+    failed flow."""
+
+    STOPPED = "stopped"
+    DONE = "caught up"
+    HELD = "caught up, but for held partitions"
+    NOTHING = "nothing matched"
+    FAILED = "failed"
+
+
+def outcome_of(states: Collection[FlowState]) -> Outcome:
+    """The outcome of flows in these states. The one that an operator has to look at counts most."""
+    if FlowState.FAILED in states:
+        return Outcome.FAILED
+    if not all(state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING) for state in states):
+        return Outcome.STOPPED
+    if FlowState.HELD in states:
+        return Outcome.HELD
+    return Outcome.NOTHING if FlowState.NOTHING in states else Outcome.DONE

@@ -1,0 +1,1 @@
+"""Reloads the file of a running process, on SIGHUP or on a request of `twinlog reload`."""

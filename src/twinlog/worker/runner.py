@@ -1,0 +1,221 @@
+"""Runs all flows of a configuration in one process, until they are done or the process is stopped."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from twinlog.clock import SYSTEM, Clock
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.scratch_dirs import sweep_leftovers
+from twinlog.worker.elected_flow import ElectedFlow
+from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.spreading import spread
+from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.flow_tasks import first_tasks
+from twinlog.worker.idle_flow import ElectedIdleFlow
+from twinlog.worker.outcome import Outcome, outcome_of
+from twinlog.worker.read_ahead import StoredOffsets
+from twinlog.worker.spark_flows import SparkFlows, SparkOptions, all_at_once
+from twinlog.worker.wanted_flows import WantedFlows
+
+log = logging.getLogger(__name__)
+
+HUNG_S = 2.0
+"""How long a stop waits for a call to the JVM that is under way."""
+CLUSTER_HUNG_S = 15.0
+"""The same on a cluster: a JVM that is killed leaves executors behind, and may only be slow."""
+
+TICK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line adds to the flows: how Spark runs, and when to end."""
+
+    spark: SparkOptions = field(default_factory=SparkOptions)
+    until_caught_up: bool = False
+
+
+class Runner:
+    """Owns the flows. `run` blocks; `stop` may be called from a signal handler.
+
+    `flows` are those that copy, `idle` those that are not enabled and write heartbeats only; the end of a run does not
+    wait for these.
+    Each is run by one process: of those that were started with the same file the others stand by. `all_enabled` are the
+    enabled flows of the file, which other processes may run: some may conflict. `take_over` has the flows of another
+    version of the file run instead.
+    """
+
+    def __init__(
+        self,
+        flows: Sequence[FlowSettings],
+        options: RunOptions,
+        all_enabled: Sequence[FlowSettings] = (),
+        clock: Clock = SYSTEM,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._options = options
+        self._stop_asked = threading.Event()
+        self._stop_begun = threading.Event()
+        # A cluster gives its slots to one process: spread flows would need each slot twice.
+        self._roster = Roster(packs=not options.spark.local, clock=clock)
+        self.spark = SparkFlows(options.spark, clock)
+        self._spark_runs = False
+        self._wake = self.spark.wake
+        enabled = all_enabled or [flow for flow in flows if flow.enabled]
+        self._wanted = WantedFlows(
+            flows, enabled, self._elected_flow, lambda flow: ElectedIdleFlow(flow, self._wake.set, clock, connect)
+        )
+        self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    @property
+    def flows(self) -> Sequence[ElectedFlow]:
+        """Those that copy, here or elsewhere."""
+        return self._wanted.copying
+
+    @property
+    def idle(self) -> Sequence[ElectedIdleFlow]:
+        """Those that only write heartbeats."""
+        return self._wanted.idle
+
+    @property
+    def web_url(self) -> str | None:
+        """Spark's pages, once it runs."""
+        return self.spark.web_url
+
+    def stop(self) -> None:
+        """Ask for a clean stop; `run` returns within about five seconds, on a cluster within thirty.
+
+        For any thread but that of `run`."""
+        self._stop_asked.set()
+        self._wake.set()
+        if self._options.spark.given is not None:
+            # A JVM of others is not killed.
+            return
+        watch = threading.Timer(HUNG_S if self._options.spark.local else CLUSTER_HUNG_S, self._wait_no_longer)
+        watch.daemon = True
+        try:
+            watch.start()
+        except RuntimeError as error:
+            # This may be a signal's handler, in the middle of anything.
+            log.warning("a JVM that does not answer would be waited for: %s", error)
+
+    def _wait_no_longer(self) -> None:
+        if self._spark_runs and not self._stop_begun.is_set():
+            log.warning("Spark's JVM does not answer, it is killed")
+            self.spark.interrupt()
+
+    def run(self, started: Callable[[Runner], None] = lambda _: None) -> Outcome:
+        """Run until stopped or done; returns how it ended.
+
+        `started` is called once the flows exist.
+        """
+        sweep_leftovers(self._options.spark.conf)
+        try:
+            # Spark takes seconds to start: meanwhile the flows are elected and look at their clusters.
+            self._follow()
+            started(self)
+            while not self._finished():
+                if self._spark_runs:
+                    self._update_ready(self.spark.attend())
+                    if not self._options.until_caught_up:
+                        spread(self._roster, self.flows)
+                self._attend_idle()
+                self._take_changes()
+        finally:
+            self._stop_begun.set()
+            if self._spark_runs:
+                self.spark.shut_down()
+            all_at_once([idle.stop for idle in self.idle])
+        if not self.flows and self._stop_asked.is_set():
+            return Outcome.STOPPED
+        return outcome_of([elected.state for elected in self.flows])
+
+    def take_over(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> threading.Event:
+        """Have these flows run from now on; the event is set once each flow was told to end, to begin or to continue.
+
+        For any thread. Flows without a change are left alone."""
+        done = threading.Event()
+
+        def change() -> None:
+            try:
+                self._wanted.want(flows, all_enabled)
+            finally:
+                done.set()
+
+        self._changes.put(change)
+        self._wake.set()
+        return done
+
+    @property
+    def settled(self) -> bool:
+        """Whether each flow that runs here has the settings that it was to continue with."""
+        return not any(elected.changing for elected in self.flows)
+
+    def _take_changes(self) -> None:
+        with suppress(queue.Empty):
+            self._changes.get_nowait()()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Have every flow run that is wanted; one that copies needs Spark."""
+        self._wanted.attend()
+        self.spark.hosted_flows = list(self._wanted.hosted)
+        if self._wanted.copies and not self._spark_runs:
+            self._spark_runs = True
+            self.spark.start()
+
+    def _update_ready(self, ready: bool) -> None:
+        """Others give flows rather to a process whose Spark is warm, and that has read what is stored."""
+        if self._roster.be_ready(ready) and ready and any(elected.stands_by for elected in self.flows):
+            log.info("Spark is warm, this process is ready to take over")
+
+    def _elected_flow(self, settings: FlowSettings) -> ElectedFlow:
+        def build(leads_for_s: Callable[[], float], stored: StoredOffsets | None) -> FlowRunner:
+            return FlowRunner(
+                elected.wanted,
+                slots=elected.wanted.tasks_max,
+                tasks=first_tasks(elected.wanted, local=self._options.spark.local),
+                until_caught_up=self._options.until_caught_up,
+                wake=self._wake.set,
+                flows=self._wanted.all_enabled,
+                leads_for_s=leads_for_s,
+                stored=stored,
+                clock=self._clock,
+                connect=self._connect,
+            )
+
+        elected = ElectedFlow(
+            settings,
+            build,
+            self.spark.queries.take_out,
+            until_caught_up=self._options.until_caught_up,
+            wake=self._wake.set,
+            roster=self._roster,
+            clock=self._clock,
+            connect=self._connect,
+        )
+        return elected
+
+    def _attend_idle(self) -> None:
+        """Look after the flows that are not enabled, and wait for the next moment."""
+        for idle in self.idle:
+            idle.attend()
+        self._clock.wait(self._wake, TICK_S)
+        self._wake.clear()
+
+    def _finished(self) -> bool:
+        if self._stop_asked.is_set():
+            return True
+        if not self._wanted.copies:
+            # No flow copies, so the run has caught up.
+            return self._options.until_caught_up
+        return bool(self.flows) and all(elected.ended for elected in self.flows)

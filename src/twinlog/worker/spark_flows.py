@@ -1,0 +1,387 @@
+"""The flows that copy in this process, and the Spark that they share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.errors import EngineLostError
+from twinlog.lease.lease_server import LeaseServer
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.settings.driver import DriverListener
+from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
+from twinlog.spark.archive_job import ArchiveJob
+from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, DYNAMIC_ALLOCATION, Need, contradictions, derived
+from twinlog.spark.defaults_file import file_settings
+from twinlog.spark.engine import Engine
+from twinlog.spark.given_session import GivenEngine, GivenSession
+from twinlog.spark.refusals import MASTER
+from twinlog.spark.session import SparkEngine, local_master
+from twinlog.spark.supervisor import SupervisedEngine
+from twinlog.spark.warm_up import run_warm_up
+from twinlog.worker.copier_settings import copiers_view
+from twinlog.worker.flow.flow import FlowRunner
+from twinlog.worker.queries import Queries
+from twinlog.worker.readiness import Readiness
+from twinlog.worker.sharing import Sharing
+
+log = logging.getLogger(__name__)
+
+STOP_S = 5.0
+CLUSTER_STOP_S = 30.0
+"""A cluster's manager lets go of executors when Spark asks it to: a JVM that is killed before leaves pods behind."""
+SLOTS_EVERY_S = 1.0
+GIVEN_SLOTS_EVERY_S = 5.0
+"""Spark's pages are asked, where its JVM is not."""
+HOLD_S = 10.0
+"""How long executors are held for flows whose runner is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Spark's master (None: local) and its settings. With `warm_up` later starts may be prepared in the background.
+
+    With `given` flows run on that session instead, which has a master and settings of its own.
+    `least_slots` is how many tasks a local Spark runs at once at least. With `ahead` a worker that has no connectors
+    starts a local one all the same, as one that copies will come. With `any_flow` there may come flows that change
+    records, which are not known yet when it starts.
+    """
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    warm_up: bool = True
+    least_slots: int = 1
+    ahead: bool = False
+    any_flow: bool = False
+    listener: DriverListener = field(default_factory=DriverListener)
+    """Where copiers reach this process."""
+    given: GivenSession | None = None
+
+    @property
+    def local(self) -> bool:
+        """Whether Spark runs its tasks on this machine."""
+        if self.given is not None:
+            return self.given.local
+        return self.master is None or self.master.startswith("local")
+
+    @property
+    def stop_s(self) -> float:
+        """How many seconds flows and Spark may take to end together."""
+        return STOP_S if self.local else CLUSTER_STOP_S
+
+
+class HostedFlow(Protocol):
+    """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
+
+    @property
+    def settings(self) -> FlowSettings: ...
+
+    @property
+    def running(self) -> FlowRunner | None: ...
+
+    @property
+    def occupied(self) -> bool: ...
+
+    @property
+    def stands_by(self) -> bool: ...
+
+    @property
+    def over(self) -> bool: ...
+
+    @property
+    def copies(self) -> bool: ...
+
+    @property
+    def has_read(self) -> bool: ...
+
+    def attend(self, lease_server: LeaseServer) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SparkFlows:
+    """Owns Spark, the lease server and the queries of the flows in `hosted_flows`, which may come and go.
+
+    Used by one thread, which calls `attend` every moment; `wake` has it called at once.
+    """
+
+    def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
+        self.hosted_flows: list[HostedFlow] = []
+        self.wake = wake or threading.Event()
+        self.web_url: str | None = None
+        self.expects_flows = False
+        """Whether flows may come from other processes beside those in `hosted_flows` that stand by."""
+        self._clock = clock
+        self._options = options
+        self._local = options.local
+        self._spark = SupervisedEngine(self._build_engine, self.wake.set, clock=clock)
+        self._lease_server: LeaseServer | None = None
+        self._seen: Engine | None = None
+        self._met_at = self._held_at = LONG_AGO
+        self._holds: bool | None = None
+        """Whether this process has executors for flows that it runs; None until that is known."""
+        self._readiness = Readiness(clock)
+        self._warmed_up: Engine | None = None
+        self._warm_up_thread: threading.Thread | None = None
+        self.queries = Queries(self._settings, clock)
+        self._sharing = Sharing()
+        self._slots = 0
+        self._leaving: frozenset[int] = frozenset()
+        self._slots_at = LONG_AGO
+        self._no_executor: str | None = None
+        self._expected = 0
+        self._warming = ArchiveJob(wanted=options.warm_up and self._local and options.given is None, clock=clock)
+        self._logged = LogOnce(clock)
+
+    def start(self, expected: int = 0) -> None:
+        """Begin to start Spark; that takes seconds. A local one can run so many tasks at least, whatever `hosted_flows`
+        are there by then."""
+        self._expected = expected
+        self._spark.start()
+
+    def attend(self) -> bool:
+        """Look after Spark and the flows; returns whether this process is ready to take flows over.
+
+        Raises EngineError when Spark cannot be started, or not any more.
+        """
+        engine = self._spark.engine
+        ready = False
+        try:
+            if engine is not None and engine is not self._seen:
+                self._meet(engine)
+            if self._lease_server is None and (self._local or engine is not None):
+                self._lease_server = self._listen(None if self._local else engine)
+            if self._lease_server is not None:
+                ready = self._attend(engine, self._lease_server)
+        except EngineLostError as error:
+            if engine is not None:
+                self._spark.lost(engine, error)
+        self._warming.attend(spark_runs=engine is not None)
+        return ready
+
+    def _listen(self, engine: Engine | None) -> LeaseServer:
+        """Where tasks on other machines reach this process as they reach Spark's driver, unless the file names more."""
+        if engine is None:
+            return LeaseServer("127.0.0.1", clock=self._clock)
+        at = self._options.listener
+        own = at.bind_address or engine.bind_address
+        return LeaseServer(at.host or engine.host, clock=self._clock, bind_address=own, port=at.port)
+
+    def _attend(self, engine: Engine | None, lease_server: LeaseServer) -> bool:
+        if engine is not None:
+            self._hold_executors(engine)
+            self._follow_slots(engine)
+            self._warm_up(engine, lease_server)
+        for hosted in self.hosted_flows:
+            hosted.attend(lease_server)
+        if engine is not None:
+            flows = [flow for hosted in self.hosted_flows if (flow := hosted.running) is not None]
+            self._share_slots(flows)
+            self.queries.attend(engine, lease_server, flows, self._slots)
+        return self._readiness.look(
+            engine,
+            works=engine is not None and (not engine.local or any(hosted.copies for hosted in self.hosted_flows)),
+            has_read=lambda: all(hosted.has_read for hosted in self.hosted_flows),
+        )
+
+    @property
+    def engine(self) -> Engine | None:
+        """Spark while it runs. Raises EngineError when it will not, or not any more."""
+        return self._spark.engine
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps Spark from copying now, though that may pass."""
+        return self._spark.trouble or self._no_executor
+
+    @property
+    def restarted(self) -> int:
+        """How often Spark ran again after it was lost."""
+        return self._spark.restarted
+
+    def interrupt(self) -> None:
+        """End Spark at once, as when it does not answer."""
+        self._spark.interrupt()
+
+    def shut_down(self) -> None:
+        """End in order, within about five seconds; on a cluster that is slow to end its executors within thirty."""
+        self._warming.begin_stop()
+        deadline = self._clock.monotonic() + self._options.stop_s
+        self._spark.close()
+        all_at_once([hosted.stop for hosted in self.hosted_flows])
+        # The queries need no stop of their own: their tasks have ended, and Spark goes as a whole.
+        if self._lease_server is not None:
+            self._lease_server.close()
+        self._spark.stop(max(0.5, deadline - self._clock.monotonic()))
+        for hosted in self.hosted_flows:
+            hosted.close()
+        self._warming.stop()
+
+    def _meet(self, engine: Engine) -> None:
+        """Look at an engine that has just started."""
+        self.web_url = engine.web_url
+        self._met_at = self._clock.monotonic()
+        self._holds = None
+        self._slots = engine.slots
+        # Another Spark's tasks have the same numbers.
+        self._leaving = frozenset()
+        if self._wanted > self._slots:
+            log.warning(
+                "Spark has %d slot%s for %d tasks that tasks.max allows: no flow gets more than its share",
+                self._slots,
+                "" if self._slots == 1 else "s",
+                self._wanted,
+            )
+        self._seen = engine
+
+    def _warm_up(self, engine: Engine, lease_server: LeaseServer) -> None:
+        """Run an empty lease while this process only stands by, which saves seconds when it takes over."""
+        if engine is self._warmed_up or not (
+            self.expects_flows or any(hosted.stands_by for hosted in self.hosted_flows)
+        ):
+            return
+        if self._warms_up:
+            return
+        self._warmed_up = engine
+        if self._slots and self._holds is not False and not any(hosted.occupied for hosted in self.hosted_flows):
+            thread = threading.Thread(
+                target=self._warm_up_once, args=(engine, lease_server), name="warm-up", daemon=True
+            )
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # Taking over then only takes longer.
+                log.debug("there is no warm-up: %s", error)
+            else:
+                self._warm_up_thread = thread
+
+    def _warm_up_once(self, engine: Engine, lease_server: LeaseServer) -> None:
+        try:
+            run_warm_up(engine, lease_server, clock=self._clock)
+        except Exception as error:
+            # As when Spark ends meanwhile; taking over then only takes longer.
+            log.debug("the warm-up failed: %r", error)
+        self._readiness.warmed_up(engine)
+
+    def _hold_executors(self, engine: Engine) -> None:
+        """A process that only stands by leaves the slots of a Spark cluster to the one that runs the flows."""
+        holds = any(hosted.occupied for hosted in self.hosted_flows)
+        now = self._clock.monotonic()
+        if holds:
+            self._held_at = now
+        if engine.local or not engine.own or holds is self._holds:
+            return
+        if not holds and (self._warms_up or not self._others_run(engine, now)):
+            return
+        self._holds = holds
+        if not holds:
+            log.info(
+                "standing by without executors; Spark at %s is asked for %s cores when this process takes over",
+                *(self._options.master, engine.cores),
+            )
+        engine.take_executors(self._wanted if holds else 0)
+
+    def _others_run(self, engine: Engine, now: float) -> bool:
+        """Whether this process holds executors without need that other processes may need.
+
+        While the runner of a flow is unknown, as when its target is away, it waits a while.
+        """
+        ready = all(hosted.stands_by or hosted.over for hosted in self.hosted_flows)
+        return (ready and engine is self._warmed_up) or now - max(self._held_at, self._met_at) > HOLD_S
+
+    @property
+    def _warms_up(self) -> bool:
+        return self._warm_up_thread is not None and self._warm_up_thread.is_alive()
+
+    def _follow_slots(self, engine: Engine) -> None:
+        """Executors come and go: more tasks than slots would leave partitions waiting for a whole lease."""
+        if engine.local or self._holds is False:
+            self._no_executor = None
+            return
+        if self._clock.monotonic() < self._slots_at:
+            return
+        now = self._clock.monotonic()
+        self._slots_at = now + (SLOTS_EVERY_S if engine.own else GIVEN_SLOTS_EVERY_S)
+        self._slots = engine.slots
+        self._leaving = engine.leaving_tasks()
+        if self._slots:
+            self._no_executor = None
+            return
+        if self._no_executor is None:
+            self._no_executor = (
+                f"Spark at {self._options.master} has no executor for twinlog, nothing is copied: has a worker a core "
+                f"and {engine.executor_memory} of memory free, and can it reach this machine as {engine.host}?"
+            )
+        if self._logged.is_new("no executor", AGAIN_S):
+            log.warning(self._no_executor)
+
+    def _share_slots(self, flows: Sequence[FlowRunner]) -> None:
+        """Set how many tasks each flow that runs here may have, and which it has to leave."""
+        for flow in flows:
+            flow.leave_tasks(self._leaving)
+        if self._slots:
+            shares = self._sharing.share_out(self._slots, {flow.settings.name: flow.demand for flow in flows})
+            for flow in flows:
+                flow.use_slots(shares[flow.settings.name])
+
+    def _build_engine(self) -> Engine:
+        wanted = max(1, self._wanted, self._expected)
+        budgets = [hosted.settings.copier_memory_bytes for hosted in self.hosted_flows]
+        transforms = [hosted.settings.transform for hosted in self.hosted_flows]
+        sql = any(transform is not None and transform.sql for transform in transforms)
+        need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES), sql)
+        if self._options.given is not None:
+            self._warn_of(self._options.given.master, need, self._options.given.settings)
+            return GivenEngine(self._options.given)
+        master = self._options.master or local_master(max(wanted, self._options.least_slots))
+        given = dict.fromkeys(self._options.conf, "--conf")
+        if self._options.master is not None:
+            given[MASTER] = "--master"
+        # Others may share out a whole cluster by their file; whether executors come and go is not for them to decide.
+        set_already = {key: value for key, value in file_settings().items() if not key.startswith(DYNAMIC_ALLOCATION)}
+        sized = derived(master, need, {**set_already, **self._options.conf})
+        settings = {**sized, **self._options.conf}
+        self._warn_of(master, need, {**CLUSTER_SETTINGS, **set_already, **settings})
+        changes = self._options.any_flow or any(hosted.settings.transform is not None for hosted in self.hosted_flows)
+        return SparkEngine(master, settings, given=given, numpy=changes)
+
+    def _warn_of(self, master: str, need: Need, settings: Mapping[str, str]) -> None:
+        for sentence in contradictions(master, need, settings):
+            if self._logged.is_new(sentence):
+                log.warning("%s", sentence)
+
+    def _settings(self) -> Sequence[FlowSettings]:
+        """Of all flows that may start here now, as copiers get them."""
+        return [copiers_view(hosted.settings) for hosted in self.hosted_flows]
+
+    @property
+    def _wanted(self) -> int:
+        """Tasks that the flows may have, all in all."""
+        return sum(hosted.settings.tasks_max for hosted in self.hosted_flows)
+
+
+def all_at_once(steps: Sequence[Callable[[], None]]) -> None:
+    """Do steps side by side and wait for all; one after the other where there may be no more threads."""
+    threads: list[threading.Thread] = []
+    left: list[Callable[[], None]] = []
+    for step in steps:
+        thread = threading.Thread(target=step, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            left.append(step)
+        else:
+            threads.append(thread)
+    for step in left:
+        try:
+            step()
+        except Exception:
+            log.exception("at the end")
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,1 @@
+"""The status of a running flow: sums of the reports of its copiers, held partitions, outages, metrics."""

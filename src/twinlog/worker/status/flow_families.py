@@ -1,0 +1,315 @@
+"""Our own metrics of flows: what MirrorMaker 2 does not measure. Most of it is what `twinlog status` shows, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import isnan, nan
+from operator import attrgetter
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from twinlog.lease.figures import AGE_BOUNDS_MS
+from twinlog.metrics.meters import FlowMeters
+from twinlog.model.held import HELD_REASONS
+from twinlog.worker.status.failover import seconds_to_safe_failover
+from twinlog.worker.status.report import DriverReport
+
+STATES = (
+    *("starting", "running", "idle", "waiting", "caught up", "caught up, but for held partitions"),
+    *("nothing to copy", "failed", "stopped", "standby"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """A flow as this process knows it: what runs of it here, if anything, and who else could run it.
+
+    `heard_s` is how long ago the copier was heard that was silent the longest, None without one; `stuck` counts
+    partitions that cannot go on. `ready` are the other processes that stand by, warm, None where flows are shared out
+    otherwise. A flow that `failed` here has no report. A checkpoint connector follows groups and `copies` nothing.
+    """
+
+    flow: str
+    leads: bool
+    ready: int | None = None
+    report: DriverReport | None = None
+    meters: FlowMeters = field(default_factory=FlowMeters)
+    heard_s: float | None = None
+    stuck: int = 0
+    copies: bool = True
+    failed: bool = False
+
+
+def flow_families(flows: Iterable[FlowFacts]) -> Iterator[Metric]:
+    """The families, each with all flows."""
+    all_ = list(flows)
+    here = [(one, one.report) for one in all_ if one.report is not None]
+    copying = [(one, report) for one, report in here if one.copies]
+    yield _gauge(
+        "twinlog_flow_leads",
+        "1 where this process runs the flow, 0 where it stands by.",
+        ((one.flow, float(one.leads)) for one in all_),
+    )
+    yield _gauge(
+        "twinlog_flow_standbys_ready",
+        "Other processes that could take the flow over at once.",
+        ((one.flow, one.ready) for one in all_ if one.leads and one.ready is not None),
+    )
+    yield _states(all_)
+    yield from _lag(copying)
+    yield from _topics(copying)
+    yield from _counts(copying)
+    yield from _alarms([one for one in all_ if one.copies])
+    yield from _groups(here)
+
+
+def _states(flows: list[FlowFacts]) -> Metric:
+    family = GaugeMetricFamily("twinlog_flow_state", "1 for the state that the flow is in.", labels=["flow", "state"])
+    for one in flows:
+        now = "failed" if one.failed else "standby" if one.report is None else one.report.state
+        for state in dict.fromkeys((*STATES, now)):
+            family.add_metric([one.flow, state], float(state == now))
+    return family
+
+
+def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+    yield _gauge(
+        "twinlog_partitions",
+        "Partitions that copiers of the flow hold.",
+        ((one.flow, report.partitions) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_stuck_partitions",
+        "Partitions that cannot go on; the log has the reasons.",
+        ((one.flow, one.stuck) for one, _ in here),
+    )
+    held = GaugeMetricFamily(
+        "twinlog_held_partitions",
+        "Partitions that are held for a reason, while the others are copied.",
+        labels=["flow", "reason"],
+    )
+    for one, report in here:
+        by_reason = dict(report.held_by_reason)
+        for reason in HELD_REASONS:
+            held.add_metric([one.flow, reason], by_reason.get(reason, 0))
+    yield held
+    yield _gauge(
+        "twinlog_missing_topics",
+        "Topics whose remote topic the target has not created or grown; their records count in no lag.",
+        ((one.flow, report.missing) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_paused_partitions",
+        "Partitions that somebody paused: `twinlog topics pause`.",
+        ((one.flow, report.paused) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_paused_lag_records",
+        "Source offsets that wait in paused partitions, which count in no other lag; NaN while that is unknown.",
+        ((one.flow, nan if report.paused_lag is None else report.paused_lag) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_copiers",
+        "Copiers of the flow that were heard lately.",
+        ((one.flow, report.copiers) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_lag_records",
+        "Source offsets still to copy, of partitions where that is known.",
+        ((one.flow, _known(report.lag)) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_lag_bytes",
+        "The lag by the mean size of copied records.",
+        ((one.flow, nan if report.lag_bytes is None else report.lag_bytes) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_lag_seconds",
+        "Seconds that the oldest record to copy has waited; 0 without one.",
+        ((one.flow, _waits_s(report.lag, report.oldest_ms, report.at_ms)) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_lag_age_seconds",
+        "How old the known lag is at most; NaN while none is known.",
+        ((one.flow, nan if report.lag < 0 else report.lag_age_s) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_lag_unknown_partitions",
+        "Partitions whose lag is not known.",
+        ((one.flow, report.unknown) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_eta_seconds",
+        "Seconds until the lag is gone at its present speed; NaN while it grows.",
+        ((one.flow, nan if report.eta_s is None else report.eta_s) for one, report in here),
+    )
+    yield _gauge(
+        "twinlog_report_age_seconds",
+        "Seconds since the copier that is silent the longest last reported.",
+        ((one.flow, nan if one.heard_s is None else one.heard_s) for one, _ in here),
+    )
+    safe = [(one.flow, seconds_to_safe_failover(report)) for one, report in here]
+    yield _gauge(
+        "twinlog_safe_failover_seconds",
+        "Seconds until the target could take over with nothing skipped or repeated; +Inf while that comes no nearer.",
+        safe,
+    )
+    yield _gauge(
+        "twinlog_safe_to_fail_over",
+        "1 where the target could take over now.",
+        ((flow, float(not isnan(seconds) and seconds == 0)) for flow, seconds in safe),
+    )
+
+
+def _topics(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+    records, sizes, seconds = (
+        GaugeMetricFamily(f"twinlog_topic_lag_{unit}", about, labels=["flow", "topic"])
+        for unit, about in (
+            ("records", "Source offsets of the topic still to copy."),
+            ("bytes", "The same by the mean size of copied records."),
+            ("seconds", "Seconds that the oldest record of the topic has waited; 0 without one."),
+        )
+    )
+    for one, report in here:
+        for topic in report.topics:
+            labels = [one.flow, topic.topic]
+            records.add_metric(labels, nan if topic.unknown == topic.partitions else topic.lag)
+            sizes.add_metric(labels, nan if topic.lag_bytes is None else topic.lag_bytes)
+            seconds.add_metric(labels, _waits_s(topic.lag, topic.oldest_ms, report.at_ms))
+    yield from (records, sizes, seconds)
+
+
+def _counts(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+    yield _counter(
+        "twinlog_records_copied",
+        "Records copied by this process, without heartbeats.",
+        ((one.flow, report.records) for one, report in here),
+    )
+    yield _counter(
+        "twinlog_bytes_copied",
+        "Bytes of batches copied by this process, without heartbeats.",
+        ((one.flow, report.bytes) for one, report in here),
+    )
+    for name, about, count_of in (
+        ("dropped", "Records that the flow's transform dropped.", attrgetter("dropped")),
+        ("failed", "Records that the flow's transform failed on, and that were skipped.", attrgetter("failed")),
+        ("routed", "Records that the flow's transform routed to other partitions.", attrgetter("routed")),
+        ("left_out", "Records that a policy left out, as the target does not take them.", attrgetter("left_out")),
+        ("dead_letters", "Records that were written to the dead-letter topic.", attrgetter("dead_letters")),
+    ):
+        yield _counter(
+            f"twinlog_records_{name}",
+            about,
+            ((one.flow, sum(map(count_of, one.meters.tasks.values()))) for one, _ in here),
+        )
+    batches = CounterMetricFamily(
+        "twinlog_batches", "Batches made, by road: all but `as it is` cost time per record.", labels=["flow", "road"]
+    )
+    events = CounterMetricFamily(
+        "twinlog_events", "What copiers reported to operators, by kind; the log has the texts.", labels=["flow", "kind"]
+    )
+    latency = HistogramMetricFamily(
+        "twinlog_record_latency_seconds", "Age of records when the target acknowledged them.", labels=["flow"]
+    )
+    for one, _ in here:
+        tasks = list(one.meters.tasks.values())
+        roads: dict[str, int] = {}
+        for task in tasks:
+            for road, count in dict(task.roads).items():
+                roads[road] = roads.get(road, 0) + count
+        for road, count in sorted(roads.items()):
+            batches.add_metric([one.flow, road], count)
+        kinds = dict(one.meters.events)
+        for kind, count in sorted(kinds.items()):
+            events.add_metric([one.flow, kind], count)
+        sums = [sum(column) for column in zip(*(task.ages for task in tasks), strict=True)] or [0] * _BUCKETS
+        latency.add_metric(
+            [one.flow],
+            [(bound, float(count)) for bound, count in zip(_BOUNDS, accumulate(sums), strict=True)],
+            sum(task.age_sum_ms for task in tasks) / 1000,
+        )
+    yield from (batches, events, latency)
+
+
+def _alarms(flows: list[FlowFacts]) -> Iterator[Metric]:
+    """Also where a process stands by: an alert needs a 0 before the 1, and a take-over may meet a gap at once."""
+    for name, about, kind in (
+        ("twinlog_gaps", "Gaps met: records that the source deleted before they were copied.", "gap"),
+        ("twinlog_foreign_writes", "Reports of records in remote topics that twinlog did not write.", "foreign"),
+    ):
+        yield _counter(name, about, ((one.flow, one.meters.events.get(kind, 0)) for one in flows))
+
+
+def _groups(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+    followed = [(one.flow, report, report.groups) for one, report in here if report.groups is not None]
+    yield _gauge(
+        "twinlog_groups_followed",
+        "Consumer groups whose positions are translated.",
+        ((flow, nan if groups.followed is None else groups.followed) for flow, _, groups in followed),
+    )
+    yield _gauge(
+        "twinlog_groups_inexact",
+        "Groups with a position that has had no exact translation for 30 s.",
+        ((flow, groups.inexact) for flow, _, groups in followed),
+    )
+    yield _gauge(
+        "twinlog_checkpoint_age_seconds",
+        "Seconds since checkpoints were last brought up to date, or the process runs the flow if they never were.",
+        ((flow, _since_s(groups.checkpoints_ms or report.since_ms, report.at_ms)) for flow, report, groups in followed),
+    )
+    yield _gauge(
+        "twinlog_group_sync_age_seconds",
+        "Seconds since groups were last moved along on the target, or the process runs the flow if they never were.",
+        (
+            (flow, _since_s(groups.sync_ms or report.since_ms, report.at_ms))
+            for flow, report, groups in followed
+            if groups.syncs
+        ),
+    )
+    yield _gauge(
+        "twinlog_checkpoint_interval_seconds",
+        "How often checkpoints are brought up to date: emit.checkpoints.interval.seconds.",
+        ((flow, groups.checkpoints_every_s) for flow, _, groups in followed),
+    )
+    yield _gauge(
+        "twinlog_group_sync_interval_seconds",
+        "How often groups are moved along on the target: sync.group.offsets.interval.seconds.",
+        ((flow, groups.sync_every_s) for flow, _, groups in followed if groups.syncs),
+    )
+
+
+_BOUNDS = (*(f"{bound / 1000:g}" for bound in AGE_BOUNDS_MS), "+Inf")
+_BUCKETS = len(_BOUNDS)
+
+
+def _gauge(name: str, about: str, values: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=["flow"])
+    for flow, value in values:
+        family.add_metric([flow], value)
+    return family
+
+
+def _counter(name: str, about: str, values: Iterable[tuple[str, float]]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=["flow"])
+    for flow, value in values:
+        family.add_metric([flow], value)
+    return family
+
+
+def _known(lag: int) -> float:
+    return nan if lag < 0 else lag
+
+
+def _since_s(then_ms: int | None, now_ms: int) -> float:
+    return nan if then_ms is None else max(0.0, (now_ms - then_ms) / 1000)
+
+
+def _waits_s(lag: int, oldest_ms: int | None, now_ms: int) -> float:
+    return 0.0 if lag == 0 else _since_s(oldest_ms, now_ms)

@@ -1,0 +1,188 @@
+"""Makes the report of a flow that runs in this process: its state, sums, groups and last error."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from twinlog.clock import Clock, wall_ms
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.model.held import Held
+from twinlog.model.types import TopicName
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.periodic import PeriodicJob
+from twinlog.worker.status.flow_status import FlowStatus
+from twinlog.worker.status.held_partitions import counts
+from twinlog.worker.status.paused import PausedPartitions
+from twinlog.worker.status.report import MOST_HELD, DriverReport, GroupsProgress, TopicProgress
+
+LASTS_S = 3.0
+"""A trouble that is over sooner is no error to an operator: leaders move, and what was asked of the old one is asked
+again. The log passes over it, too."""
+
+
+MOST_LEFT_OUT, MOST_TEXT = 50, 200
+"""Topics that are left out, and characters of the reason of each, that a report has at most."""
+
+
+class LastError:
+    """The newest error of a flow that an operator should know of, and when it came (Unix ms); for any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: tuple[str, int] | None = None
+        self._troubled_at: float | None = None
+
+    def note(self, text: str) -> None:
+        """An error; the same one again keeps its time."""
+        if self._last is None or self._last[0] != text:
+            self._last = text, wall_ms(self._clock)
+
+    def look(self, trouble: str | None) -> None:
+        """What does not work now, None when all does; it becomes an error once it lasts."""
+        now = self._clock.monotonic()
+        if trouble is None:
+            self._troubled_at = None
+        elif self._troubled_at is None:
+            self._troubled_at = now
+        elif now - self._troubled_at >= LASTS_S:
+            self.note(trouble)
+
+    @property
+    def last(self) -> tuple[str, int] | None:
+        return self._last
+
+
+class FollowedSoFar:
+    """How the consumer groups of a flow are followed; `begin` notes the jobs that do it."""
+
+    def __init__(self, settings: FlowSettings) -> None:
+        self._settings = settings
+        self._writer: CheckpointWriter | None = None
+        self._checkpoints: PeriodicJob | None = None
+        self._sync: PeriodicJob | None = None
+
+    def follow(self, settings: FlowSettings) -> None:
+        """From now on groups are followed by these settings, by jobs that are yet to begin."""
+        self._settings = settings
+        self._writer = self._checkpoints = self._sync = None
+
+    def begin(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
+        """The writer of checkpoints, and the jobs of checkpoints and of commits on the target, where there are such."""
+        self._writer = writer
+        self._checkpoints, self._sync = jobs
+
+    def progress(self) -> GroupsProgress | None:
+        """None where the flow follows no groups."""
+        checkpoints_s, sync_s = self._settings.emit_checkpoints_interval_s, self._settings.sync_group_offsets_interval_s
+        if checkpoints_s is None:
+            return None
+        groups = GroupsProgress(syncs=sync_s is not None, checkpoints_every_s=checkpoints_s, sync_every_s=sync_s or 0.0)
+        writer, checkpoints, sync = self._writer, self._checkpoints, self._sync
+        if writer is None or checkpoints is None:
+            return groups
+        return replace(
+            groups,
+            followed=None if writer.followed is None else len(writer.followed),
+            inexact=writer.inexact,
+            checkpoints_ms=checkpoints.succeeded_ms,
+            sync_ms=None if sync is None else sync.succeeded_ms,
+            trouble=checkpoints.trouble or (None if sync is None else sync.trouble),
+        )
+
+
+class FlowReporter:
+    """Reports of one flow; this process has run it since this was made."""
+
+    def __init__(self, settings: FlowSettings, clock: Clock) -> None:
+        self.groups = FollowedSoFar(settings)
+        self.last_error = LastError(clock)
+        self._settings = settings
+        self._clock = clock
+        self._since_ms = wall_ms(clock)
+
+    def report(
+        self,
+        state: str,
+        detail: str | None,
+        status: FlowStatus | None = None,
+        held: Sequence[Held] = (),
+        *,
+        left_out: Mapping[TopicName, str] = MappingProxyType({}),
+        missing: Mapping[TopicName, str] = MappingProxyType({}),
+    ) -> DriverReport:
+        """A report of now; without a `status` the flow copies nothing itself. A detail is an error once it lasts,
+        except of `idle` flows; of a failed one it is at once. `held` are the held partitions, `left_out` topics
+        that the flow leaves to other flows, `missing` topics whose remote topic is not created or grown, each with the
+        reason."""
+        if state == "failed" and detail is not None:
+            self.last_error.note(detail)
+        self.last_error.look(None if state == "idle" else detail)
+        last = self.last_error.last
+        report = DriverReport(
+            self._settings.name,
+            f"{socket.gethostname()}-{os.getpid()}",
+            wall_ms(self._clock),
+            self._since_ms,
+            state,
+            detail,
+            last_error=None if last is None else last[0],
+            last_error_ms=None if last is None else last[1],
+            groups=self.groups.progress(),
+            left_out=_first(left_out),
+            missing=len(missing),
+            missing_topics=_first(missing),
+        )
+        return report if status is None else _with_sums(report, status, held)
+
+
+def _first(reasons: Mapping[TopicName, str]) -> tuple[tuple[str, str], ...]:
+    """As many of the topics as a report has room for."""
+    return tuple((topic, reasons[topic][:MOST_TEXT]) for topic in sorted(reasons)[:MOST_LEFT_OUT])
+
+
+def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[Held]) -> DriverReport:
+    of_topic = Counter(one.topic for one in held)
+    copied = [replace(one, held=of_topic[one.topic]) for one in status.topics()]
+    summary, topics = status.summary(), _with_paused(copied, status.paused)
+    waiting = [topic for topic in topics if topic.lag]
+    sizes = [topic.lag_bytes for topic in waiting if topic.lag_bytes is not None]
+    return replace(
+        report,
+        partitions=summary.partitions,
+        copiers=summary.copiers,
+        records=summary.records,
+        bytes=summary.bytes,
+        counts_since_ms=report.at_ms - round(summary.counted_s * 1000),
+        record_rate=round(summary.record_rate, 3),
+        byte_rate=round(summary.byte_rate, 3),
+        lag=summary.lag,
+        lag_age_s=round(summary.lag_age_s, 3),
+        unknown=summary.unknown,
+        lag_bytes=sum(sizes) if summary.lag >= 0 and len(sizes) == len(waiting) else None,
+        oldest_ms=min((topic.oldest_ms for topic in waiting if topic.oldest_ms is not None), default=None),
+        undated=sum(topic.undated for topic in waiting),
+        latency_ms=summary.latency_ms,
+        dropped=sum(task.dropped for task in tuple(status.meters.tasks.values())),
+        failed=sum(task.failed for task in tuple(status.meters.tasks.values())),
+        eta_s=None if summary.eta_s is None else round(summary.eta_s, 1),
+        topics=tuple(topics),
+        held=len(held),
+        held_by_reason=tuple(sorted(counts(held).items())),
+        held_partitions=tuple(held[:MOST_HELD]),
+        paused=sum(topic.paused for topic in topics),
+        paused_lag=status.paused.lag,
+    )
+
+
+def _with_paused(topics: Sequence[TopicProgress], paused: PausedPartitions) -> list[TopicProgress]:
+    """The topics, and those of which all is paused, with what is paused of each."""
+    known = {topic.topic: topic for topic in topics}
+    for one in paused.topics():
+        before = known.get(one.topic, TopicProgress(one.topic))
+        known[one.topic] = replace(before, paused=one.partitions, paused_lag=one.lag)
+    return list(known.values())

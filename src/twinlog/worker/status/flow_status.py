@@ -1,0 +1,397 @@
+"""The status of a flow, summed up from the reports of its copiers.
+
+Sums are updated by each report: with ten thousand partitions and a hundred copiers adding up again would take too long.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from twinlog.clock import SYSTEM
+from twinlog.kafka.net.unreachable import is_throttle
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.metrics.meters import FlowMeters
+from twinlog.model.reach import Reach
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.worker.status.oldest import OldestRecords
+from twinlog.worker.status.paused import PausedPartitions
+from twinlog.worker.status.report import TopicProgress
+from twinlog.worker.status.topic_sums import TopicSums
+
+WINDOW_S = 5.0
+SAMPLE_S = 0.5
+TREND_S = 15.0
+"""How far back one looks for whether the lag shrinks, and how fast."""
+
+ON_ITS_WAY_S = 2.0
+"""What is copied within so long is no lag that may grow: while the source is written to, some record always waits."""
+
+BUSY = 0.8
+"""A copier that computes for more than this share of the time is at its limit."""
+
+OLD_S = 30.0
+"""A value that no report has confirmed for so long counts as unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A flow in one line: rates per second over the last seconds, `eta_s` in seconds.
+
+    `lag` is in offsets (-1 unknown) and `lag_age_s` seconds old at most; of `unknown` partitions it is not known.
+    Heartbeats are no records of the user's, and count nowhere. `records` and `bytes` were counted for `counted_s`.
+    """
+
+    partitions: int
+    records: int
+    bytes: int
+    counted_s: float
+    record_rate: float
+    byte_rate: float
+    lag: int
+    lag_age_s: float
+    unknown: int
+    latency_ms: int
+    eta_s: float | None
+    copiers: int
+    trouble: str | None
+
+
+@dataclass(slots=True, eq=False)
+class Holder:
+    """One copier by its last report, and sums over the partitions that it was the last to report."""
+
+    heard_at: float
+    name: str
+    age_s: float = 0.0
+    busy: float = 0.0
+    source: Reach = field(default_factory=Reach)
+    target: Reach = field(default_factory=Reach)
+    gone_at: float | None = None
+    partitions: int = 0
+    held: int = 0
+    """With those that are not the user's."""
+    lag: int = 0
+    unknown: int = 0
+
+
+class FlowStatus:
+    """Collects reports; read from other threads."""
+
+    def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._parts: dict[TopicPartition, tuple[PartitionProgress, Holder]] = {}
+        self._holders: dict[str, Holder] = {}
+        self._planned: Set[TopicPartition] | None = None
+        self._own: Set[TopicPartition] = frozenset()
+        self._awaited: dict[TopicPartition, SourceOffset] = {}
+        self._window: deque[tuple[float, int, int, int]] = deque()
+        self._records = 0
+        self._bytes = 0
+        self._counts_since = clock()
+        self._lags: deque[tuple[float, int]] = deque(maxlen=64)
+        self._stuck: dict[TopicPartition, str] = {}
+        self._troubles: dict[str, str] = {}
+        self.meters = FlowMeters()
+        """What metrics show; its partitions change under this object's lock."""
+        self._written: set[str] = set()
+        """Source topics of which records arrived since somebody asked."""
+        self._oldest = OldestRecords()
+        self._copied: dict[str, tuple[int, int]] = {}
+        """Records and bytes of each topic."""
+        self._topics = TopicSums()
+        self.paused = PausedPartitions()
+        """What is not planned because somebody paused it."""
+        self._silent: frozenset[str] = frozenset()
+        """Copiers whose reports were too old when topics were asked for the last time."""
+
+    # Updates.
+
+    def take(self, report: Report) -> None:
+        """Add one report; partitions that are no longer copied do not count."""
+        now = self._clock()
+        with self._lock:
+            holder = self._holders.get(report.copier)
+            if holder is None:
+                holder = self._holders[report.copier] = Holder(now, report.copier)
+            holder.heard_at, holder.age_s, holder.busy = now, report.age_s, report.busy
+            holder.source, holder.target = report.source, report.target
+            records = size = 0
+            latency = -1
+            for part in report.partitions:
+                key = TopicPartition(TopicName(part.topic), part.partition)
+                if self._planned is not None and key not in self._planned:
+                    continue
+                self._enter(key, part, holder)
+                self._oldest.take(key, part, report.at_ms - int(report.age_s * 1000))
+                self.meters.take(key, part, now)
+                if part.records:
+                    self._written.add(part.topic)
+                if part.records and key not in self._own:
+                    before = self._copied.get(part.topic, (0, 0))
+                    self._copied[part.topic] = before[0] + part.records, before[1] + part.bytes
+                if key not in self._own:
+                    records += part.records
+                    size += part.bytes
+                    latency = max(latency, part.latency_ms)
+            self.meters.take_figures(report, now)
+            self._records += records
+            self._bytes += size
+            self._window.append((now, records, size, latency))
+            self._forget_old(now)
+            if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
+                self._lags.append((now, self._lag(now)[0]))
+
+    def _enter(self, key: TopicPartition, part: PartitionProgress, holder: Holder) -> None:
+        before = self._parts.get(key)
+        if before is not None:
+            self._count(key, before[0], before[1], -1)
+        elif self._planned is None:
+            self._topics.add(key)
+        self._topics.changed(part.topic)
+        self._parts[key] = part, holder
+        self._count(key, part, holder, 1)
+        if part.trouble is not None and key not in self._own:
+            # Shown after the partition's name, with which the text of an error begins as well.
+            self._stuck[key] = part.trouble.removeprefix(f"{key}: ")
+        else:
+            self._stuck.pop(key, None)
+        if part.source_offset >= self._awaited.get(key, part.source_offset + 1):
+            del self._awaited[key]
+
+    def _count(self, key: TopicPartition, part: PartitionProgress, holder: Holder, sign: int) -> None:
+        holder.held += sign
+        if key in self._own:
+            return
+        holder.partitions += sign
+        if part.lag < 0:
+            holder.unknown += sign
+        else:
+            holder.lag += sign * part.lag
+
+    def gone(self, copier: str) -> None:
+        """A copier has ended; its last report counts for a while."""
+        with self._lock:
+            holder = self._holders.get(copier)
+            if holder is not None:
+                holder.gone_at = self._clock()
+            self.meters.gone(copier)
+            for name in [name for name, one in self._holders.items() if one.gone_at is not None and not one.held]:
+                del self._holders[name]
+
+    def note(self, what: str, trouble: str | None) -> None:
+        """A job on the driver cannot do `what`, or can again (`trouble` None)."""
+        with self._lock:
+            self._troubles.pop(what, None)
+            if trouble is not None:
+                self._troubles[what] = f"cannot {what}: {trouble}"
+
+    def plan(self, partitions: Set[TopicPartition], own: Set[TopicPartition] = frozenset()) -> None:
+        """Only these partitions are copied from now on; `own` of them hold heartbeats."""
+        with self._lock:
+            self._planned, self._own = frozenset(partitions), frozenset(own)
+            parts = {key: entry for key, entry in self._parts.items() if key in partitions}
+            for key in self._parts.keys() - parts.keys():
+                self._oldest.forget(key)
+            self.meters.keep(self._planned)
+            self._topics.plan(self._planned - self._own)
+            topics = {key.topic for key in self._planned}
+            self._copied = {topic: copied for topic, copied in self._copied.items() if topic in topics}
+            self._parts, self._stuck = {}, {}
+            for holder in self._holders.values():
+                holder.partitions = holder.held = holder.lag = holder.unknown = 0
+            for key, (part, holder) in parts.items():
+                self._enter(key, part, holder)
+
+    def count_on(self, before: FlowStatus) -> None:
+        """Go on with the counters of an earlier status of the same flow, so that they never go back."""
+        seen = before.summary()
+        before.meters.all_gone()
+        with self._lock:
+            self.meters = before.meters
+            self._records += seen.records
+            self._bytes += seen.bytes
+            self._counts_since = before._counts_since
+
+    def wait_for(self, ends: Mapping[TopicPartition, SourceOffset | None]) -> None:
+        """From now on `reached` is whether these partitions, too, have been copied up to their offsets; one whose
+        offset is None does not count any more."""
+        with self._lock:
+            for key, end in ends.items():
+                self._awaited.pop(key, None)
+                entry = self._parts.get(key)
+                if end is not None and (entry is None or entry[0].source_offset < end):
+                    self._awaited[key] = end
+
+    # Reads.
+
+    @property
+    def records(self) -> int:
+        """How many records were copied."""
+        return self._records
+
+    def take_written(self) -> set[str]:
+        """The source topics of which records have arrived since the last call."""
+        with self._lock:
+            written, self._written = self._written, set()
+        return written
+
+    @property
+    def reached(self) -> bool:
+        """Whether every partition that is not paused has been copied up to the end to wait for."""
+        with self._lock:
+            return self.paused.among(self._awaited)
+
+    def awaited(self) -> frozenset[TopicPartition]:
+        """The partitions that are not paused and have not been copied up to the end to wait for."""
+        with self._lock:
+            return self.paused.without(self._awaited)
+
+    def doubtful_ends(self) -> dict[TopicPartition, SourceOffset]:
+        """The ends that are waited for and may never be reached: of partitions that cannot go on, have nothing left to
+        copy, or are copied no longer."""
+        with self._lock:
+            return {key: end for key, end in self._awaited.items() if self._is_doubtful(key)}
+
+    def _is_doubtful(self, key: TopicPartition) -> bool:
+        if key in self.paused:
+            return False
+        entry = self._parts.get(key)
+        if entry is None:
+            return self._planned is not None and key not in self._planned
+        return key in self._stuck or entry[0].lag == 0
+
+    def overloaded(self) -> bool:
+        """Whether every copier is at its limit while records wait."""
+        now = self._clock()
+        with self._lock:
+            fresh = [one.busy for one in self._holders.values() if now - one.heard_at < WINDOW_S]
+            return bool(fresh) and min(fresh) > BUSY and self._lag(now)[0] > 0
+
+    def partitions(self) -> dict[TopicPartition, PartitionProgress]:
+        with self._lock:
+            return {key: part for key, (part, _) in self._parts.items()}
+
+    def heard_s(self) -> float | None:
+        """How long ago the copier was heard that has been silent the longest; None without one."""
+        now = self._clock()
+        with self._lock:
+            return max((now - one.heard_at for one in self._holders.values() if one.gone_at is None), default=None)
+
+    def tasks(self) -> dict[TopicPartition, int]:
+        """Which task copies each partition, counted as the metrics do."""
+        with self._lock:
+            numbers = {name: self.meters.task_of(name) for name, one in self._holders.items() if one.gone_at is None}
+            return {key: numbers.get(holder.name, 0) for key, (_, holder) in self._parts.items()}
+
+    def holders(self) -> list[Holder]:
+        """Every copier that has reported and holds a partition, or has not ended."""
+        with self._lock:
+            return list(self._holders.values())
+
+    def planned(self) -> int:
+        """How many partitions of the user's are to be copied."""
+        with self._lock:
+            return 0 if self._planned is None else len(self._planned) - len(self._own)
+
+    def topics(self) -> list[TopicProgress]:
+        """Each topic of the user's that is copied; a caller computes rates from two calls."""
+        now = self._clock()
+        with self._lock:
+            silent = frozenset(one.name for one in self._holders.values() if now - one.heard_at + one.age_s > OLD_S)
+            if silent != self._silent:
+                self._silent = silent
+                self._topics.all_changed()
+
+            def known(key: TopicPartition) -> PartitionProgress | None:
+                entry = self._parts.get(key)
+                return None if entry is None or entry[1].name in silent else entry[0]
+
+            return self._topics.read(known, self._stuck, self._oldest, self._copied)
+
+    def stuck(self) -> tuple[int, str | None]:
+        """How many partitions cannot go on, and why one of them cannot."""
+        with self._lock:
+            return len(self._stuck), self._first_trouble()
+
+    def stuck_by_quota(self) -> bool:
+        """Whether those that cannot go on only wait for brokers that throttle this client."""
+        with self._lock:
+            return all(map(is_throttle, self._stuck.values()))
+
+    def summary(self) -> Summary:
+        now = self._clock()
+        with self._lock:
+            self._forget_old(now)
+            span = max(1.0, now - self._window[0][0]) if self._window else WINDOW_S
+            lag, age_s, unknown = self._lag(now)
+            rate = sum(entry[1] for entry in self._window) / span
+            return Summary(
+                partitions=sum(one.partitions for one in self._holders.values()),
+                records=self._records,
+                bytes=self._bytes,
+                counted_s=now - self._counts_since,
+                record_rate=rate,
+                byte_rate=sum(entry[2] for entry in self._window) / span,
+                lag=lag,
+                lag_age_s=age_s,
+                unknown=unknown,
+                latency_ms=max((entry[3] for entry in self._window), default=-1),
+                eta_s=self._eta(now, lag, rate),
+                copiers=sum(now - one.heard_at < WINDOW_S and one.gone_at is None for one in self._holders.values()),
+                trouble=self._first_trouble() or next(iter(self._troubles.values()), None),
+            )
+
+    def _first_trouble(self) -> str | None:
+        key = next(iter(self._stuck), None)
+        if key is None:
+            return None
+        others = len(self._stuck) - 1
+        more = f" (and {others} more partition{'s' if others > 1 else ''})" if others else ""
+        return f"{key.topic}-{key.partition}: {self._stuck[key]}{more}"
+
+    def _forget_old(self, now: float) -> None:
+        while self._window and now - self._window[0][0] > WINDOW_S:
+            self._window.popleft()
+
+    def _lag(self, now: float) -> tuple[int, float, int]:
+        """Lag (-1 unknown), its age in seconds, and of how many partitions it is not known."""
+        lag, age_s, known = 0, 0.0, 0
+        unknown = 0 if self._planned is None else len(self._planned) - len(self._own)
+        unknown -= sum(one.partitions for one in self._holders.values()) if self._planned is not None else 0
+        for one in self._holders.values():
+            old_s = now - one.heard_at + one.age_s
+            if old_s > OLD_S:
+                unknown += one.partitions
+            elif one.partitions > one.unknown:
+                lag += one.lag
+                known += one.partitions - one.unknown
+                unknown += one.unknown
+                age_s = max(age_s, old_s)
+            else:
+                unknown += one.unknown
+        return (lag, age_s, unknown) if known else (-1, age_s, unknown)
+
+    def _eta(self, now: float, lag: int, rate: float) -> float | None:
+        """Seconds until the lag is gone: at the present `rate` where that is soon, else at the speed at which it
+        shrinks. 0 when there is none, None when it grows, is unknown, or partitions with a lag cannot go on."""
+        if lag <= 0:
+            return 0.0 if lag == 0 else None
+        if any(key in self._parts and self._parts[key][0].lag for key in self._stuck):
+            return None
+        if lag <= rate * ON_ITS_WAY_S:
+            return lag / rate
+        slope = _slope([(at, old) for at, old in self._lags if old >= 0 and now - at <= TREND_S])
+        return lag / -slope if slope < 0 else None
+
+
+def _slope(points: Sequence[tuple[float, int]]) -> float:
+    """How fast it grows a second, by least squares; 0 of fewer than two moments."""
+    if not points:
+        return 0.0
+    middle = sum(at for at, _ in points) / len(points)
+    spread = sum((at - middle) ** 2 for at, _ in points)
+    return sum((at - middle) * value for at, value in points) / spread if spread else 0.0

@@ -1,0 +1,221 @@
+"""The held partitions of one flow: who learns of them, and when each is tried again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from twinlog.clock import LONG_AGO, SYSTEM, Clock
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.mirror.gaps import UNKNOWN
+from twinlog.model.held import Held
+from twinlog.model.topics import listed
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+
+log = logging.getLogger(__name__)
+
+FIRST_TRY_S, MOST_S = 1.0, 60.0
+"""The pause before a held partition is tried again, and how long that pause grows to, twice as long each time."""
+
+QUIET_S = 30.0
+"""A partition that was tried again and has had no trouble for so long is not held any more, though nothing of it was
+copied since."""
+
+ANSWER_S = 180.0
+"""After so long without a word of a partition that was to be tried again, the driver has it tried once more. Its lease
+shows a lost copier sooner."""
+
+END_COUNTS_S = 30.0
+"""How long the end of the source counts that a copier reported last, while its successor has not asked for it."""
+
+SUM_EVERY_S = 600.0
+NAMED = 5
+"""Partitions of one cause that are logged one by one; a line with their number follows for the others."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    held: Held
+    tries: int = 0
+    try_at: float = LONG_AGO
+    begins: bool = False
+    """The partition was granted again, and its copier has not said yet that it copies the partition or holds it."""
+    tried_at: float | None = None
+    """Since when it is copied again on trial (monotonic seconds)."""
+    end: SourceOffset = UNKNOWN
+    """Where the source ended at `end_at`."""
+    end_at: float = LONG_AGO
+
+
+class HeldPartitions:
+    """One flow's held partitions; `try_again(partitions)` has copiers begin with them again.
+
+    A partition is held from the copier's message until it is copied past the offset at which it was held, through as
+    many tries as that takes and in whichever copier, so that `since_ms` is that of the first message.
+    """
+
+    def __init__(self, flow: str, try_again: Callable[[Set[TopicPartition]], None], clock: Clock = SYSTEM) -> None:
+        self._flow = flow
+        self._try_again = try_again
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: dict[TopicPartition, _Entry] = {}
+        self._news: list[Held] = []
+        self._released: list[Held] = []
+        self._sum_at: float | None = None
+
+    # For the threads of leases.
+
+    def hold(self, held: Held) -> bool:
+        """A copier holds a partition now; returns whether the partition was not held for that cause before."""
+        now = self._clock.monotonic()
+        with self._lock:
+            known = self._entries.get(held.source)
+            new = known is None or known.held.message_id != held.message_id
+            if new:
+                self._news.append(held)
+            if known is None:
+                known = self._entries[held.source] = _Entry(held)
+            known.held = replace(held, since_ms=min(known.held.since_ms, held.since_ms))
+            known.tried_at, known.begins = None, False
+            known.try_at = now + min(MOST_S, FIRST_TRY_S * 2**known.tries)
+            known.tries = min(known.tries + 1, 30)
+        return new
+
+    def complete(self, report: Report) -> Report:
+        """A copier's report with what it lacks of held partitions: a copier that tries a partition again has not asked
+        where the source ends, and a log that was created again or cut back is copied from an earlier offset on."""
+        if not self._entries:
+            return report
+        with self._lock:
+            return replace(report, partitions=tuple(map(self._completed, report.partitions)))
+
+    def _completed(self, part: PartitionProgress) -> PartitionProgress:
+        entry = self._entries.get(TopicPartition(TopicName(part.topic), part.partition))
+        if entry is None:
+            return part
+        now = self._clock.monotonic()
+        if part.end >= 0:
+            entry.end, entry.end_at = part.end, now
+        elif now - entry.end_at <= END_COUNTS_S:
+            part = replace(part, end=entry.end)
+        resume_at = entry.held.resume_at
+        return replace(part, source_offset=resume_at) if 0 <= resume_at < part.source_offset else part
+
+    def take(self, report: Report) -> None:
+        """See in a copier's report which held partitions are copied again."""
+        if not self._entries:
+            return
+        now = self._clock.monotonic()
+        with self._lock:
+            for part in report.partitions:
+                source = TopicPartition(TopicName(part.topic), part.partition)
+                entry = self._entries.get(source)
+                if entry is None:
+                    continue
+                if part.trouble is not None:
+                    # A copier begins with it, and waits for a broker.
+                    entry.try_at = now + ANSWER_S if entry.begins else entry.try_at
+                    continue
+                entry.begins = False
+                entry.tried_at = now if entry.tried_at is None else entry.tried_at
+                passed = part.source_offset > max(entry.held.source_offset, 0) or part.lag == 0
+                if passed or now - entry.tried_at > QUIET_S:
+                    self._released.append(entry.held)
+                    del self._entries[source]
+
+    # For the flow's thread.
+
+    def attend(self) -> None:
+        """Have partitions tried again whose pause is over, and log what is new."""
+        now = self._clock.monotonic()
+        with self._lock:
+            due = frozenset(
+                source for source, entry in self._entries.items() if entry.tried_at is None and now >= entry.try_at
+            )
+            for source in due:
+                entry = self._entries[source]
+                entry.begins, entry.try_at = True, now + ANSWER_S
+            news, self._news = self._news, []
+            released, self._released = self._released, []
+            held = [entry.held for entry in self._entries.values()]
+        self._log(news, released)
+        self._log_sum(held, now)
+        if due:
+            self._try_again(due)
+
+    def keep(self, planned: Set[TopicPartition]) -> None:
+        """Only these partitions are copied from now on."""
+        with self._lock:
+            self._entries = {source: entry for source, entry in self._entries.items() if source in planned}
+
+    # For every thread.
+
+    def all(self) -> tuple[Held, ...]:
+        """Every held partition, in the order of their names."""
+        with self._lock:
+            return tuple(entry.held for _, entry in sorted(self._entries.items()))
+
+    def is_held(self, source: TopicPartition) -> bool:
+        """Whether a partition is held."""
+        with self._lock:
+            return source in self._entries
+
+    def settled(self) -> frozenset[TopicPartition]:
+        """The partitions that were tried again at least once, and are held all the same."""
+        with self._lock:
+            return frozenset(
+                source for source, entry in self._entries.items() if entry.tries > 1 and entry.tried_at is None
+            )
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _log(self, news: Sequence[Held], released: Sequence[Held]) -> None:
+        for some in _by_cause(news).values():
+            for held in some[:NAMED]:
+                log.error("%s: %s", self._flow, describe(held))
+            if len(some) > NAMED:
+                more = listed(str(held.source) for held in some[NAMED:])
+                log.error(
+                    "%s: %s: %d more partitions are held: %s", self._flow, some[0].message_id, len(some) - NAMED, more
+                )
+        for some in _by_cause(released).values():
+            names = listed(str(held.source) for held in some)
+            log.info("%s: %s: copied again, held no more: %s", self._flow, some[0].message_id, names)
+
+    def _log_sum(self, held: Sequence[Held], now: float) -> None:
+        if not held:
+            self._sum_at = None
+        elif self._sum_at is None:
+            self._sum_at = now + SUM_EVERY_S
+        elif now >= self._sum_at:
+            self._sum_at = now + SUM_EVERY_S
+            log.warning("%s: %s; twinlog status names them", self._flow, summed_up(held))
+
+
+def describe(held: Held) -> str:
+    """A line for the log: which partition, why, up to where it is copied, and the way out."""
+    way_out = f"; {held.way_out}" if held.way_out else ""
+    return f"{held.message_id}: {held.source} is held at source offset {held.source_offset}: {held.text}{way_out}"
+
+
+def counts(held: Iterable[Held]) -> Mapping[str, int]:
+    """How many partitions are held for each reason."""
+    return Counter(one.reason for one in held)
+
+
+def summed_up(held: Collection[Held]) -> str:
+    """Held partitions in a few words: `3 partitions are held (2 gap, 1 missing right)`."""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts(held).items()))
+    return f"{len(held)} partition{' is' if len(held) == 1 else 's are'} held ({reasons})"
+
+
+def _by_cause(held: Iterable[Held]) -> dict[str, list[Held]]:
+    found: dict[str, list[Held]] = {}
+    for one in held:
+        found.setdefault(one.message_id, []).append(one)
+    return found

@@ -1,0 +1,123 @@
+"""Adds up the partitions of a flow by topic; only topics are added up again of which something was reported since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from twinlog.lease.progress import PartitionProgress
+from twinlog.model.types import TopicPartition
+from twinlog.worker.status.oldest import OldestRecords
+from twinlog.worker.status.report import TopicProgress
+
+
+@dataclass(slots=True)
+class _Sums:
+    partitions: int = 0
+    lag: int = 0
+    unknown: int = 0
+    oldest_ms: int | None = None
+    undated: int = 0
+    trouble: str | None = None
+
+
+class TopicSums:
+    """The topics of the `add`ed partitions, as of the last `read`. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[str, list[TopicPartition]] = {}
+        self._shown: dict[str, TopicProgress] = {}
+        self._changed: set[str] = set()
+
+    def plan(self, partitions: Iterable[TopicPartition]) -> None:
+        """Only these partitions count from now on."""
+        self._partitions, self._shown, self._changed = {}, {}, set()
+        for key in partitions:
+            self.add(key)
+
+    def add(self, key: TopicPartition) -> None:
+        """One more partition counts."""
+        self._partitions.setdefault(key.topic, []).append(key)
+        self._changed.add(key.topic)
+
+    def changed(self, topic: str) -> None:
+        """There is something new of a topic."""
+        self._changed.add(topic)
+
+    def all_changed(self) -> None:
+        """There is something new of every topic."""
+        self._changed.update(self._partitions)
+
+    def read(
+        self,
+        known: Callable[[TopicPartition], PartitionProgress | None],
+        stuck: Mapping[TopicPartition, str],
+        oldest: OldestRecords,
+        copied: Mapping[str, tuple[int, int]],
+    ) -> list[TopicProgress]:
+        """The topics, without rates.
+
+        `known` gives the last report of a partition if it is not too old, `stuck` what keeps one from going on,
+        `copied` records and bytes by topic. A topic of which nothing was copied yet is taken to have records like the
+        others'.
+        """
+        mean = _mean(copied.values())
+        for topic, partitions in self._partitions.items():
+            if topic in self._changed:
+                sums = _add_up(partitions, known, stuck, oldest)
+                self._shown[topic] = _topic(topic, sums, copied.get(topic, (0, 0)), mean)
+            elif (shown := self._shown[topic]).lag and not shown.records:
+                self._shown[topic] = replace(shown, lag_bytes=bytes_of(shown.lag, mean))
+        self._changed.clear()
+        return list(self._shown.values())
+
+
+def _add_up(
+    partitions: Iterable[TopicPartition],
+    known: Callable[[TopicPartition], PartitionProgress | None],
+    stuck: Mapping[TopicPartition, str],
+    oldest: OldestRecords,
+) -> _Sums:
+    sums = _Sums()
+    for key in partitions:
+        sums.partitions += 1
+        if sums.trouble is None and key in stuck:
+            sums.trouble = f"{key}: {stuck[key]}"
+        part = known(key)
+        lag = -1 if part is None else part.lag
+        if lag < 0:
+            sums.unknown += 1
+        elif lag > 0:
+            sums.lag += lag
+            at_ms = oldest.of(key)
+            if at_ms is None:
+                sums.undated += 1
+            elif sums.oldest_ms is None or at_ms < sums.oldest_ms:
+                sums.oldest_ms = at_ms
+    return sums
+
+
+def _topic(topic: str, sums: _Sums, copied: tuple[int, int], mean_of_all: float | None) -> TopicProgress:
+    mean = _mean([copied]) or mean_of_all
+    return TopicProgress(
+        topic,
+        sums.partitions,
+        sums.lag,
+        sums.unknown,
+        bytes_of(sums.lag, mean),
+        sums.oldest_ms,
+        sums.undated,
+        *copied,
+        trouble=sums.trouble,
+    )
+
+
+def bytes_of(lag: int, mean: float | None) -> int | None:
+    """The bytes of so many records of a mean size; None where there are some and none to judge them by."""
+    return 0 if not lag else None if mean is None else int(lag * mean)
+
+
+def _mean(copied: Iterable[tuple[int, int]]) -> float | None:
+    """The mean size of the records, None if there are none."""
+    records, size = (sum(column) for column in zip((0, 0), *copied, strict=True))
+    return size / records if records else None

@@ -1,0 +1,1 @@
+"""The topics of a running flow: refreshed, checked for conflicts, and given their first positions."""

@@ -1,0 +1,397 @@
+"""Keeps flows from conflicting: no topic in a cycle, and no two flows into one remote topic.
+
+Where names are kept (identity policy), a topic that exists on two sources has one remote topic for both, and two flows
+that mirror it would mix their records. Two connectors of a Connect worker may mirror one topic of one source, and would
+copy each record twice. Who may write it must not depend on which flow starts first: the one that has copied it before,
+else the one that stands first in the file. Each flow finds that out by itself, also across processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from twinlog.errors import ClusterError, ConfigError, TwinlogError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.log_once import LogOnce
+from twinlog.mirror.offsets.position_store import PositionStore, StoredPositions
+from twinlog.mirror.topics.changes import TopicPair
+from twinlog.mirror.topology.cycles import Return, returning
+from twinlog.mirror.topology.echoes import echo
+from twinlog.mirror.topology.patterns import share_no_name
+from twinlog.mirror.topology.places import places_of
+from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
+from twinlog.worker.topics.route_cycles import RoutedFlow, known_route, round_trip, routed_flow
+
+log = logging.getLogger(__name__)
+
+FIRST_LOOK_S = 6.0
+"""How long a flow waits at its start to see what a conflicting flow mirrors."""
+
+LOOK_S = 30.0
+
+
+def may_meet(flow: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two flows could write to one remote topic; under the default policy the alias of the source keeps them
+    apart, unless it is nothing, or both read one cluster, and routes leave it out.
+
+    Only connectors may have both clusters in common with another flow.
+    """
+    return (
+        _share_target(flow, other)
+        and flow.name != other.name
+        and other.enabled
+        and (
+            flow.source_name == other.source_name
+            or not (_tells_sources_apart(flow) and _tells_sources_apart(other))
+            or ((_may_route(flow) or _may_route(other)) and _share_source(flow, other))
+        )
+    )
+
+
+def _share_target(flow: FlowSettings, other: FlowSettings) -> bool:
+    # Connectors to several clusters may call each of them `target`, the default.
+    one_file = flow.kind is None and flow.target == other.target
+    return one_file or flow.target_admin.client.shares_servers(other.target_admin.client)
+
+
+def _share_source(flow: FlowSettings, other: FlowSettings) -> bool:
+    return flow.source_admin.client.shares_servers(other.source_admin.client)
+
+
+def _tells_sources_apart(flow: FlowSettings) -> bool:
+    return flow.policy == "default" and bool(flow.separator)
+
+
+def _may_route(flow: FlowSettings) -> bool:
+    return flow.transform is not None and flow.transform.smts is not None
+
+
+def have_topics_apart(flow: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two flows surely mirror no topic in common, such as connectors for the topics of two teams."""
+    return (
+        (flow.source_name, flow.policy, flow.separator) == (other.source_name, other.policy, other.separator)
+        and flow.policy != "custom"
+        and flow.topic_filter_class is None is other.topic_filter_class
+        and share_no_name(flow.topics, other.topics)
+    )
+
+
+def first_to_write(flow: int, other: int, *, copied: bool, other_copied: bool) -> bool:
+    """Whether of two flows, by their order in the file, the first one may write a topic that both mirror."""
+    return copied if copied != other_copied else flow < other
+
+
+class TopicConflicts:
+    """The conflicts of one flow with the other flows of the file."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        flows: Sequence[FlowSettings],
+        target: ClusterAdmin,
+        positions: StoredPositions,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self._flow = flow
+        self._topology = topology_of(flow)
+        known = _topologies(flow, flows)
+        topologies = {other.name: topology for other, topology in known}
+        self._all = [topology for _, topology in known]
+        self._routed = _routed(known)
+        self._route = routed_flow(flow, self._topology)
+        self._places = places_of(flows)
+        self._own_route: Callable[[TopicName], TopicName] | None = None
+        """Where the flow routes records, if its own two clusters are one."""
+        self._own_rank = next((rank for rank, other in enumerate(flows) if other.name == flow.name), 0)
+        self._target = target
+        self._positions = positions
+        self._conflicts = [
+            _Conflict(rank, other, topologies[other.name], flow, target, connect)
+            for rank, other in enumerate(flows)
+            if other.name in topologies and may_meet(flow, other)
+        ]
+        self._returns: dict[TopicName, Return | None] = {}
+        self._earlier: Mapping[TopicName, Return | None] = {}
+
+    def within_one_cluster(self) -> None:
+        """The flow's own two clusters turned out to be one."""
+        self._places = self._places.joined(self._flow.source, self._flow.target)
+        self._own_route = known_route(self._flow)
+        self._returns, self._earlier = {}, {}
+
+    def from_target(self, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
+        """Source topics that came from the target by another flow's naming, each with the reason.
+
+        Called at each refresh: topics that were not looked up since the last call are forgotten.
+        """
+        self._earlier, self._returns = self._returns, {}
+        found = {}
+        for name in (pair.source.name for pair in pairs):
+            back = self._returning(name)
+            if back is not None and back.brought_by is not None:
+                by = back.brought_by
+                found[name] = f"it came from the target cluster {self._flow.target}, as {by.name} names its copies"
+        return found
+
+    def lacks_original(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether a topic of `from_target` only looks like a copy: the target has no such original.
+
+        False as well where the copy would have come over a third cluster, which is not looked at.
+        """
+        back = self._returning(topic)
+        by = None if back is None else back.brought_by
+        return by is not None and by.source == self._flow.target and by.source_topic(topic) not in remotes
+
+    def name_heartbeats(self, topic: TopicName) -> bool:
+        """Whether a flow of the file, this one among them, calls heartbeats so."""
+        return any(one.is_heartbeats(topic) for one in self._all)
+
+    def refusals(self, pairs: Sequence[TopicPair], remotes: Container[TopicName]) -> dict[TopicName, str]:
+        """Why the flow must not mirror some source topics, by their names; `remotes` are the topics of the target.
+
+        Raises ClusterError.
+        """
+        found: dict[TopicName, str] = {}
+        for name in (pair.source.name for pair in pairs):
+            reason = self._cycle(name) or self._echo(name, remotes) or self._round_trip(name) or self._routed_back(name)
+            if reason is not None:
+                found[name] = reason
+        for conflict in self._conflicts:
+            found.update(self._lost_to(conflict, [pair for pair in pairs if pair.source.name not in found]))
+        return found
+
+    def reports_a_cycle(self, topic: TopicName, remotes: Container[TopicName]) -> bool:
+        """Whether the flow must not copy a source topic of this name, because it would go in a cycle."""
+        return (
+            self._returning(topic) is not None
+            or echo(self._topology, topic, remotes) is not None
+            or self._round_trip(topic) is not None
+            or self._routed_back(topic) is not None
+        )
+
+    def close(self) -> None:
+        for conflict in self._conflicts:
+            conflict.close()
+
+    def _cycle(self, topic: TopicName) -> str | None:
+        back = self._returning(topic)
+        if back is None or back.brought_by is not None:
+            return None
+        flows = ", ".join(flow.name for flow in back.way)
+        return f"the flows {flows} would copy it in a cycle for ever; let `topics` of one of them leave it out"
+
+    def _echo(self, topic: TopicName, remotes: Container[TopicName]) -> str | None:
+        reason = echo(self._topology, topic, remotes)
+        if reason is None:
+            return None
+        separator, policy, topics = (key_of(FlowSettings, name) for name in ("separator", "policy", "topics"))
+        return (
+            f"{reason}, and would be copied in a cycle for ever; use one {separator} and one {policy} for both "
+            f"directions, or, if it is a topic of its own, write its name in `{topics}`"
+        )
+
+    def _round_trip(self, topic: TopicName) -> str | None:
+        way: tuple[str, ...] = ()
+        if self._routed and self._route is not None:
+            way = round_trip(self._route, topic, self._routed, self._places)
+        if not way:
+            return None
+        return (
+            f"the flows {', '.join(way)} would route it round for ever (transforms); let `topics` of one of them leave "
+            "out what is routed to it"
+        )
+
+    def _routed_back(self, topic: TopicName) -> str | None:
+        """Within one cluster: where records are routed to, the flow must not read them again."""
+        if self._own_route is None or self._topology.is_heartbeats(topic):
+            return None
+        remote = self._topology.copy_of(topic)
+        if remote is None:
+            return None
+        there = self._own_route(remote)
+        if there == remote or not self._topology.mirrors(there):
+            return None
+        return (
+            f"the flow routes it to {there} (transforms), a topic of the same cluster that it mirrors as well, and "
+            f"would copy it again; let `{key_of(FlowSettings, 'topics')}` leave out what is routed to"
+        )
+
+    def _returning(self, topic: TopicName) -> Return | None:
+        known = self._returns if topic in self._returns else self._earlier
+        found = known[topic] if topic in known else returning(self._topology, topic, self._all, self._places)
+        self._returns[topic] = found
+        return found
+
+    def _lost_to(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, str]:
+        theirs = self._contested(conflict, pairs)
+        if not theirs:
+            return {}
+        contested = [pair for pair in pairs if pair.source.name in theirs]
+        parts = [TopicPartition(pair.source.name, part) for pair in contested for part in range(pair.source.partitions)]
+        copied = {part.topic for part in self._positions.read(parts)}
+        their_copied = conflict.copied()
+        lost = {}
+        for pair in contested:
+            other = theirs[pair.source.name]
+            if not first_to_write(
+                self._own_rank,
+                conflict.rank,
+                copied=pair.source.name in copied,
+                other_copied=other in their_copied,
+            ):
+                lost[pair.source.name] = self._reason(conflict, pair, other)
+        return lost
+
+    def _contested(self, conflict: _Conflict, pairs: Sequence[TopicPair]) -> dict[TopicName, TopicName]:
+        """Source topics that only one of two flows may copy, each with that of the other flow."""
+        named = conflict.sources_of(pairs)
+        found = {pair.source.name: named[pair.remote] for pair in pairs if pair.remote in named}
+        if conflict.same_source:
+            # Where both name copies otherwise, routes may lead to one topic.
+            found |= {name: name for pair in pairs if self._meet(conflict, pair, name := pair.source.name)}
+        elif conflict.source != self._flow.source:
+            return found
+        by_name = {pair.source.name: pair for pair in pairs}
+        return {name: other for name, other in found.items() if self._meet(conflict, by_name[name], other)}
+
+    def _meet(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> bool:
+        """Whether both would write each record of a topic, and of the `other` flow's, to one remote topic, for all that
+        is known before."""
+        here = self._route
+        return (
+            here is not None
+            and here.route(pair.remote) == conflict.destination(other)
+            # Heartbeats are no user's records, and either flow may be monitored by them.
+            and not pair.heartbeats
+        )
+
+    def _reason(self, conflict: _Conflict, pair: TopicPair, other: TopicName) -> str:
+        remote = pair.remote if self._route is None else self._route.route(pair.remote)
+        to = f"to the same topic {remote} of {self._flow.target}"
+        if conflict.same_source and other == pair.source.name:
+            own = self._flow.name
+            return (
+                f"{conflict.name} copies it {to}, and each record would be there twice; let `topics` of {own} leave it "
+                f"out: if {conflict.name} left it out, or were removed, {own} would begin anew, unless its offsets are "
+                f"altered to those of {conflict.name} before"
+            )
+        return (
+            f"{conflict.name} copies {other} of {conflict.source} {to}, and the records of both would mix; let "
+            f"`topics` of one of the two leave it out, or rename remote topics with the default "
+            f"{key_of(FlowSettings, 'policy')}"
+        )
+
+
+def _topologies(flow: FlowSettings, flows: Sequence[FlowSettings]) -> list[tuple[FlowSettings, Topology]]:
+    found = []
+    for other in flows:
+        if other.enabled:
+            try:
+                found.append((other, topology_of(other)))
+            except ConfigError as error:
+                # A class that only the host of that flow has.
+                log.warning("%s: cycles and conflicts with %s cannot be seen: %s", flow.name, other.name, error)
+    return found
+
+
+def _routed(flows: Sequence[tuple[FlowSettings, Topology]]) -> list[RoutedFlow]:
+    """The flows whose routes are known; empty where no flow routes by SMTs."""
+    if not any(_may_route(one) for one, _ in flows):
+        return []
+    return [found for one, topology in flows if (found := routed_flow(one, topology)) is not None]
+
+
+class _Conflict:
+    """A flow that may write to the same remote topics; a thread looks at its source, which may not answer."""
+
+    def __init__(
+        self,
+        rank: int,
+        settings: FlowSettings,
+        topology: Topology,
+        beside: FlowSettings,
+        target: ClusterAdmin,
+        connect: Connect,
+    ) -> None:
+        self._connect = connect
+        self.rank = rank
+        self.name = settings.name
+        self.source = settings.source
+        self._settings = settings
+        self._topology = topology
+        self._route = routed_flow(settings, topology)
+        self.same_source = _share_source(settings, beside)
+        """Whether both flows read one cluster, and a topic of the one is that of the other."""
+        self._target = target
+        self._positions = PositionStore(settings, target)
+        self._topics: frozenset[TopicName] | None = None
+        self._admin: ClusterAdmin | None = None
+        self._looked = threading.Event()
+        self._stopping = threading.Event()
+        self._logged = LogOnce(target.clock)
+        self._thread = threading.Thread(target=self._look, name=f"conflicts {settings.name}", daemon=True)
+
+    def sources_of(self, pairs: Sequence[TopicPair]) -> Mapping[TopicName, TopicName]:
+        """The other flow's source topics by remote name, as far as a pair of this flow has the same remote topic.
+
+        Until its source has answered: those that it has copied before. Raises ClusterError.
+        """
+        remotes = {pair.remote for pair in pairs}
+        topics: Iterable[TopicName]
+        if self.same_source:
+            topics = {pair.source.name for pair in pairs}
+        else:
+            if self._admin is None:
+                self._begin()
+            self._target.clock.wait(self._looked, FIRST_LOOK_S)
+            topics = self.copied() if self._topics is None else self._topics
+        return {remote: topic for topic in topics if (remote := self._topology.copy_of(topic)) in remotes}
+
+    def destination(self, topic: TopicName) -> TopicName | None:
+        """Where the other flow writes the records of a source topic; None for nowhere, or where only they show it."""
+        remote = self._topology.copy_of(topic)
+        return None if remote is None or self._route is None else self._route.route(remote)
+
+    def _begin(self) -> None:
+        try:
+            self._admin = self._connect(self._settings.source, self._settings.source_admin.client)
+            self._thread.start()
+        except RuntimeError as error:
+            admin, self._admin = self._admin, None
+            if admin is not None:
+                admin.close()
+            raise ClusterError(f"the topics of {self._settings.source} cannot be looked at yet: {error}") from error
+
+    def copied(self) -> set[TopicName]:
+        """Source topics that the other flow has stored positions of. Raises ClusterError."""
+        if TopicName(self._settings.positions_topic) not in self._target.topics():
+            return set()
+        return {part.topic for part in self._positions.read_all()}
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._looked.set()
+        if self._admin is not None:
+            self._admin.close()
+            self._thread.join(1.0)
+
+    def _look(self) -> None:
+        connected, admin = False, self._admin
+        assert admin is not None
+        while not self._stopping.is_set():
+            try:
+                if not connected:
+                    admin.connect()
+                    connected = True
+                self._topics = frozenset(admin.topics())
+                self._logged.over(self.source)
+            except TwinlogError as error:
+                if not self._stopping.is_set() and self._logged.lasts(self.source):
+                    log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
+            self._looked.set()
+            self._target.clock.wait(self._stopping, self._settings.refresh_topics_interval_s or LOOK_S)

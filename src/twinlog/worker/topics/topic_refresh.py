@@ -1,0 +1,390 @@
+"""The topics of one flow: finds source topics, creates and grows their remote topics, logs those left out."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
+from twinlog.kafka.admin.configs import describe_configs
+from twinlog.kafka.net.backoff import Backoff
+from twinlog.kafka.protocol import error_codes
+from twinlog.log_once import AGAIN_S, LogOnce
+from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
+from twinlog.mirror.offsets.position_store import StoredPositions
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.topics.changes import Changes, TopicPair, compare, copyable
+from twinlog.mirror.topics.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
+from twinlog.mirror.topics.remote_topics import TopicMirror
+from twinlog.mirror.topology.nothing_mirrored import nothing_mirrored
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.topics import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    MAX_MESSAGE_BYTES,
+    ConfigChange,
+    Refusal,
+    Topic,
+    largest_batch,
+    listed,
+)
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
+from twinlog.worker.topics.renamed_topics import RenamedTopics
+from twinlog.worker.topics.starts import Starts
+from twinlog.worker.topics.topic_conflicts import TopicConflicts
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 10.0
+"""Pause before a remote topic that was refused is tried again."""
+
+BUSY_MS = (1_000, 30_000)
+"""First and longest pause where the target was too busy to create or grow a topic: a quota throttles its controller
+(KIP-599), or the controller moves."""
+
+
+class TopicRefresh:
+    """The topics of one flow; `refresh` looks for what is new. `flows` are all flows of the file.
+
+    `partitions` are the source partitions that can be copied, with their remote partitions.
+    """
+
+    def __init__(
+        self,
+        settings: FlowSettings,
+        flows: Sequence[FlowSettings],
+        source: ClusterAdmin,
+        target: ClusterAdmin,
+        positions: StoredPositions,
+        connect: Connect = ClusterAdmin,
+    ) -> None:
+        self.partitions: dict[TopicPartition, TopicPartition] = {}
+        self.pairs: tuple[TopicPair, ...] = ()
+        """Mirrored topics whose remote topic exists."""
+        self.nothing: str | None = None
+        """Why no topic is mirrored, heartbeats aside; None when one is."""
+        self.only_copies = False
+        """Whether the source has no topics but copies from the target; then no filter is to blame for that."""
+        self._source = source
+        self._target = target
+        self._positions = positions
+        self._connect = connect
+        self._follow(settings, flows)
+        self._topic_ids: dict[TopicName, str | None] = {}
+        self._limits: dict[TopicName, int] = {}
+        self._refused: dict[TopicName, Refusal] = {}
+        """Remote topics that the target did not create or grow when it was asked last."""
+        self._originals: dict[TopicName, TopicName] = {}
+        """Source topics by their remote ones."""
+        self._retry_at: dict[TopicName, float] = {}
+        self._backoff = Backoff(*BUSY_MS)
+        self._left_out: dict[TopicName, str] = {}
+        self._target_topics: Mapping[TopicName, Topic] = {}
+        self._from_target: dict[TopicName, str] = {}
+        self._one_cluster = False
+        self._misread: frozenset[TopicName] = frozenset()
+        """Those of them that may be no copies: there was no original when they were first seen."""
+        self._seem_copies: frozenset[TopicName] = frozenset()
+        """Topics that by the flow's own policy came from one of its two clusters, without such an original."""
+        self._seen: frozenset[TopicName] | None = None
+
+    def _follow(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+        topology, mirror = topology_of(settings), TopicMirror(settings, self._source, self._target)
+        conflicts = TopicConflicts(settings, flows, self._target, self._positions, self._connect)
+        self._settings, self._flows = settings, flows
+        self._topology, self._mirror, self._conflicts = topology, mirror, conflicts
+        self._heartbeats = HeartbeatTopics(self._source, topology.heartbeat_names)
+        self._renamed = RenamedTopics(settings, self._positions, self._target)
+        self.starts = Starts(settings, self._source, self._target, self._positions)
+        self._aliases = {alias for flow in flows for alias in (flow.source_name, flow.target_name)}
+        self._logged = LogOnce(self._target.clock)
+
+    def change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+        """Continue with other settings of the flow, or of other flows; `refresh` is to follow. What was refused is
+        tried again then. Raises ConfigError where a class of the user's cannot be used; nothing has changed then."""
+        if (settings, list(flows)) == (self._settings, list(self._flows)):
+            return
+        conflicts, renamed = self._conflicts, self._renamed
+        same = settings.renamed_topic_policy == self._settings.renamed_topic_policy
+        self._follow(settings, flows)
+        if same:
+            # Topics that continue under another name are known there.
+            self._renamed = renamed
+        conflicts.close()
+        if self._one_cluster:
+            self._conflicts.within_one_cluster()
+        self._retry_at.clear()
+
+    def check_clusters(self) -> None:
+        """Find out whether source and target are one cluster. Raises RefusedError when the flow must not run within it,
+        and ClusterError."""
+        if not self._one_cluster and check_two_clusters(
+            *(self._settings, self._topology, self._source, self._target),
+        ):
+            self.within_one_cluster()
+
+    def within_one_cluster(self) -> None:
+        """Source and target are one cluster: what is copied or routed is a topic of the source as well."""
+        self._one_cluster = True
+        self._conflicts.within_one_cluster()
+
+    def create_internal_topics(self) -> None:
+        """Create the topics that the flow keeps for itself. Raises RefusedError or ClusterError."""
+        self._mirror.create_internal_topics()
+
+    def refresh(self) -> None:
+        """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
+        source, target = self._source.topics(), self._target.topics()
+        changes = self.decide(source, target)
+        self.starts.decide([pair.source for pair in changes.pairs])
+        create = self._due(changes.create)
+        grow = self._due(changes.grow)
+        self._originals = {pair.remote: pair.source.name for pair in changes.pairs}
+        # A topic that was refused may be there by now: somebody has created or grown it.
+        lacking = {pair.remote for pair in (*changes.create, *changes.grow)}
+        self._refused = {remote: refusal for remote, refusal in self._refused.items() if remote in lacking}
+        self._retry_at = {remote: at for remote, at in self._retry_at.items() if remote in lacking}
+        self._note(create, self._mirror.create(create) if create else {})
+        self._note(grow, self._mirror.grow(grow) if grow else {})
+        self._pause_busy([pair.remote for pair in (*create, *grow)])
+        self._log_missing(changes, source, target)
+        if create or grow:
+            target = self._target.topics()
+        remote = copyable(changes, target)
+        copied = {part.topic for part in remote.values()}
+        self._limits.update(self._read_limits(sorted(copied - set(self._limits))))
+        for gone in set(self._limits) - copied:
+            self._limits.pop(gone, None)
+        self._topic_ids = {
+            pair.source.name: None if pair.source.topic_id is None else str(pair.source.topic_id)
+            for pair in changes.pairs
+        }
+        self.pairs = tuple(pair for pair in changes.pairs if pair.remote in target)
+        self._target_topics = target
+        self.partitions = remote
+
+    def decide(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:
+        """What to mirror, to create and to grow, by the topics of both clusters; changes nothing.
+
+        Records of a topic are read where its name alone does not show whether it holds heartbeats.
+        Afterwards `left_out` has the topics that are not mirrored for another reason than the filters. Raises
+        RefusedError when naming was changed and the flow must not go on, and ClusterError.
+        """
+        self._topology = self._topology.knowing(self._heartbeats.look(source).aliases)
+        changes = self._without_left_out(compare(self._topology, source, target), target)
+        self._renamed.look(changes.pairs, target)
+        self._target_topics = target
+        return changes
+
+    @property
+    def left_out(self) -> dict[TopicName, str]:
+        """Source topics that the filters let through and the flow leaves to others, each with the reason."""
+        return {**self._left_out, **self._from_target}
+
+    @property
+    def missing(self) -> dict[TopicName, str]:
+        """Source topics whose remote topic the target has not created or grown, each with the reason."""
+        refused, originals = dict(self._refused), self._originals
+        return {originals[remote]: refusal.text for remote, refusal in refused.items() if remote in originals}
+
+    def is_heartbeats(self, topic: TopicName) -> bool:
+        """Whether a source topic holds heartbeats, which are no records of a user."""
+        return self._topology.is_heartbeats(topic)
+
+    def topic_id(self, topic: TopicName) -> str | None:
+        """The id of a source topic; None before Kafka 2.8."""
+        return self._topic_ids.get(topic)
+
+    def limit(self, remote: TopicName) -> int:
+        """The largest batch that a remote topic takes, in bytes."""
+        return self._limits.get(remote, DEFAULT_MAX_MESSAGE_BYTES)
+
+    def leaves_out(self, topic: TopicName) -> bool:
+        """Whether a source topic of this name, which need not exist, would be copied in a cycle."""
+        return self._conflicts.reports_a_cycle(topic, self._target_topics)
+
+    def position(self, partition: TopicPartition, remote: TopicName, stored: Position | None) -> Position | None:
+        """Where a source partition goes on, whose stored position may be of a remote topic of another name."""
+        return self._renamed.position(partition, remote, stored)
+
+    @property
+    def refused_topics(self) -> frozenset[TopicName]:
+        """The source topics whose remote topics the target refuses now."""
+        return frozenset(self.missing)
+
+    @property
+    def due_at(self) -> float:
+        """When the next refresh may create or grow topics for which the target was too busy (monotonic seconds);
+        infinite where there are none."""
+        return min((self._retry_at.get(remote, inf) for remote in self._busy), default=inf)
+
+    @property
+    def refused(self) -> str | None:
+        """Which remote topics the target refuses, and why it refuses the first of them; None when it takes all."""
+        if not self._refused:
+            return None
+        return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
+
+    def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
+        """Settings of remote topics were changed: they are read again when they are needed."""
+        for topic, made in changes.items():
+            if any(change.name == MAX_MESSAGE_BYTES for change in made):
+                self._limits.pop(topic, None)
+
+    def require_all(self) -> None:
+        """Raise RefusedError when a topic that should be mirrored is not, or may have to be; heartbeats need not.
+
+        A remote topic that the target refuses holds up nothing else: it is in `refused`.
+        """
+        topics, exclude, separator = (key_of(FlowSettings, name) for name in ("topics", "topics_exclude", "separator"))
+        misread = {
+            topic: f"not mirrored: {self._from_target[topic]}, but it has no such original; write its name in full in "
+            f"`{topics}` if it is a topic of its own, or in `{exclude}`"
+            for topic in self._misread
+            if not self._conflicts.name_heartbeats(topic)
+        }
+        seem_copies = {
+            topic: "not mirrored: by its name it is a copy, but there is no such original; write it in "
+            f"`{exclude}` if it needs no copy, or choose another {separator}"
+            for topic in self._seem_copies
+            if not self.is_heartbeats(topic)
+        }
+        reasons = {**self._left_out, **seem_copies, **misread}
+        if reasons:
+            raise RefusedError("; ".join(f"{topic}: {reason}" for topic, reason in sorted(reasons.items())))
+
+    def close(self) -> None:
+        self._conflicts.close()
+
+    def _read_limits(self, remotes: Sequence[TopicName]) -> dict[TopicName, int]:
+        admin = self._target
+        known, failed = admin.call(describe_configs, admin.client, remotes)
+        hidden = [name for name, code in failed.items() if error_codes.refused(code)]
+        if hidden:
+            error = admin.client.lacks(
+                "DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "knowing the largest batch it takes"
+            )
+            log.warning(
+                "%s: %s; the default is taken, and what the target refuses is split", self._settings.name, error
+            )
+        found = dict.fromkeys(hidden, DEFAULT_MAX_MESSAGE_BYTES)
+        for name, entries in known.items():
+            found[name] = largest_batch(entries) or DEFAULT_MAX_MESSAGE_BYTES
+        return found
+
+    def _due(self, pairs: Sequence[TopicPair]) -> list[TopicPair]:
+        """Without those that were refused a moment ago: a permission may be granted while the flow runs."""
+        now = self._target.clock.monotonic()
+        return [pair for pair in pairs if self._retry_at.get(pair.remote, now) <= now]
+
+    def _note(self, tried: Sequence[TopicPair], refused: Mapping[TopicName, Refusal]) -> None:
+        for pair in tried:
+            refusal = refused.get(pair.remote)
+            if refusal is None:
+                self._refused.pop(pair.remote, None)
+                continue
+            if refusal.code not in error_codes.RETRIABLE and self._refused.get(pair.remote) != refusal:
+                log.error("%s: remote topic %s: %s", self._settings.name, pair.remote, refusal.text)
+            self._refused[pair.remote] = refusal
+            self._retry_at[pair.remote] = self._target.clock.monotonic() + RETRY_S
+
+    @property
+    def _busy(self) -> list[TopicName]:
+        """Refused topics that the target may take a moment later."""
+        return [remote for remote, refusal in self._refused.items() if refusal.code in error_codes.RETRIABLE]
+
+    def _pause_busy(self, tried: Sequence[TopicName]) -> None:
+        """Choose the moment at which topics are created or grown for which the target was too busy just now, and log
+        them. The pause grows while it takes none of those that were tried."""
+        waiting = self._busy
+        busy = set(tried).intersection(waiting)
+        if len(busy) < len(tried):
+            self._backoff.worked()
+        if not busy:
+            return
+        again_at = self._target.clock.monotonic() + self._backoff.failed()
+        self._retry_at.update(dict.fromkeys(busy, again_at))
+        if self._logged.is_new(BUSY_MS, AGAIN_S):
+            log.warning(
+                "%s: remote topics are not created or grown yet, and are tried again: %s (%s)",
+                *(self._settings.name, listed(waiting), self._refused[min(busy)].text),
+            )
+
+    def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
+        from_target = self._conflicts.from_target(changes.pairs)
+        fresh = [topic for topic in from_target if topic not in self._from_target]
+        misread = [topic for topic in fresh if self._conflicts.lacks_original(topic, target)]
+        copies = [topic for topic in fresh if topic not in misread]
+        if copies:
+            log.info(
+                "%s: not mirrored, as other flows of the file name their copies so: %s",
+                self._settings.name,
+                listed(copies),
+            )
+        if misread:
+            log.warning(
+                "%s: not mirrored, as other flows of the file name their copies so, though %s has no topic of which "
+                "they would be copies: %s; if they are topics of their own, write their names in full in `topics`",
+                *(self._settings.name, self._settings.target, listed(misread)),
+            )
+        self._misread = self._misread.intersection(from_target).union(misread)
+        self._from_target = from_target
+        changes = changes.without(from_target)
+        left_out = self._conflicts.refusals(changes.pairs, target)
+        reasons: dict[str, list[TopicName]] = defaultdict(list)
+        for topic, reason in left_out.items():
+            if self._left_out.get(topic) != reason:
+                reasons[reason].append(topic)
+        for reason, topics in reasons.items():
+            log.error("%s: not mirrored: %s: %s", self._settings.name, listed(topics), reason)
+        self._left_out = left_out
+        return changes.without(left_out)
+
+    def _log_missing(
+        self, changes: Changes, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
+    ) -> None:
+        """Log what the flow does not copy, and why, so that it does not look idle."""
+        settings = self._settings
+        # Only new topics: the original of an old copy may have been deleted meanwhile.
+        fresh = source.keys() - (self._seen or frozenset())
+        if fresh:
+            seem_copies, mirrored = misread_topics(
+                *(self._topology, self._aliases, source, target), one_cluster=self._one_cluster
+            )
+            seem_copies = [topic for topic in seem_copies if topic in fresh]
+            self._seem_copies = self._seem_copies.union(seem_copies)
+            warn_of_misread_topics(settings, seem_copies, mirrored if self._seen is None else ())
+        passing = [
+            pair.source.name
+            for pair in changes.pairs
+            if pair.source.name in fresh and self._topology.mirrors_past_filter(pair.source.name)
+        ]
+        passing = [name for name in passing if self._logged.is_new(("past the filter", name))]
+        if passing:
+            log.warning("%s: %s", settings.name, past_filter(settings, passing))
+        self._seen = frozenset(source)
+        self._seem_copies = self._seem_copies.intersection(source)
+        gone = sorted(pair.source.name for pair in self.pairs if pair.source.name not in source)
+        if gone:
+            log.warning(
+                "%s: gone from %s, or hidden from this login: %s; what was copied stays on %s",
+                settings.name,
+                settings.source,
+                listed(gone),
+                settings.target,
+            )
+        # Heartbeats are mirrored whatever `topics` is, and so is what passes as them.
+        topology, policy = self._topology, self._topology.policy
+        seen = [name for name in sorted(source) if not (policy.is_internal(name) or topology.is_heartbeats(name))]
+        seen = [name for name in seen if not topology.mirrors_past_filter(name)]
+        self.nothing = None
+        own = [name for name in seen if name not in self._from_target and not self._topology.came_from_target(name)]
+        self.only_copies = bool(seen) and not own
+        if not {pair.source.name for pair in changes.pairs}.intersection(seen):
+            self.nothing = nothing_mirrored(self._topology, seen, {**self._left_out, **self._from_target})
+            if self._logged.is_new("idle"):
+                log.warning("%s: %s", settings.name, self.nothing)

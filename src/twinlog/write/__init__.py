@@ -1,1 +1,0 @@
-"""Bytes out: prepares fetched batches for a remote topic and appends them."""

@@ -1,0 +1,117 @@
+"""Each key that works is taken over by a running process, or needs a restart: nobody may forget to decide that."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+import twinlog
+from tests.unit.worker.test_slots import settings
+from twinlog.config.keys.key import Effect, Key, Level
+from twinlog.config.keys.live_keys import CLASSIFIED, LIVE, NEEDS_RESTART, Takes, fields_of, live, live_fields, takes
+from twinlog.config.keys.table import ALL_KEYS
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker.copier_settings import copiers_view
+
+WORKING = [key for key in ALL_KEYS if key.effect is Effect.WORKS]
+OF_TASKS = ("task", "read", "write", "rows", "transform", "record", "sink")
+
+
+def test_every_key_is_classified() -> None:
+    undecided = [key.name for key in WORKING if key.level in CLASSIFIED and not _decided(key)]
+    assert not undecided, "write these keys into LIVE or NEEDS_RESTART of config/keys/live_keys.py"
+
+
+def _decided(key: Key) -> bool:
+    return (live(key.name) is not None) != (key.name in NEEDS_RESTART)
+
+
+def test_the_tables_have_no_key_that_there_is_not() -> None:
+    names = {key.name for key in WORKING if key.level in CLASSIFIED}
+    assert not [name for name in (*LIVE, *NEEDS_RESTART) if name not in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("topics", Takes.AT_ONCE),
+        ("topics.blacklist", Takes.AT_ONCE),
+        ("sync.group.offsets.enabled", Takes.AT_ONCE),
+        ("twinlog.gap.policy", Takes.PAUSE),
+        ("tasks.max", Takes.RESTART),
+        ("bootstrap.servers", Takes.RESTART),
+        ("isolation.level", Takes.RESTART),
+        ("errors.retry.timeout", Takes.NOTHING),
+    ],
+)
+def test_what_a_running_process_does_with_a_key(name: str, how: Takes) -> None:
+    assert {takes(key) for key in ALL_KEYS if key.name == name} == {how}
+
+
+def test_every_live_key_of_a_flow_fills_a_field_that_is_taken_over() -> None:
+    for key in WORKING:
+        if key.level in (Level.FLOW, Level.ONE_FLOW) and takes(key) is not Takes.RESTART and key.name != "enabled":
+            assert fields_of(key), key.name
+            assert set(fields_of(key)) <= live_fields().keys()
+    assert "enabled" not in live_fields()
+
+
+def test_fields_that_need_a_restart_are_not_taken_over() -> None:
+    for key in WORKING:
+        if takes(key) is Takes.RESTART:
+            assert not live_fields().keys() & set(fields_of(key)), key.name
+
+
+def test_copiers_see_no_field_that_flows_take_over_without_them() -> None:
+    """What copiers are started with is the same, so that nothing that is copied is interrupted."""
+    plain = settings("a")
+    assert copiers_view(plain) == copiers_view(
+        replace(
+            plain,
+            topics=("orders",),
+            groups_exclude=(),
+            refresh_topics_interval_s=None,
+            sync_topic_configs_interval_s=7.0,
+            emit_heartbeats_interval_s=9.0,
+            renamed_topic_policy="continue",
+            class_settings=(("topics", "orders"),),
+        )
+    )
+    for changed in (
+        replace(plain, gap_policy="continue"),
+        replace(plain, sync_topic_configs_interval_s=None),
+        replace(plain, emit_offset_syncs=False),
+        replace(plain, tasks_max=3),
+    ):
+        assert copiers_view(plain) != copiers_view(changed)
+
+
+def test_copiers_await_no_limit_that_the_flow_does_not_copy() -> None:
+    plain = settings("a")
+    for excluded, awaited in (("retention.*", True), (r"max\.message\..*", False), (".*", False)):
+        seen = copiers_view(replace(plain, config_properties_exclude=("segment.bytes", excluded)))
+        assert (seen.sync_topic_configs_interval_s is not None) is awaited
+
+
+def test_code_of_tasks_reads_no_such_field() -> None:
+    """Copiers have the default in its place."""
+    hidden = {name for name, (value, there) in live_fields().items() if {value, there} == {Takes.AT_ONCE}}
+    hidden |= {"class_settings"}
+    assert hidden <= {one.name for one in fields(FlowSettings)}
+    root = Path(twinlog.__file__).parent
+    read = [
+        f"{file}:{node.lineno}: {node.attr}"
+        for package in OF_TASKS
+        for file in (root / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in hidden and _is_settings(node.value)
+    ]
+    assert not read, "these fields are to be PAUSE in config/keys/live_keys.py"
+
+
+def _is_settings(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.strip("_") in ("settings", "flow")

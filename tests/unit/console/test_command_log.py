@@ -1,0 +1,100 @@
+"""Equal warnings of several flows are one line."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from harness.wait import wait_for
+from twinlog.console.command_log import Together
+
+
+class Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def together(kept: Kept) -> Together:
+    return Together(kept, hold_s=3600)
+
+
+@pytest.fixture
+def log(together: Together) -> Iterator[logging.Logger]:
+    log = logging.getLogger("together")
+    log.setLevel(logging.INFO)
+    log.addHandler(together)
+    yield log
+    log.removeHandler(together)
+
+
+def test_where_no_thread_can_be_started_nothing_waits(
+    log: logging.Logger, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", fail)
+        log.warning("a->b: slow")
+        assert kept.lines == ["WARNING a->b: slow"]
+    log.warning("a->b: slow")
+    assert len(kept.lines) == 1
+
+
+def test_equal_warnings_of_several_flows_are_one(log: logging.Logger, together: Together, kept: Kept) -> None:
+    for flow in ("a->b", "c->b", "b->a", "a->b"):
+        log.warning("%s: waiting: cluster b unreachable", flow)
+    log.warning("%s: waiting: %d", "a->b", 5)
+    assert kept.lines == []
+    together.flush()
+    assert kept.lines == ["WARNING a->b, c->b, b->a: waiting: cluster b unreachable", "WARNING a->b: waiting: 5"]
+    together.flush()
+    assert len(kept.lines) == 2
+
+
+def test_their_topics_are_put_together(log: logging.Logger, together: Together, kept: Kept) -> None:
+    for flow, topics in (("a->b", ["heartbeats"]), ("b->a", ["y", "x"])):
+        text = f"refused of {', '.join(sorted(topics))} (why); default"
+        log.warning("%s: %s", flow, text, extra={"of": topics})
+    together.flush()
+    assert kept.lines == ["WARNING a->b, b->a: refused of heartbeats, x, y (why); default"]
+
+
+def test_a_message_of_no_flow_is_logged_at_once(log: logging.Logger, kept: Kept) -> None:
+    log.info("a->b: created")
+    log.error("a->b: FAILED")
+    log.warning("Spark has 2 slots")
+    assert kept.lines == ["INFO a->b: created", "ERROR a->b: FAILED", "WARNING Spark has 2 slots"]
+
+
+def test_a_warning_waits_for_others_only_a_moment(
+    log: logging.Logger, together: Together, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "_hold_s", 0.05)
+    log.warning("a->b: one")
+    wait_for(lambda: kept.lines == ["WARNING a->b: one"], 60, "it is logged")
+    log.warning("a->b: two")
+    wait_for(lambda: kept.lines[1:] == ["WARNING a->b: two"], 60, "it is logged")
+
+
+def test_a_warning_stands_before_what_its_flow_logs_next(log: logging.Logger, together: Together, kept: Kept) -> None:
+    """Read in turn: a flow that is lost and taken again runs."""
+    log.warning("a->b: another process may run the flow now")
+    log.warning("c->b: slow")
+    log.info("a->b: this process runs the flow")
+    assert kept.lines == ["WARNING a->b: another process may run the flow now", "INFO a->b: this process runs the flow"]
+    together.flush()
+    assert kept.lines[2:] == ["WARNING c->b: slow"]

@@ -1,0 +1,41 @@
+"""How a partition that is held for one record is copied further, as the operator reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.copier.partition.oversized import way_on
+from twinlog.errors import RecordTooLargeError, RefusedRecordError, TransformError
+from twinlog.model.types import TopicName, TopicPartition
+
+SOURCE, REMOTE = TopicPartition(TopicName("clicks"), 3), TopicPartition(TopicName("a.clicks"), 3)
+LEFT_OUT = "or, to leave this record out, run twinlog topics skip-to FILE clicks-3 --offset 813"
+
+
+@pytest.mark.parametrize(
+    ("error", "change", "policy"),
+    [
+        (RecordTooLargeError("", source_offset=812), "raise max.message.bytes of a.clicks", "oversized"),
+        (
+            RefusedRecordError("", source_offset=812),
+            "change the setting of a.clicks that refuses it",
+            "refused",
+        ),
+    ],
+)
+def test_a_record_is_let_in_or_left_out(error: RecordTooLargeError, change: str, policy: str) -> None:
+    key = f"twinlog.{policy}.record.policy.clicks = skip or dead-letter"
+    assert way_on(error, SOURCE, REMOTE, SETTINGS) == (
+        f"{change}; {LEFT_OUT}; or, to leave such records out, set a->b.{key} and run twinlog reload FILE"
+    )
+    of_connector = replace(SETTINGS, kind="Source")
+    assert way_on(error, SOURCE, REMOTE, of_connector) == f"{change}; or, to leave such records out, set {key}"
+    error.source_offset = -1
+    assert "skip-to" not in (way_on(error, SOURCE, REMOTE, SETTINGS) or "")
+
+
+def test_what_is_no_trouble_of_one_record_has_its_own_way_on() -> None:
+    assert way_on(TransformError(""), SOURCE, REMOTE, SETTINGS) is None

@@ -1,0 +1,128 @@
+"""What a copier stores of its maps, with a cluster that takes it or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.virtual.clock import WALL_BEGIN, VirtualClock
+from twinlog.copier.map_writer import NO_GENERATION, MapWriter
+from twinlog.errors import ClusterError
+from twinlog.kafka.net.loop import Loop
+from twinlog.lease.grant import Grant
+from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.maps import ExactMaps
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.offsets.segments import first_generation
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+PART = TopicPartition(TopicName("orders"), 3)
+OTHER = TopicPartition(TopicName("orders"), 4)
+FIRST = first_generation(WALL_BEGIN)
+CLIENT = ClientSettings(("west:1",))
+SETTINGS = FlowSettings(
+    Alias("east"), Alias("west"), ConsumerSettings(CLIENT), ProducerSettings(CLIENT), AdminSettings(CLIENT),
+    AdminSettings(CLIENT),
+)  # fmt: skip
+
+
+class Topic:
+    """In the place of the topic of segments."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes]] = []
+        self.works = True
+
+    async def append(self, records: list[tuple[bytes, bytes]]) -> None:
+        if not self.works:
+            raise ClusterError("no answer")
+        self.records += records
+
+
+class Copied:
+    """A writer whose topic can be made to fail."""
+
+    def __init__(self, loop: Loop) -> None:
+        client: Any = None
+        self.maps = MapWriter(loop, client, SETTINGS)
+        self.topic = Topic()
+        anything: Any = self.topic
+        self.maps._topic = anything
+        self._loop = loop
+
+    def store(self, **positions: Position) -> dict[TopicPartition, Position]:
+        return self._loop.run(
+            self.maps.write, {{"part": PART, "other": OTHER}[name]: one for name, one in positions.items()}
+        )
+
+    def read(self) -> ExactMaps:
+        maps = ExactMaps()
+        maps.take(self.topic.records)
+        return maps
+
+
+@pytest.fixture
+def copied() -> Iterator[Copied]:
+    loop = Loop(VirtualClock())
+    yield Copied(loop)
+    loop.close()
+
+
+def grant(partition: TopicPartition, position: Position | None = None) -> Grant:
+    return Grant(partition, partition, None, 1 << 20, position)
+
+
+def test_only_changed_segments_are_written(copied: Copied) -> None:
+    copied.maps.begin(grant(PART), Position(0, 0))
+    assert copied.store(part=Position(0, 0)) == {PART: Position(0, 0, generation=FIRST)}
+    copied.maps.copied(PART, [Run(0, 0, 100)])
+    copied.store(part=Position(100, 100))
+    assert len(copied.topic.records) == 1
+    copied.maps.copied(PART, [Run(110, 100, 5)])
+    copied.store(part=Position(115, 105))
+    assert len(copied.topic.records) == 2
+
+
+def test_unstored_segments_and_positions_come_again_in_the_next_generation(copied: Copied) -> None:
+    copied.maps.begin(grant(PART), Position(0, 0))
+    copied.store(part=Position(0, 0))
+    copied.topic.works = False
+    copied.maps.copied(PART, [Run(0, 0, 5), Run(9, 5, 5)])
+    with pytest.raises(ClusterError):
+        copied.store(part=Position(14, 10))
+    copied.topic.works = True
+    marked = copied.store(part=Position(14, 10))
+    assert marked == {PART: Position(14, 10, generation=FIRST + 1)}
+    maps = copied.read()
+    maps.reach(PART, 14, 10, generation=marked[PART].generation)
+    known = maps.map(PART)
+    assert known is not None
+    assert [known.to_target(offset) for offset in (4, 5, 8, 9, 13)] == [(4, True), *[(5, True)] * 3, (9, True)]
+
+
+def test_a_position_without_a_map_ends_none(copied: Copied) -> None:
+    copied.maps.begin(grant(PART), Position(0, 0))
+    copied.maps.forget(PART)
+    assert copied.store(part=Position(7, 7)) == {PART: Position(7, 7, generation=NO_GENERATION)}
+
+
+@pytest.mark.parametrize(
+    ("stored", "position", "complete"),
+    [
+        (None, Position(50, 0), True),
+        (None, Position(50, 8), True),
+        (Position(50, 8), Position(50, 8), False),
+        (Position(50), Position(50, 8), False),
+    ],
+)
+def test_older_offsets_lead_to_the_first_copy_of_what_was_never_copied(
+    copied: Copied, stored: Position | None, position: Position, complete: bool
+) -> None:
+    copied.maps.begin(grant(PART, stored), position)
+    copied.store(part=position)
+    known = copied.read().map(PART)
+    assert known is not None
+    assert known.to_target(20) == ((position.next_target, True) if complete else None)

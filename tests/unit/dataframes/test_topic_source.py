@@ -1,0 +1,107 @@
+"""What Spark sees of `twinlog-kafka`: its schema, the readers, and what of them travels into tasks."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import types
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSourceReader, EqualTo, IsNotNull
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from twinlog.arrow.arrays import schema
+from twinlog.dataframes.topic_source import FilteringReader, TopicSource, TopicStreamReader
+from twinlog.errors import OptionError
+
+OPTIONS = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+PLAIN = StructType(COLUMNS)
+WITH_HEADERS = StructType([*COLUMNS, StructField("headers", HEADERS)])
+
+
+def test_arrow_has_exactly_the_types_that_spark_wants() -> None:
+    assert to_arrow_schema(PLAIN, timezone="UTC").equals(schema(headers=False))
+    assert to_arrow_schema(WITH_HEADERS, timezone="UTC").equals(schema(headers=True))
+
+
+def test_its_schema_is_its_own() -> None:
+    TopicSource(OPTIONS).reader(PLAIN)
+    TopicSource({**OPTIONS, "includeHeaders": "true"}).reader(WITH_HEADERS)
+    with pytest.raises(OptionError, match="Kafka source has a fixed schema and cannot be set with a custom one"):
+        TopicSource(OPTIONS).reader(WITH_HEADERS)
+
+
+def test_filters_are_taken_only_where_spark_hands_them_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere Spark refuses a reader that takes filters, as its setting is off by default."""
+    plain = TopicSource(OPTIONS).reader(PLAIN)
+    assert type(plain).pushFilters is DataSourceReader.pushFilters
+    name = "pyspark.sql.worker.data_source_pushdown_filters"
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    reader = TopicSource(OPTIONS).reader(PLAIN)
+    assert isinstance(reader, FilteringReader)
+    filters = [EqualTo(("partition",), 3), IsNotNull(("key",)), EqualTo(("headers", "key"), "k")]
+    assert list(reader.pushFilters(filters)) == filters
+    assert [(one.column, one.kind, one.value) for one in reader._conditions] == [
+        ("partition", "EqualTo", 3),
+        ("key", "IsNotNull", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, ReadAllAvailable()),
+        ({"minOffsetsPerTrigger": "3"}, ReadMinRows(3)),
+        ({"minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "9"}, ReadMaxRows(9)),
+    ],
+)
+def test_limits_are_told_apart_from_reading_everything_at_once(options: dict[str, str], limit: object) -> None:
+    assert TopicSource({**OPTIONS, **options}).streamReader(PLAIN).getDefaultReadLimit() == limit
+
+
+@pytest.mark.parametrize("kind", ["reader", "streamReader"])
+def test_tasks_import_nothing_that_plans(kind: str) -> None:
+    reader = getattr(TopicSource(OPTIONS), kind)(PLAIN)
+    assert reader._options is not None
+    data = cloudpickle.dumps(reader)
+    assert pickle.loads(data)._options is None
+    program = f"""
+import pickle, sys
+reader = pickle.loads({data!r})
+assert reader._task.consumer.client.bootstrap_servers == ("b:9092",)
+of_frames = ("twinlog.dataframes." + name for name in ("options", "planner", "ranges", "stream", "write_options"))
+planning = ("twinlog.config", *of_frames, "javaproperties", "numpy.")
+found = [name for name in sys.modules if name.startswith(planning)]
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+def test_a_query_over_nothing_reads_nothing() -> None:
+    from pyspark.sql.datasource import InputPartition
+
+    assert list(TopicSource(OPTIONS).reader(PLAIN).read(InputPartition(None))) == []
+    assert isinstance(TopicSource(OPTIONS).streamReader(PLAIN), TopicStreamReader)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.source_log import New, SourceLog
+from twinlog.errors import CorruptBatchError
+from twinlog.kafka.record.batch import check_crc, read_batch, scan
+
+
+def log_of_three() -> SourceLog:
+    log = SourceLog(100)
+    log.batch([New(1_000, b"a"), New(1_005, b"b")], leader_epoch=7, producer_id=4_000, transactional=True, codec="zstd")
+    log.gap(10)
+    log.batch([New(990)], append_time=2_000, delete_horizon=900)
+    log.end_transaction(4_000, abort=False)
+    return log
+
+
+def test_lists_batches_with_their_header() -> None:
+    log = log_of_three()
+    first, second, third = scan(log.fetch())
+    assert first.start == 0
+    assert first.end == second.start == first.size
+    assert third.end == len(log.data)
+    assert (first.base_offset, first.last_offset, first.record_count) == (100, 101, 2)
+    assert (first.base_timestamp, first.max_timestamp) == (1_000, 1_005)
+    assert (first.producer_id, first.producer_epoch, first.base_sequence, first.leader_epoch) == (4_000, 0, 0, 7)
+    assert (first.magic, first.codec, first.is_transactional) == (2, 4, True)
+    assert (first.is_control, first.is_log_append_time) == (False, False)
+    assert (second.base_offset, second.base_timestamp, second.max_timestamp) == (112, 900, 2_000)
+    assert second.is_log_append_time
+    assert third.is_control
+
+
+def test_starts_at_the_given_byte() -> None:
+    log = log_of_three()
+    everything = scan(log.fetch())
+    assert scan(log.fetch(), everything[1].start) == everything[1:]
+
+
+def test_leaves_out_a_batch_that_is_cut_off_at_any_byte() -> None:
+    log = log_of_three()
+    log.message(1, New(5, b"value"))
+    log.message(0, New(5))
+    ends = [batch.end for batch in scan(log.fetch())]
+    assert len(ends) == 5
+    for size in range(len(log.data)):
+        assert [batch.end for batch in scan(log.fetch()[:size])] == [end for end in ends if end <= size]
+
+
+def test_old_messages_are_batches_of_their_own() -> None:
+    log = SourceLog(5)
+    log.message(0, New(1, b"zero"))
+    log.message(1, New(77, b"one"), append_time=True)
+    log.wrapper(1, [New(80), New(81)], "gzip")
+    zero, one, wrapper = scan(log.fetch())
+    assert (zero.magic, zero.base_offset, zero.last_offset, zero.record_count, zero.max_timestamp) == (0, 5, 5, 1, -1)
+    assert (one.magic, one.base_timestamp, one.is_log_append_time, one.producer_id) == (1, 77, True, -1)
+    assert (wrapper.record_count, wrapper.codec, wrapper.last_offset, wrapper.max_timestamp) == (-1, 1, 8, 81)
+
+
+@pytest.mark.parametrize("kind", ["v0", "v1", "v2"])
+def test_every_changed_bit_is_noticed(kind: str) -> None:
+    log = SourceLog(40)
+    if kind == "v2":
+        log.batch([New(1, b"value"), New(2, b"value")])
+    else:
+        log.message(int(kind[1]), New(1, b"value"))
+    (batch,) = scan(log.fetch())
+    check_crc(log.fetch(), batch)
+    covered = 21 if kind == "v2" else 16
+    for at in range(covered, batch.end):
+        damaged = log.fetch()
+        damaged[at] ^= 0x10
+        with pytest.raises(CorruptBatchError, match=r"source offsets 40 to 4[01] "):
+            check_crc(damaged, batch)
+
+
+def test_names_the_corrupt_batch_and_its_offsets() -> None:
+    log = log_of_three()
+    damaged = log.fetch()
+    second = scan(damaged)[1]
+    damaged[second.end - 1] ^= 1
+    with pytest.raises(CorruptBatchError) as raised:
+        check_crc(damaged, second)
+    assert "source offsets 112 to 112" in str(raised.value)
+    assert f"{second.size} bytes" in str(raised.value)
+    assert not raised.value.retriable
+
+
+@pytest.mark.parametrize("magic", [3, -1])
+def test_refuses_a_magic_it_does_not_know(magic: int) -> None:
+    log = log_of_three()
+    data = log.fetch()
+    struct.pack_into(">b", data, 16, magic)
+    with pytest.raises(CorruptBatchError, match=f"source offset 100 has magic {magic}"):
+        scan(data)
+
+
+@pytest.mark.parametrize(
+    ("at", "layout", "value"),
+    [(8, ">i", 48), (8, ">i", -1), (22, ">B", 5), (22, ">B", 7), (57, ">i", -1)],
+    ids=["short", "negative length", "codec 5", "codec 7", "negative count"],
+)
+def test_refuses_an_impossible_header(at: int, layout: str, value: int) -> None:
+    data = log_of_three().fetch()
+    struct.pack_into(layout, data, at, value)
+    with pytest.raises(CorruptBatchError, match="source offset 100 has an impossible header"):
+        read_batch(data, 0)
+
+
+@pytest.mark.parametrize("length", [21, 0, -5])
+def test_refuses_an_old_message_shorter_than_its_header(length: int) -> None:
+    log = SourceLog(9)
+    log.message(1, New(1, b"x" * 50))
+    data = log.fetch()
+    struct.pack_into(">i", data, 8, length)
+    with pytest.raises(CorruptBatchError, match=f"source offset 9 claims {length} bytes"):
+        scan(data)
+
+
+def test_nothing_is_no_batch() -> None:
+    assert scan(b"") == []
+    assert read_batch(b"", 0) is None

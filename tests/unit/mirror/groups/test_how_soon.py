@@ -1,0 +1,287 @@
+"""How soon a group of the source has checkpoints and is moved along on the target, and what is asked for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from math import inf
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.mirror.groups import followed_groups, group_sync
+from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.checkpoints import decode_checkpoint
+from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
+from twinlog.mirror.groups.group_sync import GroupSync
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+
+HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
+SHOP, BANK = GroupId("shop"), GroupId("bank")
+EVERY_S = 60.0
+MINUTES = replace(
+    flow("a", "b", "default"),
+    refresh_groups_interval_s=EVERY_S,
+    emit_checkpoints_interval_s=EVERY_S,
+    sync_group_offsets_interval_s=EVERY_S,
+)
+
+
+class Groups:
+    """The groups of a cluster, in place of GroupAdmin: what each has committed, and what it was asked."""
+
+    def __init__(self, _: object = None) -> None:
+        self.committed: dict[GroupId, int | None] = {}
+        self.members: set[GroupId] = set()
+        self.wrong: dict[GroupId, int] = {}
+        self.refused: dict[GroupId, int] = {}
+        self.asked: list[str] = []
+        self._answers: dict[GroupId, GroupOffsets] = {}
+
+    def listed(self) -> dict[GroupId, Group]:
+        self.asked.append("list")
+        return {
+            one: Group(one, "consumer", "Stable" if one in self.members else "Empty", "classic")
+            for one in self.committed
+        }
+
+    def offsets(self, wanted: Iterable[GroupId]) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
+        self.asked.append(f"offsets of {','.join(wanted)}")
+        wrong = {one: code for one, code in self.wrong.items() if one in wanted}
+        return {one: self._offsets(one) for one in wanted if one not in wrong}, wrong
+
+    some_offsets = offsets
+
+    def _offsets(self, group: GroupId) -> GroupOffsets:
+        offset = self.committed.get(group)
+        now = {} if offset is None else {HERE: CommittedOffset(offset)}
+        return self._answers.setdefault(group, now) if self._answers.get(group) == now else self._new(group, now)
+
+    def _new(self, group: GroupId, now: GroupOffsets) -> GroupOffsets:
+        self._answers[group] = now
+        return now
+
+    def commit(self, commits: Mapping[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:
+        self.asked.append(f"commit {','.join(commits)}")
+        return {one: dict.fromkeys(where, self.refused[one]) for one, where in commits.items() if one in self.refused}
+
+
+class Copied:
+    """In place of GroupOffsetTranslator: records up to `end` are copied, or none while it is None."""
+
+    end: int | None = 1000
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def accepts(self, topic: TopicName) -> bool:
+        return True
+
+    def refresh(self, topics: Iterable[TopicName]) -> None:
+        self.reads += 1
+
+    def find(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
+        if self.end is None:
+            return None
+        return TranslatedGroupOffset(THERE, TargetOffset(min(offset, self.end)), offset <= self.end)
+
+
+class Scene:
+    """A writer of checkpoints in virtual time; turns are taken as its job takes them."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(0.0)
+        self.groups = Groups()
+        self.copied = Copied()
+        self.moved: list[float] = []
+        self.checkpoints: list[tuple[float, str, int]] = []
+        cluster = SimpleNamespace(client=None, call=lambda step, *args: step(*args), clock=self.clock, alias="a")
+        admin = cast(ClusterAdmin, cluster)
+        translator = cast(GroupOffsetTranslator, self.copied)
+        self.writer = CheckpointWriter(
+            MINUTES, admin, admin, translator, moved=lambda: self.moved.append(self.clock.now)
+        )
+        self.writer._compacted = SimpleNamespace(  # type: ignore[assignment]
+            ensure=lambda look: False, append=self._append
+        )
+        self.writer._reader = SimpleNamespace(read_last=lambda found: None)  # type: ignore[assignment]
+        self.writer._groups._admin = self.groups  # type: ignore[assignment]
+        self._next_turn, self._again_at = 0.0, inf
+
+    def _append(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            found = decode_checkpoint(key, value)
+            assert found is not None
+            self.checkpoints.append((self.clock.now, found.group, found.downstream))
+
+    def go_on(self, until: float, events: Mapping[float, Callable[[], object]] | None = None) -> None:
+        """Take all turns before a moment; what happens meanwhile is given by its time."""
+        left = dict(events or {})
+        while (at := min(self._next_turn, self._again_at, *left)) < until:
+            self.clock.now = at
+            if at in left:
+                left.pop(at)()
+                continue
+            if at == self._next_turn:
+                self._next_turn += EVERY_S
+                self.writer.turn()
+            else:
+                self.writer.try_again()
+            again_s = self.writer.again_s()
+            self._again_at = inf if again_s is None else at + again_s
+
+    def commit(self, group: GroupId, offset: int | None) -> Callable[[], None]:
+        return lambda: self.groups.committed.update({group: offset})
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(followed_groups, "GroupAdmin", Groups)
+    return Scene()
+
+
+def test_a_group_that_is_found_is_read_and_written_at_once(scene: Scene) -> None:
+    scene.go_on(120, {10.0: scene.commit(SHOP, 7)})
+    assert scene.checkpoints == [(30.0, "shop", 7)]
+    assert scene.moved == [30.0]
+
+
+def test_a_commit_that_changes_is_written_with_the_next_turn_and_moved_along_then(scene: Scene) -> None:
+    scene.go_on(300, {float(at): scene.commit(SHOP, at) for at in (10, 70, 200)})
+    assert scene.checkpoints == [(float(at), "shop", offset) for at, offset in ((30, 10), (120, 70), (240, 200))]
+    assert scene.moved == [at for at, *_ in scene.checkpoints]
+
+
+def test_the_first_commit_of_a_group_is_not_waited_for_until_the_next_turn(scene: Scene) -> None:
+    scene.go_on(60, {20.0: scene.commit(SHOP, None), 35.0: scene.commit(SHOP, 3)})
+    assert scene.checkpoints == [(38.0, "shop", 3)], "found at 30, and looked at after 1, 2, 4, 8 seconds"
+    assert scene.groups.asked.count("offsets of shop") == 5
+
+
+def test_what_is_not_copied_yet_is_looked_for_again_soon_and_asks_no_group_again(scene: Scene) -> None:
+    scene.copied.end = None
+    scene.commit(SHOP, 7)()
+    scene.go_on(60, {2.5: lambda: setattr(scene.copied, "end", 1000)})
+    assert scene.checkpoints == [(4.0, "shop", 7)]
+    assert scene.groups.asked.count("offsets of shop") == 1
+
+
+def test_a_group_that_reads_along_is_moved_once_and_not_twice(scene: Scene) -> None:
+    scene.copied.end = 5
+    scene.commit(SHOP, 7)()
+    scene.go_on(60, {0.7: lambda: setattr(scene.copied, "end", 7)})
+    assert scene.checkpoints == [(0.0, "shop", 5), (1.0, "shop", 7)]
+    assert scene.moved == [1.0]
+
+
+def test_what_is_not_copied_within_a_moment_holds_no_other_group_up(scene: Scene) -> None:
+    scene.copied.end = 5
+    scene.commit(SHOP, 7)()
+    scene.commit(BANK, 3)()
+    scene.go_on(60)
+    assert scene.moved == [1.0], "both are moved as far as is copied"
+
+
+def test_a_coordinator_that_loads_is_asked_again_soon_and_for_its_groups_alone(scene: Scene) -> None:
+    scene.commit(SHOP, 7)()
+    scene.commit(BANK, 3)()
+    scene.groups.wrong[SHOP] = int(Code.COORDINATOR_LOAD_IN_PROGRESS)
+    scene.go_on(60, {3.0: scene.groups.wrong.clear})
+    assert scene.checkpoints == [(0.0, "bank", 3), (4.0, "shop", 7)]
+    assert [one for one in scene.groups.asked if one != "list"] == ["offsets of bank,shop"] + 3 * ["offsets of shop"]
+
+
+def test_where_nothing_moves_three_requests_a_minute_are_sent(scene: Scene) -> None:
+    for number in range(500):
+        scene.commit(GroupId(f"g-{number}"), number)()
+    scene.go_on(60)
+    scene.groups.asked.clear()
+    scene.copied.reads = 0
+    scene.go_on(3660)
+    assert len(scene.groups.asked) == 3 * 60, "each minute one for offsets and two for the names of groups"
+    assert scene.copied.reads == 60, "everything is translated anew once in a while: a topic may have been recreated"
+
+
+def test_a_translation_that_never_comes_is_not_looked_for_again_and_again(scene: Scene) -> None:
+    scene.copied.end = 5
+    scene.commit(SHOP, 7)()
+    scene.go_on(60)
+    first = scene.copied.reads
+    assert first == 7, "at once, and after 1, 2, 4, 8, 16 and 32 seconds"
+    scene.go_on(3660, {60.0 * turn + 30: scene.commit(SHOP, 7 + turn) for turn in range(1, 60)})
+    assert scene.copied.reads - first == 60
+
+
+def test_groups_that_are_found_later_by_wish_are_not_found_sooner(scene: Scene) -> None:
+    scene.writer._groups._settings = replace(MINUTES, refresh_groups_interval_s=None)
+    scene.go_on(300, {10.0: scene.commit(SHOP, 7)})
+    assert scene.checkpoints == []
+    assert scene.groups.asked.count("list") == 1
+
+
+class Target:
+    """The group sync of a flow in virtual time."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(0.0)
+        self.groups = Groups()
+        self.positions: dict[GroupId, GroupOffsets] = {SHOP: {HERE: CommittedOffset(7)}}
+        client = SimpleNamespace(lacks=lambda *what: f"lacks {what[0]} on {what[1]}")
+        admin: Any = SimpleNamespace(client=client, call=lambda step, *args: step(*args), clock=self.clock, alias="b")
+        self.sync = GroupSync(MINUTES, admin, lambda: self.positions)
+        self.sync._admin = self.groups  # type: ignore[assignment]
+
+    def retries(self, until: float) -> list[float]:
+        """When it tries again until a moment, without turns in between."""
+        tried = []
+        while (again_s := self.sync.again_s()) is not None and self.clock.now + again_s < until:
+            self.clock.now += again_s
+            self.sync.try_again()
+            tried.append(self.clock.now)
+        return tried
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch) -> Target:
+    monkeypatch.setattr(group_sync, "GroupAdmin", Groups)
+    return Target()
+
+
+@pytest.mark.parametrize(
+    "code", [Code.COORDINATOR_LOAD_IN_PROGRESS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.GROUP_AUTHORIZATION_FAILED]
+)
+def test_a_refused_commit_is_tried_again_soon_and_ever_more_seldom(target: Target, code: int) -> None:
+    target.groups.refused[SHOP] = int(code)
+    target.sync.turn()
+    assert target.retries(200) == [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 63.5, 123.5, 183.5]
+    target.groups.refused.clear()
+    assert target.retries(300) == [243.5]
+    assert target.sync.again_s() is None
+    assert target.sync.turn() is None
+
+
+def test_a_group_in_use_is_looked_at_with_the_next_turn_only(target: Target) -> None:
+    target.groups.committed[SHOP] = 3
+    target.groups.refused[SHOP] = int(Code.COORDINATOR_LOAD_IN_PROGRESS)
+    target.sync.turn()
+    target.groups.members.add(SHOP)
+    assert target.retries(60) == [0.5]
+    target.groups.members.clear()
+    target.groups.refused[SHOP] = int(Code.UNKNOWN_MEMBER_ID)
+    target.sync.turn()
+    assert target.sync.again_s() is None, "it got members between the look and the commit"
+
+
+def test_where_no_position_is_new_nothing_is_asked(target: Target) -> None:
+    target.sync.turn()
+    target.groups.asked.clear()
+    for _ in range(20):
+        target.clock.sleep(1)
+        target.sync.turn()
+    assert target.groups.asked == []

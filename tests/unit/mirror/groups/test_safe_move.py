@@ -1,0 +1,148 @@
+"""When a group may move: facts of one partition in, the verdict out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from twinlog.mirror.groups.safe_move import Facts, MoveVerdict, Obstacle, group_is_safe, judge
+from twinlog.model.types import TopicPartition
+
+HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
+STANDS = Facts(
+    "shop",
+    HERE,
+    THERE,
+    committed=100,
+    source_end=140,
+    copied=140,
+    translated=70,
+    exact=True,
+    checkpoint_source=100,
+    checkpoint_target=70,
+    target_committed=70,
+    target_start=40,
+    target_end=110,
+)
+"""A group in the middle of a partition, with everything in step."""
+
+
+def of(**changes: Any) -> MoveVerdict:
+    return judge(replace(STANDS, **changes))
+
+
+def kinds(verdict: MoveVerdict) -> list[Obstacle]:
+    return [reason.obstacle for reason in verdict.reasons]
+
+
+def test_a_group_in_step_may_move_and_skips_and_repeats_nothing() -> None:
+    assert judge(STANDS) == MoveVerdict()
+    assert judge(STANDS).safe
+    assert (STANDS.source_lag, STANDS.target_lag) == (40, 40)
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle", "words", "repeats", "skips"),
+    [
+        ({"copied": 90}, "FLOW_BEHIND", "copied up to 90, 10 before the commit", 40, 0),
+        ({"in_transaction": True}, "IN_TRANSACTION", "committed 100, and more in a transaction", None, 0),
+        ({"committed": 141}, "BEYOND_END", "committed 141, and the source ends at 140", 40, 0),
+        ({"copied": 150}, "BEYOND_END", "copied up to 150, and the source ends at 140", 40, 0),
+        ({"copied": None, "translated": None, "exact": False}, "NOT_COPIED", "not copied this partition", 40, 0),
+        (
+            {"translated": None, "exact": False, "checkpoint_source": None, "checkpoint_target": None},
+            *("NOT_TRANSLATED", "older than any that can be translated", None, None),
+        ),
+        ({"translated": None, "exact": False}, "NOT_EXACT", "would repeat some, up to 40 records", 40, 0),
+        (
+            {"committed": 120, "translated": 90},
+            "CHECKPOINT_OLD",
+            "checkpoint is of 100, the group has committed 120: 20 to repeat",
+            20,
+            0,
+        ),
+        ({"target_committed": 60}, "TARGET_BEHIND", "stands at 60, 10 before its position", 10, 0),
+        ({"target_committed": 75}, "TARGET_AHEAD", "goes on at 75, 5 after its position there: it would skip", 0, 5),
+        ({"target_committed": None}, "NOT_COMMITTED", "nothing is committed on the target", None, None),
+        (
+            {"target_committed": None, "checkpoint_source": None, "checkpoint_target": None},
+            "NOT_COMMITTED",
+            "no checkpoint of this partition yet",
+            None,
+            None,
+        ),
+        ({"exact": False}, "NOT_EXACT", "100 has no exact translation: the group would repeat some, up to 40", 40, 0),
+        ({"exact": False, "past_copies": 77}, "NOT_EXACT", "would repeat some, up to 7 records", 7, 0),
+        ({"exact": False, "past_copies": 200}, "NOT_EXACT", "would repeat some, up to 40 records", 40, 0),
+        ({"active_on_source": True, "active_on_target": True}, "IN_USE", "members on both clusters", 0, 0),
+        ({"not_mirrored": "topics names others"}, "NOT_MIRRORED", "orders is not mirrored: topics names", None, None),
+        ({"not_followed": "groups.exclude = s.*"}, "NOT_FOLLOWED", "follow the group: groups.exclude", None, None),
+        ({"source_answers": False, "committed": None}, "SOURCE_SILENT", "100, 70 on the target, where", None, None),
+        ({"target_answers": False}, "TARGET_SILENT", "target does not answer", None, None),
+        ({"target_start": 71}, "BEFORE_START", "goes on at 70, and the log begins at 71", None, None),
+        ({"target_end": 69}, "BEYOND_END", "goes on at 70, and the log ends at 69", None, None),
+        ({"target_leader": False, "target_end": None}, "TARGET_SILENT", "has no leader there", None, None),
+        ({"other_kind": "a share group", "active_on_target": True}, "NAME_TAKEN", "that of a share group", None, None),
+        ({"checkpoints": False, "target_committed": None}, "NO_CHECKPOINTS", "no checkpoints", None, None),
+    ],
+)
+def test_one_fact_out_of_step_keeps_it_with_its_reason(
+    changes: dict[str, Any], obstacle: str, words: str, repeats: int | None, skips: int | None
+) -> None:
+    verdict = of(**changes)
+    assert kinds(verdict) == [Obstacle[obstacle]], verdict
+    assert words in verdict.reasons[0].text, verdict
+    assert (verdict.repeats, verdict.skips) == (repeats, skips)
+    assert not verdict.safe
+
+
+def test_at_both_ends_it_may_move_however_offsets_are_translated() -> None:
+    ends = {"committed": 140, "checkpoint_source": 140, "translated": 100, "exact": False, "target_committed": 110}
+    assert of(**ends).safe
+    assert kinds(of(**{**ends, "target_committed": 109})) == [Obstacle.TARGET_BEHIND]
+    assert kinds(of(**{**ends, "source_end": 141, "target_committed": 100})) == [Obstacle.NOT_EXACT]
+
+
+def test_a_checkpoint_skips_nothing_either_where_its_translation_is_the_further_one() -> None:
+    stands = {"exact": False, "translated": 1, "checkpoint_target": 52, "target_committed": 52}
+    verdict = of(**stands)
+    assert (kinds(verdict), verdict.skips, verdict.repeats) == ([Obstacle.NOT_EXACT], 0, 58)
+    assert judge(replace(STANDS, **stands), most_repeats=58).safe
+    assert kinds(of(**{**stands, "target_committed": 53})) == [Obstacle.TARGET_AHEAD]
+    # Of a later commit than the present one it says nothing: the group went back.
+    assert kinds(of(**stands, checkpoint_source=101)) == [Obstacle.TARGET_AHEAD]
+
+
+def test_an_inexact_offset_that_is_ahead_may_skip_nobody_knows_how_much() -> None:
+    verdict = of(exact=False, target_committed=80)
+    assert (kinds(verdict), verdict.skips) == ([Obstacle.TARGET_AHEAD], None)
+
+
+def test_some_repeated_records_may_be_accepted_but_no_skipped_ones() -> None:
+    assert judge(replace(STANDS, target_committed=60), most_repeats=10).safe
+    assert not judge(replace(STANDS, target_committed=59), most_repeats=10).safe
+    assert judge(replace(STANDS, exact=False), most_repeats=40).safe
+    assert not judge(replace(STANDS, target_committed=71), most_repeats=1000).safe
+
+
+def test_without_commits_on_the_target_the_checkpoint_counts() -> None:
+    assert of(syncs=False, target_committed=None).safe
+    assert kinds(of(syncs=False, target_committed=None, checkpoint_target=60)) == [Obstacle.TARGET_BEHIND]
+    assert kinds(of(syncs=False, target_committed=60)) == [Obstacle.TARGET_BEHIND]
+
+
+def test_a_group_with_members_on_the_target_only_has_moved() -> None:
+    verdict = of(active_on_target=True, target_committed=105)
+    assert (verdict.moved, verdict.safe, verdict.done) == (True, False, True)
+
+
+def test_a_topic_that_came_from_the_target_is_not_copied_by_this_flow() -> None:
+    assert of(from_target=True, copied=None).safe
+
+
+def test_a_group_may_move_when_every_partition_may() -> None:
+    assert group_is_safe([judge(STANDS), judge(STANDS)])
+    assert not group_is_safe([judge(STANDS), of(copied=1)])
+    assert not group_is_safe([])

@@ -1,0 +1,57 @@
+"""What a position's header holds, also when an older version or MirrorMaker 2 wrote the position."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from twinlog.mirror.offsets.positions import HEADER, Position, PositionRecord, Writer, decode_position, encode_position
+from twinlog.model.types import Alias, TopicName, TopicPartition
+
+NORTH, PART = Alias("north"), TopicPartition(TopicName("t"), 3)
+FULL = Position(8, 9, 2, "a", "b", generation=1, remote_topic="north.t", writer=Writer(4001, 3, 17))
+
+
+@pytest.mark.parametrize("position", [FULL, Position(8, 9), Position(0, 0, remote_topic="t")])
+def test_a_position_is_read_as_it_was_written(position: Position) -> None:
+    record = encode_position(NORTH, PART, position)
+    assert record.value == b'{"offset":%d}' % (position.next_source - 1)
+    assert decode_position(NORTH, record) == (PART, position)
+
+
+def test_the_header_names_the_remote_topic_and_the_producer() -> None:
+    ((name, value),) = encode_position(NORTH, PART, FULL).headers
+    assert name == HEADER
+    assert json.loads(value)["remote_topic"] == "north.t"
+    assert json.loads(value)["producer"] == [4001, 3, 17]
+    assert json.loads(value)["generation"] == FULL.generation != 0
+
+
+def test_the_generation_is_read_under_its_earlier_name() -> None:
+    record = PositionRecord(
+        encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, b'{"target":9,"life":5}'),)
+    )
+    assert decode_position(NORTH, record) == (PART, Position(8, 9, generation=5))
+
+
+@pytest.mark.parametrize("producer", ["", ',"producer":null', ',"producer":[1,2]', ',"producer":["a",0,0]'])
+def test_a_header_without_a_producer_is_read(producer: str) -> None:
+    header = b'{"target":9,"epoch":2,"topic_id":null,"remote_topic_id":null,"generation":0%b}' % producer.encode()
+    record = PositionRecord(encode_position(NORTH, PART, FULL).key, b'{"offset":7}', ((HEADER, header),))
+    assert decode_position(NORTH, record) == (PART, Position(8, 9, 2))
+
+
+def test_a_source_without_an_alias_is_stored_as_mirrormaker_stores_it() -> None:
+    """MirrorMaker 2 4.3 was seen to write this key with an empty `source.cluster.alias`."""
+    record = encode_position(Alias(""), PART, FULL)
+    assert record.key == b'["MirrorSourceConnector",{"cluster":"","partition":3,"topic":"t"}]'
+    assert decode_position(Alias(""), record) == (PART, FULL)
+    assert decode_position(NORTH, record) is None
+    assert decode_position(Alias(""), encode_position(NORTH, PART, FULL)) is None
+
+
+@pytest.mark.parametrize("number", ["1e400", "[" * 100_000])
+def test_a_record_that_is_no_position_is_passed_over(number: str) -> None:
+    key = f'["MirrorSourceConnector",{{"cluster":"north","partition":{number},"topic":"t"}}]'
+    assert decode_position(NORTH, PositionRecord(key.encode(), b'{"offset":1}')) is None

@@ -1,0 +1,91 @@
+"""Which topics hold heartbeats: those that begin with known aliases alone; MirrorMaker 2 goes by the end of a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.default_names import passes_as_heartbeats
+from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.types import Alias, TopicName
+
+KNOWN = HeartbeatNames(".", frozenset(map(Alias, ("east", "west", "eu.north"))))
+
+
+@pytest.mark.parametrize(
+    ("topic", "passes", "holds"),
+    [
+        ("heartbeats", True, True),
+        ("east.heartbeats", True, True),
+        ("west.east.heartbeats", True, True),
+        # An alias with the separator in it, which MirrorMaker 2 takes for two.
+        ("east.eu.north.heartbeats", True, True),
+        ("device.heartbeats", True, False),
+        ("iot.eu.heartbeats", True, False),
+        ("east.device.heartbeats", True, False),
+        ("device.east.heartbeats", True, False),
+        ("eastheartbeats", False, False),
+        ("east-heartbeats", False, False),
+        ("east.heartbeats.v1", False, False),
+        ("easter.heartbeats", True, False),
+        (".heartbeats", True, False),
+    ],
+)
+def test_heartbeats_are_those_of_known_clusters(topic: str, passes: bool, holds: bool) -> None:
+    assert passes_as_heartbeats(TopicName(topic), ".") is passes
+    assert KNOWN.hold(TopicName(topic)) is holds
+
+
+@pytest.mark.parametrize(
+    ("separator", "topic", "holds"),
+    [
+        ("_", "west_heartbeats", True),
+        ("_", "us_west_heartbeats", True),
+        # Heartbeats of other flows, which the policy of this one does not know.
+        ("_", "west.heartbeats", False),
+        (".", "device-heartbeats", False),
+    ],
+)
+def test_heartbeats_are_known_as_the_flows_policy_names_them(separator: str, topic: str, holds: bool) -> None:
+    settings = replace(flow("us", "west", "default"), separator=separator)
+    assert settings.heartbeat_names.hold(TopicName(topic)) is holds
+    assert topology_of(settings).is_heartbeats(TopicName(topic)) is holds
+
+
+def test_another_cluster_that_is_known_makes_heartbeats_of_its_topics() -> None:
+    topic = TopicName("east.device.heartbeats")
+    assert KNOWN.knowing([Alias("device")]).hold(topic)
+    assert not KNOWN.hold(topic)
+
+
+def test_without_a_separator_no_alias_is_recognised() -> None:
+    names = HeartbeatNames("", frozenset(map(Alias, ("", "east"))))
+    assert names.hold(TopicName("heartbeats"))
+    assert not names.hold(TopicName("eastheartbeats"))
+
+
+def test_a_flow_knows_its_own_clusters_and_those_of_its_file() -> None:
+    rule = topology_of(replace(flow("east", "west", "default"), aliases=(Alias("north"),)))
+    for topic in ("heartbeats", "north.heartbeats", "north.west.heartbeats"):
+        assert rule.is_heartbeats(TopicName(topic))
+    assert not rule.is_heartbeats(TopicName("device.heartbeats"))
+    assert rule.knowing([Alias("device")]).is_heartbeats(TopicName("device.heartbeats"))
+
+
+def test_what_is_copied_stays_as_with_mirror_maker_2() -> None:
+    rule = topology_of(replace(flow("east", "west", "default"), topics=("orders",)))
+    here, rest = TopicName("device.heartbeats"), TopicName("device-heartbeats")
+    assert rule.mirrors(here)
+    assert rule.mirrors_past_filter(here)
+    assert not rule.mirrors(rest)
+    assert not rule.mirrors_past_filter(TopicName("heartbeats"))
+    assert not rule.mirrors_past_filter(TopicName("orders"))
+    # By its name it came from the target.
+    assert not rule.mirrors_past_filter(TopicName("west.device.heartbeats"))
+    assert not replace(rule, heartbeats=False).mirrors(here)
+    accepted = topology_of(replace(flow("east", "west", "default"), topics=("device.*",)))
+    assert accepted.mirrors(here)
+    assert not accepted.mirrors_past_filter(here)

@@ -1,0 +1,130 @@
+"""What `twinlog groups` prints, and how it waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.mirror.groups.test_safe_move import STANDS
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.errors import ClusterError, RefusedError, TwinlogError
+from twinlog.mirror.groups.safe_move import Facts, judge
+from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
+from twinlog.ops.groups.followers import followers
+from twinlog.ops.groups.reader import GroupsSeen, GroupStanding, PartitionStanding
+
+
+def group(name: str, *facts: Facts) -> GroupStanding:
+    parts = tuple(PartitionStanding(one, judge(one), 5) for one in facts)
+    return GroupStanding(name, parts, "Empty", "Stable")
+
+
+SAFE = group("shop", STANDS)
+LATE = group("late", STANDS, replace(STANDS, copied=90))
+AHEAD = group("ahead", replace(STANDS, target_committed=75))
+MOVED = group("moved", replace(STANDS, active_on_target=True))
+
+
+def seen(*groups: GroupStanding, **fields: object) -> GroupsSeen:
+    return replace(GroupsSeen("a->b", 7, groups), **fields)
+
+
+def test_each_partition_is_a_line_and_the_last_line_sums_up() -> None:
+    text = lines(seen(SAFE, LATE, MOVED, left_out=("other",)))
+    assert text[0] == "a->b"
+    assert text[2].split() == ["shop", "orders", "3", "100", "40", "70", "70", "40", "yes"]
+    assert text[4].endswith("no: the flow has copied up to 90, 10 before the commit")
+    assert text[5].endswith("has moved (Stable on the target)")
+    assert text[-2:] == [
+        "not followed, see them with --group: other",
+        "a->b: 1 of 3 groups may move now, 1 has moved; 1 may not: flow-behind; that passes with time",
+    ]
+
+
+def test_somebody_who_has_to_act_is_told_for_which_group() -> None:
+    assert summary(seen(AHEAD, SAFE)) == (
+        "a->b: 1 of 2 groups may move now; 1 may not: target-ahead; somebody has to act for ahead"
+    )
+    assert "no group that it follows" in summary(seen())
+
+
+def test_a_group_that_the_source_has_forgotten_may_not_move() -> None:
+    text = lines(seen(group("gone")))
+    assert text[2].startswith("gone")
+    assert text[2].endswith("no: it has committed nothing on the source any more")
+    assert text[-1] == (
+        "a->b: 0 of 1 groups may move now; 1 may not: it has committed nothing on the source any more; "
+        "somebody has to act for gone"
+    )
+
+
+def test_json_has_each_reason_with_its_name() -> None:
+    (found,) = flow_json(seen(LATE))["groups"]
+    first, second = found["partitions"]
+    assert (found["safe"], first["safe"], first["reasons"], second["copied_up_to"]) == (False, True, [], 90)
+    assert second["reasons"][0]["reason"] == "flow-behind"
+    assert (second["reasons"][0]["heals"], first["checkpoint"]["written_ms"]) == (True, 5)
+
+
+class Time:
+    """Looks that answer one after the other, an error or groups; each sleep takes its time."""
+
+    def __init__(self, *answers: TwinlogError | list[GroupsSeen]) -> None:
+        self.answers = list(answers)
+        self.now = 0.0
+
+    def look(self) -> list[GroupsSeen]:
+        found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(found, TwinlogError):
+            raise found
+        return found
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def wait(self, timeout_s: float) -> list[GroupsSeen]:
+        return wait_until_done(self.look, timeout_s, lambda: self.now, self.sleep)
+
+
+def test_waiting_ends_when_all_may_move_and_tells_what_is_missing_once(capsys: pytest.CaptureFixture[str]) -> None:
+    time = Time([seen(LATE)], [seen(LATE)], ClusterError("away"), [seen(SAFE, MOVED)])
+    assert time.wait(60) == [seen(SAFE, MOVED)]
+    assert time.now == 3.0
+    assert capsys.readouterr().err.splitlines() == [
+        "0 s of 60 s: a->b: 1 of 1 groups may not move yet, late: the flow has copied up to 90, 10 before the commit",
+        "2 s of 60 s: away",
+    ]
+
+
+def test_waiting_ends_when_its_time_is_over() -> None:
+    time = Time([seen(LATE)])
+    assert time.wait(2.5) == [seen(LATE)]
+    assert time.now == 2.5
+    with pytest.raises(ClusterError, match="away"):
+        Time(ClusterError("away")).wait(2.0)
+    assert Time([seen()]).wait(1.0) == [seen()], "no group at all is nothing that may move"
+
+
+def test_waiting_does_not_go_on_without_a_right() -> None:
+    time = Time(RefusedError("no DESCRIBE"))
+    with pytest.raises(RefusedError):
+        time.wait(60)
+    assert time.now == 0.0
+
+
+def test_nothing_missing_is_not_told() -> None:
+    assert missing(seen(SAFE)) == ""
+    assert missing(seen()) == "a->b: no group to move"
+
+
+def test_a_checkpoint_connector_follows_what_the_source_connectors_of_its_clusters_copy() -> None:
+    source = replace(SETTINGS, kind="source", connector_name="copy")
+    other = replace(source, source="x", connector_name="other")
+    follows = replace(SETTINGS, kind="checkpoint", connector_name="follow")
+    (found,) = followers([source, other, follows])
+    assert (found.settings, found.copied_by, found.reverse) == (follows, (source,), None)
+    with pytest.raises(TwinlogError, match="add that of a MirrorCheckpointConnector"):
+        followers([source])
+    back = replace(SETTINGS, source="b", target="a", enabled=False)
+    assert followers([SETTINGS, back])[0].reverse == back

@@ -1,0 +1,58 @@
+"""Rights on topics that are not there yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlog.model.acls import Acl, Operation, Pattern, Permission, Resource
+from twinlog.model.types import TopicName
+from twinlog.ops.plan.authorizer import forbidden
+
+ANN = "User:ann"
+
+
+def acl(
+    name: str,
+    operation: Operation = Operation.WRITE,
+    permission: Permission = Permission.ALLOW,
+    *,
+    who: str = ANN,
+    host: str = "*",
+    prefix: bool = False,
+    resource: Resource = Resource.TOPIC,
+) -> Acl:
+    return Acl(resource, name, who, host, operation, permission, Pattern.PREFIXED if prefix else Pattern.LITERAL)
+
+
+@pytest.mark.parametrize(
+    "acls",
+    [
+        [],
+        [acl("east.t")],
+        [acl("east.", prefix=True)],
+        [acl("*")],
+        [acl("east.t", Operation.ALL)],
+        [acl("east.t", who="User:*")],
+        [acl("east.t", host="10.0.0.1")],
+        [acl("east.t"), acl("east.t", permission=Permission.DENY, host="10.0.0.1")],
+        # ACLs of other topics, and of groups, say nothing.
+        [acl("east.other", who="User:bob"), acl("east.t", who="User:bob", resource=Resource.GROUP)],
+        [acl("west.", who="User:bob", prefix=True)],
+    ],
+)
+def test_what_may_be_allowed(acls: list[Acl]) -> None:
+    assert not forbidden(acls, ANN, TopicName("east.t"), Operation.WRITE)
+
+
+@pytest.mark.parametrize(
+    "acls",
+    [
+        [acl("east.t", Operation.CREATE)],
+        [acl("east.t", who="User:bob")],
+        [acl("east.t", who="User:bob", permission=Permission.DENY)],
+        [acl("east.t"), acl("east.", permission=Permission.DENY, prefix=True)],
+        [acl("east.t"), acl("*", Operation.ALL, Permission.DENY, who="User:*")],
+    ],
+)
+def test_what_is_surely_not(acls: list[Acl]) -> None:
+    assert forbidden(acls, ANN, TopicName("east.t"), Operation.WRITE)

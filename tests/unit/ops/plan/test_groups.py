@@ -1,0 +1,92 @@
+"""What becomes of each group of the source, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
+from twinlog.mirror.offsets.positions import Position
+from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.model.groups import CommittedOffset, Group
+from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Inventory, Log
+from twinlog.ops.plan.flow_plan import GroupPlan
+from twinlog.ops.plan.groups import Copied, plan_groups
+from twinlog.settings.flow import FlowSettings
+
+PART, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
+SYNCED = replace(flow("a", "b", "default"), sync_group_offsets_interval_s=1.0)
+
+
+def groups(at: int, *, state: str = "Empty", topic: str = "t", protocol: str = "consumer") -> Inventory:
+    name = GroupId("g")
+    where = TopicPartition(TopicName(topic), 0)
+    return Inventory(
+        "x",
+        None,
+        (1,),
+        logs={PART: Log(0, 100), REMOTE: Log(0, 50)},
+        groups={name: Group(name, protocol, state)},
+        committed={name: {where: CommittedOffset(at)}},
+    )
+
+
+NOTHING = Inventory("b", None, (1,))
+
+
+def planned(
+    source: Inventory,
+    target: Inventory,
+    settings: FlowSettings = SYNCED,
+    *,
+    copied: int | None = None,
+    known: Mapping[int, tuple[int, bool]] | None = None,
+    left_out: str | None = None,
+) -> GroupPlan:
+    """`known` are target offsets by source offset, with whether they are exact."""
+
+    def find(where: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
+        there = (known or {}).get(offset)
+        return None if there is None else TranslatedGroupOffset(REMOTE, TargetOffset(there[0]), there[1])
+
+    positions = {} if copied is None else {PART: Position(SourceOffset(copied))}
+    what = Copied(
+        lambda topic: TopicName(f"a.{topic}"), lambda _: left_out, lambda topic: topic.startswith("b."), positions, find
+    )
+    only = GroupFilter(exclude=("hidden",))
+    (found,) = plan_groups(settings, only, lambda topic: topic != "excluded", source, target, what)
+    return found
+
+
+def test_a_group_moves_once_its_topics_are_copied_and_is_in_step_then() -> None:
+    assert planned(groups(40), NOTHING).becomes == "moves"
+    assert planned(groups(40), NOTHING, copied=30).becomes == "moves"
+    assert planned(groups(40), NOTHING, copied=100, known={40: (20, True)}).becomes == "moves"
+    there = groups(20, topic="a.t")
+    assert planned(groups(40), there, copied=100, known={40: (20, True)}) == GroupPlan(GroupId("g"), 1, "in-step")
+    assert planned(groups(40), groups(10, topic="a.t"), copied=100, known={40: (20, True)}).becomes == "moves"
+
+
+def test_a_group_stays_and_the_reason_is_named() -> None:
+    in_use = planned(groups(40), groups(20, topic="a.t", state="Stable"), copied=100, known={40: (20, True)})
+    assert (in_use.becomes, in_use.why) == ("stays", "it is in use on b, its offsets are left alone")
+    ahead = planned(groups(40), groups(30, topic="a.t"), copied=100, known={40: (20, True)})
+    assert (ahead.becomes, "it would skip them" in (ahead.why or "")) == ("stays", True)
+    not_copied = planned(groups(40), NOTHING, left_out="topics.exclude matches it")
+    assert not_copied.why == "topic t is not mirrored: topics.exclude matches it"
+    excluded = planned(groups(40, topic="excluded"), NOTHING)
+    assert (excluded.becomes, excluded.partitions) == ("stays", 0)
+    assert (excluded.why or "").startswith("it has committed no offset in a topic that topics")
+    other = planned(groups(40, protocol="sr"), NOTHING)
+    assert other.why == "it is no consumer group but one of sr"
+
+
+def test_without_group_sync_every_group_stays_and_the_key_is_named() -> None:
+    for settings, key in (
+        (flow("a", "b", "default"), "a->b.sync.group.offsets.enabled"),
+        (replace(SYNCED, emit_checkpoints_interval_s=None), "a->b.emit.checkpoints.enabled"),
+    ):
+        found = planned(groups(40), NOTHING, settings)
+        assert (found.becomes, (found.why or "").endswith(f"{key} is false")) == ("stays", True)

@@ -1,0 +1,111 @@
+"""What a plan says about partitions that have no position: the run's own decisions, of which nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.virtual.clock import WALL_BEGIN, VirtualClock
+from tests.unit.worker.topics.test_topic_conflicts import flow
+from twinlog.config.text.per_topic import topic_rule
+from twinlog.kafka.protocol.list_offsets import LATEST
+from twinlog.mirror.offsets.starts import NOTHING_STORED, Begin, ChosenTopics, FirstStart, StoredStarts, TopicStart
+from twinlog.model.topics import Topic
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.inventory.contents import Log
+from twinlog.ops.plan.starts import PlannedStarts, planned_starts
+from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.start import Start
+
+NOW_MS = int(WALL_BEGIN * 1000)
+OLD, NEW = Topic(TopicName("old"), 2), Topic(TopicName("new"), 1)
+PARTS = [TopicPartition(OLD.name, 0), TopicPartition(OLD.name, 1), TopicPartition(NEW.name, 0)]
+LOGS = {PARTS[0]: Log(10, 50), PARTS[1]: Log(0, 0), PARTS[2]: Log(0, 7)}
+
+
+class Source:
+    """Its records are a second apart, the last one of now."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+
+    def answered(
+        self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        assert not read_committed
+        found = {}
+        for part in partitions:
+            log = LOGS[part]
+            back = log.end - max(0, NOW_MS - at) // 1000
+            found[part] = log.end if at == LATEST else max(log.start, back) if log.offsets and at <= NOW_MS else -1
+        return found
+
+
+def planned(
+    start: Start, *, stored: StoredStarts = NOTHING_STORED, copied: Iterable[int] = (), own: Start | None = None
+) -> PlannedStarts:
+    settings = flow("a", "b", "default")
+    rules = [] if own is None else [topic_rule("new", own)]
+    settings = replace(
+        settings, consumer=replace(settings.consumer, auto_offset_reset=start), start=PerTopic.of(None, rules)
+    )
+    positions = {PARTS[number] for number in copied}
+    source: Any = Source()
+    return planned_starts(settings, source, [OLD, NEW], LOGS, positions, stored)
+
+
+def at(*offsets: int | None) -> dict[TopicPartition, SourceOffset]:
+    return {part: SourceOffset(offset) for part, offset in zip(PARTS, offsets, strict=True) if offset is not None}
+
+
+def chosen(*, done: bool) -> FirstStart:
+    settings = flow("a", "b", "default")
+    return FirstStart(NOW_MS - 5000, ChosenTopics.of(settings), done=done)
+
+
+def test_nothing_is_passed_over_where_all_begin_at_their_first_record() -> None:
+    assert planned(Start()) == PlannedStarts({}, (), ())
+
+
+def test_what_is_there_at_the_first_start_is_passed_over() -> None:
+    found = planned(Start("latest", text="latest"))
+    assert found.begins == at(50, 0, 7)
+    assert found.notes == ("47 records that are there already are not copied, as auto.offset.reset = latest",)
+    # Where a partition goes on is no matter of starts.
+    assert planned(Start("latest"), copied=[0]).begins == at(None, 0, 7)
+
+
+def test_each_rule_is_counted_by_itself() -> None:
+    found = planned(Start("latest", text="latest"), own=Start("ago", 3000, "PT3S"))
+    assert found.begins == at(50, 0, 4)
+    assert found.notes == (
+        "40 records that are there already are not copied, as auto.offset.reset = latest",
+        "4 records that are older than 2023-11-14T22:13:17Z are not copied, as twinlog.start = PT3S",
+    )
+
+
+def test_what_appeared_later_is_copied_whole() -> None:
+    stored = StoredStarts(
+        chosen(done=True), {OLD.name: TopicStart(NOW_MS - 5000, None, (Begin(offset=SourceOffset(48)),))}
+    )
+    found = planned(Start("latest", text="latest"), stored=stored)
+    assert found.begins == at(48, None, None)
+    assert found.notes == (
+        "38 records that are there already are not copied, as auto.offset.reset = latest",
+        (
+            "new, old appeared after the flow's first start, or have partitions that did: without a position each "
+            "begins at its earliest record, not by auto.offset.reset = latest"
+        ),
+    )
+
+
+def test_a_first_start_that_is_not_done_goes_on_from_its_moment() -> None:
+    assert planned(Start("latest"), stored=StoredStarts(chosen(done=False), {})).begins == at(45, 0, 2)
+
+
+@pytest.mark.parametrize(("copied", "nowhere"), [((), ("old", "new")), ((0, 2), ("old",)), ((0, 1, 2), ())])
+def test_topics_that_may_not_begin_are_named(copied: tuple[int, ...], nowhere: tuple[str, ...]) -> None:
+    assert planned(Start("none"), copied=copied).nowhere == nowhere

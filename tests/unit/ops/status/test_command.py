@@ -1,0 +1,226 @@
+"""What `twinlog status` prints and ends with: each figure with its age, and nothing that is not known now."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import typer
+
+from tests.unit.ops.status.test_state import NOW, OLD, REPORT, RUNS
+from tests.unit.worker.test_driver_report import SETTINGS
+from twinlog.errors import TwinlogError
+from twinlog.model.held import Held
+from twinlog.model.types import SourceOffset
+from twinlog.ops.status.command import MaxLag, exit_code, watch
+from twinlog.ops.status.flow import FlowSeen, by_report
+from twinlog.ops.status.status_text import flow_json, lines
+from twinlog.worker.status.report import GroupsProgress, TopicProgress
+
+REPORTED = replace(
+    REPORT,
+    partitions=3,
+    copiers=1,
+    records=12000,
+    record_rate=1000.0,
+    byte_rate=2_000_000.0,
+    lag=1204,
+    lag_age_s=0.4,
+    lag_bytes=1_204_000,
+    oldest_ms=NOW - 3000,
+    eta_s=2.0,
+    since_ms=0,
+    last_error="gap: lost",
+    last_error_ms=NOW - 200_000,
+    groups=GroupsProgress(12, 1, True, NOW - 1000, True, NOW - 4000),
+    topics=(TopicProgress("orders", 2, 1204, 0, 1_204_000, NOW - 3000, 0, 0, 0, 1000.0, 2_000_000.0),),
+)
+
+
+def seen(report: Any = REPORTED, **changes: Any) -> FlowSeen:
+    return by_report(SETTINGS, replace(RUNS, report=report, **changes))
+
+
+def line(found: FlowSeen, name: str) -> str:
+    return next((one.strip() for one in lines(found) if one.strip().startswith(name)), "")
+
+
+def test_records_are_shown_since_when_they_are_counted() -> None:
+    """A process that took its flow again goes on counting."""
+    assert "2033-05-18" in line(seen(replace(REPORTED, counts_since_ms=2_000_000_000_000)), "rate")
+
+
+def test_a_running_flow_is_shown_with_its_figures_and_their_ages() -> None:
+    text = lines(seen())
+    assert text[0] == "a->b: running"
+    assert line(seen(), "run by").startswith("run by      host-1 since 19")
+    assert line(seen(), "run by").endswith(", last report 1 s ago")
+    assert line(seen(), "standing by") == "standing by host-2 ready"
+    assert line(seen(), "lag") == "lag         1,204 records, 1.2 MB, 3 s old (known 1 s ago); ETA 2 s"
+    assert "1,000 records/s, 2.0 MB/s, by 1 task; 12,000 records copied since 19" in line(seen(), "rate")
+    assert line(seen(), "groups") == (
+        "groups      12 followed, 1 with offsets that have no exact translation; checkpoints 1 s ago, "
+        "committed on the target 4 s ago"
+    )
+    assert line(seen(), "last error") == "last error  gap: lost (3 min ago)"
+    assert line(seen(), "orders").split() == ["orders", "2", "1,204", "1.2", "MB", "3", "1,000", "2.0"]
+
+
+def test_what_a_transform_left_out_is_shown_where_it_left_out_any() -> None:
+    assert "transform" not in line(seen(), "rate")
+    text = line(seen(replace(REPORTED, failed=1_234, dropped=5)), "rate")
+    assert text.endswith(", 1,234 skipped because the transform failed on them, 5 dropped by the transform")
+
+
+def test_what_a_killed_process_held_is_shown_until_another_process_runs_the_flow() -> None:
+    held = Held("orders", 1, "gap", "TW-GAP-01", "lost", "accept it", NOW - 90_000, *map(SourceOffset, (5, 5, 9)))
+    report = replace(REPORTED, held=1, held_by_reason=(("gap", 1),), held_partitions=(held,), at_ms=OLD.at_ms)
+    dead = seen(report, processes=())
+    assert lines(dead)[0].startswith("a->b: dead")
+    assert line(dead, "orders-1").startswith("orders-1 TW-GAP-01 held at source offset 5")
+
+
+def test_topics_that_the_target_has_not_created_are_named_and_found() -> None:
+    assert line(seen(), "missing") == ""
+    reasons = (("bills", "the controller is busy"), ("orders", "it lacks CREATE"))
+    found = seen(replace(REPORTED, lag=0, missing=9, missing_topics=reasons))
+    assert line(found, "missing") == (
+        "missing     9 remote topics are not created or grown yet, and their records count in no figure: "
+        "bills, orders and 7 more: the controller is busy"
+    )
+    assert flow_json(found)["missing"] == {"topics": 9, "first": dict(reasons)}
+    assert (exit_code([seen()], None), exit_code([found], None)) == (0, 5)
+
+
+def test_of_a_dead_flow_no_figure_is_shown_as_if_it_were_of_now() -> None:
+    dead = seen(replace(REPORTED, at_ms=OLD.at_ms), processes=())
+    assert lines(dead)[0].startswith("a->b: dead: no process runs it")
+    assert line(dead, "lag") == (
+        "lag         unknown; it was 1,204 records 11 s ago, the oldest record to copy at most 3 s old"
+    )
+    assert (line(dead, "rate"), line(dead, "orders")) == ("", "")
+    assert line(dead, "run by") == "run by      last report 11 s ago from host-1"
+    assert line(dead, "standing by") == "standing by nobody"
+    found = flow_json(dead)
+    assert (found["condition"], found["lag"]["records"], found["record_rate"]) == ("down", None, None)
+    by_positions = replace(dead, by_positions=True, lag=5000)
+    assert line(by_positions, "lag") == (
+        "lag         5,000 records, 0 B, at most 3 s old, by stored positions and the ends of the source now; "
+        "it was 1,204 records 11 s ago"
+    )
+
+
+def test_what_is_not_known_is_called_unknown() -> None:
+    report = replace(REPORTED, lag_bytes=None, oldest_ms=None, eta_s=None, unknown=2)
+    assert line(seen(report), "lag") == (
+        "lag         1,204 records, of unknown age, of 2 partitions unknown (known 1 s ago); ETA unknown"
+    )
+    assert "more than 3 s old" in line(seen(replace(REPORTED, undated=1)), "lag")
+    assert line(seen(replace(REPORTED, lag=-1, lag_age_s=0.0)), "lag") == "lag         unknown"
+
+
+def test_a_target_that_does_not_answer_shows_nothing_but_that() -> None:
+    found = seen(target_trouble="no broker of b answers")
+    assert lines(found)[0] == "a->b: unknown: the target does not answer: no broker of b answers"
+    assert (line(found, "run by"), line(found, "standing by")) == ("", "")
+
+
+def test_a_process_that_took_over_is_not_mixed_up_with_the_one_before() -> None:
+    after = seen(processes=(replace(RUNS.processes[1], leads=True),))
+    assert "host-2" in line(after, "run by")
+    assert line(after, "run by").endswith("last report 1 s ago from host-1")
+
+
+@pytest.mark.parametrize(
+    ("found", "limit", "code"),
+    [
+        ([seen()], None, 0),
+        ([seen()], "1204", 0),
+        ([seen()], "1203", 4),
+        ([seen()], "3s", 0),
+        ([seen()], "2.9s", 4),
+        ([seen(replace(REPORTED, unknown=1))], "9999", 4),
+        ([seen(replace(REPORTED, oldest_ms=None))], "9999s", 4),
+        ([seen(replace(REPORTED, lag=0, oldest_ms=None))], "0s", 0),
+        ([seen(), seen(processes=())], None, 3),
+        ([seen(replace(REPORTED, state="waiting"))], "9999", 3),
+        ([seen(), seen(target_trouble="x"), seen(processes=())], None, 1),
+        ([], None, 3),
+    ],
+)
+def test_scripts_get_the_worst(found: list[FlowSeen], limit: str | None, code: int) -> None:
+    assert exit_code(found, None if limit is None else MaxLag.of(limit)) == code
+
+
+def test_a_limit_is_records_or_seconds() -> None:
+    assert (MaxLag.of("1000"), MaxLag.of("2.5s")) == (MaxLag(1000, False), MaxLag(2.5, True))
+    for text in ("", "s", "-1", "1m", "x"):
+        with pytest.raises(typer.BadParameter, match="expected records such as 1000") as refused:
+            MaxLag.of(text)
+        assert refused.value.param_hint == "--max-lag"
+
+
+def test_while_nothing_answers_a_screen_says_so_below_what_it_showed_last() -> None:
+    released = threading.Event()
+    shown: list[str] = []
+    looks = iter(["first", "second"])
+
+    def look() -> str:
+        found = next(looks, None)
+        if found == "second":
+            assert released.wait(60)
+        if found is None:
+            raise TwinlogError("no right")
+        return found
+
+    def late(text: str) -> None:
+        if not released.is_set():
+            shown.append(text)
+        released.set()
+
+    with pytest.raises(TwinlogError, match="no right"):
+        watch(look, shown.append, late, sleep=lambda _: None, every_s=0.02)
+    assert (shown[0], shown[-1]) == ("first", "second")
+    assert "first\n\nno answer for 0 s, all above is older" in shown[:-1]
+
+
+def test_a_look_that_ends_just_when_it_is_late_is_shown() -> None:
+    # Each second one ends in that moment.
+    left = iter(range(50))
+
+    def look() -> str:
+        if (number := next(left, None)) is None:
+            raise TwinlogError("over")
+        return str(number)
+
+    shown: list[str] = []
+    with pytest.raises(TwinlogError, match="over"):
+        watch(look, shown.append, None, sleep=lambda _: None, every_s=0.0)
+    assert shown == [str(number) for number in range(50)]
+
+
+def test_what_is_paused_is_shown_apart_from_the_rest() -> None:
+    topics = (
+        replace(REPORTED.topics[0], paused=2, paused_lag=7),
+        TopicProgress("logs", paused=3, paused_lag=1500),
+        TopicProgress("new", paused=1),
+    )
+    found = seen(replace(REPORTED, topics=topics, paused=6, paused_lag=None))
+    assert line(found, "paused") == (
+        "paused      6 partitions, which count in no other figure; `twinlog topics` shows them"
+    )
+    assert line(found, "orders").endswith("2 more partitions are paused")
+    assert line(found, "logs").split() == ["logs", "3", "1,500", "-", "-", "-", "-", "paused"]
+    assert line(found, "new").split() == ["new", "1", "?", "-", "-", "-", "-", "paused"]
+    known = seen(replace(REPORTED, paused=1, paused_lag=1507))
+    assert line(known, "paused").startswith("paused      1 partition, 1,507 records behind, which")
+    assert line(seen(), "paused") == ""
+    shown = flow_json(found)
+    assert shown["paused"] == {"partitions": 6, "records": None}
+    assert [one["paused"] for one in shown["topics"]] == [
+        {"partitions": 2, "records": 7},
+        {"partitions": 3, "records": 1500},
+        {"partitions": 1, "records": None},
+    ]

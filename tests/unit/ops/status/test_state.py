@@ -1,0 +1,210 @@
+"""What a flow's state is called: nothing that may be dead is called running."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.worker.test_driver_report import FULL
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.groups import GroupMember, GroupMembers
+from twinlog.model.types import SourceOffset, TopicName, TopicPartition
+from twinlog.ops.status.connectors import ConnectorSeen, ReportedState
+from twinlog.ops.status.flow import lag_by_positions, others_of, processes_of
+from twinlog.ops.status.state import STALE_S, Condition, FlowFacts, ProcessSeen, state_of
+from twinlog.worker.election.member import Leadership, Mate, Member, Term
+
+NOW = 1_000_000
+REPORT = replace(FULL, at_ms=NOW - 1000, process="host-1", detail=None)
+LEADS, STANDS_BY = ProcessSeen("host-1", leads=True, ready=True), ProcessSeen("host-2", ready=True)
+RUNS = FlowFacts(NOW, REPORT, NOW - 500, 1.0, True, (LEADS, STANDS_BY), 5.0)
+OLD = replace(REPORT, at_ms=NOW - int(1000 * STALE_S) - 1000)
+
+
+def of(**changes: Any) -> tuple[Condition, str, str | None]:
+    state = state_of(replace(RUNS, **changes))
+    return state.condition, state.word, state.detail
+
+
+def test_a_flow_whose_leader_reports_is_what_it_reports() -> None:
+    assert of() == (Condition.RUNNING, "running", None)
+    assert of(report=replace(REPORT, state="idle", detail="no topic")) == (Condition.RUNNING, "idle", "no topic")
+    starting = replace(REPORT, state="starting")
+    assert of(report=starting) == (Condition.NOT_YET, "starting", "no Spark task copies for it yet")
+    assert of(report=replace(starting, detail="its topics do not answer"))[2] == "its topics do not answer"
+    waiting = replace(REPORT, state="waiting", detail="source cluster unreachable")
+    assert of(report=waiting) == (Condition.NOT_YET, "waiting", "source cluster unreachable")
+
+
+@pytest.mark.parametrize(
+    ("changes", "condition", "word", "text"),
+    [
+        ({"target_trouble": "no broker"}, "UNKNOWN", "unknown", "the target does not answer: no broker"),
+        ({"report": OLD}, "NOT_YET", "silent", "host-1 runs the flow, but its last report is 11 s old"),
+        ({"report": None}, "NOT_YET", "silent", "host-1 runs the flow, but it has never reported"),
+        ({"processes": ()}, "DOWN", "no leader", "host-1 reported 1 s ago and is in no group now"),
+        ({"report": OLD, "processes": ()}, "DOWN", "dead", "last report is 11 s old, when host-1 had it running"),
+        ({"report": None, "processes": ()}, "DOWN", "not running", "no process runs it, it has never reported"),
+        ({"report": None, "processes": (STANDS_BY,)}, "NOT_YET", "starting", "no process leads yet"),
+        (
+            {"processes": (replace(STANDS_BY, leads=True),)},
+            *("NOT_YET", "starting", "host-2 took over from host-1 and has not reported yet"),
+        ),
+        (
+            {"report": OLD, "processes": (replace(STANDS_BY, leads=True),)},
+            *("NOT_YET", "silent", "host-2 runs the flow, but its last report is 11 s old, of host-1"),
+        ),
+        (
+            {"report": replace(OLD, state="failed", detail="gap"), "processes": ()},
+            *("DOWN", "failed", "gap"),
+        ),
+        (
+            {"report": replace(REPORT, state="stopped"), "processes": (replace(STANDS_BY, leads=True),)},
+            *("NOT_YET", "starting", "host-2 took over"),
+        ),
+        ({"others": "MirrorMaker 2 runs it"}, "RUNNING", "run by others", "MirrorMaker 2 runs it"),
+        (
+            {"others": "MirrorMaker 2 runs it", "heartbeat_ms": NOW - 300_000},
+            *("NOT_YET", "run by others", "MirrorMaker 2 runs it, but the last heartbeat is 5 min old"),
+        ),
+    ],
+)
+def test_what_may_be_dead_is_not_called_running(changes: dict[str, Any], condition: str, word: str, text: str) -> None:
+    found = of(**changes)
+    assert found[:2] == (Condition[condition], word)
+    assert text in (found[2] or "")
+
+
+def test_a_connector_has_no_election_of_its_own() -> None:
+    assert of(elected=False, processes=()) == (Condition.RUNNING, "running", None)
+    assert of(elected=False, processes=(), report=OLD)[:2] == (Condition.DOWN, "dead")
+    assert of(elected=False, processes=(), report=None)[:2] == (Condition.RUNNING, "alive")
+    assert of(elected=False, processes=(), report=None, heartbeat_ms=None)[:2] == (Condition.DOWN, "not running")
+
+
+def member(number: int, leadership: Leadership | None, **fields: Any) -> GroupMember:
+    data = Member(f"host-{number}", **fields).encode()
+    return GroupMember(f"id-{number}", "twinlog", "10.0.0.1", data, b"" if leadership is None else leadership.encode())
+
+
+def test_members_of_the_group_are_processes_the_leader_first() -> None:
+    term = Term(3, "id-2", 70.0)
+    leadership = Leadership(Member("host-2"), term, {"id-1": Mate("host-1", True), "id-2": Mate("host-2", True)})
+    members = (member(1, leadership, ready=True), member(2, leadership), member(3, leadership))
+    found = processes_of(GroupMembers("twinlog", "Stable", members))
+    assert found == (
+        (ProcessSeen("host-2", leads=True), ProcessSeen("host-1", ready=True), ProcessSeen("host-3")),
+        70.0,
+    )
+    joining = GroupMembers("twinlog", "PreparingRebalance", (member(1, None, ready=True),))
+    assert processes_of(joining) == ((ProcessSeen("host-1", ready=True),), None)
+    assert processes_of(GroupMembers("", "Dead", ())) == ((), None)
+
+
+def test_members_of_another_kind_are_named() -> None:
+    worker = GroupMember("id", "east->west", "10.0.0.7", b"", b"")
+    assert others_of(GroupMembers("connect", "Stable", (worker,)), "east-mm2") == (
+        "MirrorMaker 2 runs it: group east-mm2 has 1 member(s), east->west at 10.0.0.7"
+    )
+    assert others_of(GroupMembers("twinlog", "Stable", (worker,)), "east-mm2") is None
+    assert others_of(GroupMembers("connect", "Empty", ()), "east-mm2") is None
+
+
+def test_the_lag_by_positions_counts_what_was_never_copied_and_what_is_not_known() -> None:
+    parts = [TopicPartition("orders", number) for number in range(4)]
+    positions = {parts[0]: Position(7), parts[1]: Position(9)}
+    lag, unknown, topics = lag_by_positions(parts, positions, {parts[2]: 3}, {parts[0]: 10, parts[1]: 9, parts[2]: 8})
+    assert (lag, unknown) == (8, 1)
+    assert [(one.topic, one.partitions, one.lag, one.unknown) for one in topics] == [("orders", 4, 8, 1)]
+    assert lag_by_positions(parts, {}, {}, {})[0] is None
+    assert lag_by_positions([], {}, {}, {}) == (0, 0, ())
+
+
+def test_a_report_is_one_json_object_for_other_programs() -> None:
+    from twinlog.worker.status.report import encode_report
+
+    found = json.loads(encode_report(FULL, 10_000))
+    assert (found["kind"], found["state"], found["topics"][0]["topic"]) == ("driver", "running", "orders")
+
+
+def reported(state: str, at_ms: int = NOW - 5000, trace: str | None = None) -> ReportedState:
+    return ReportedState(state, "host:8083", at_ms, trace)
+
+
+RUN = ConnectorSeen("w", "c", 1, reported("RUNNING"), (reported("RUNNING"), reported("RUNNING")))
+BROKEN = replace(RUN, tasks=(reported("RUNNING"), reported("FAILED", trace="java.lang.Oops: no\n\tat x")))
+
+
+@pytest.mark.parametrize(
+    ("seen", "report", "condition", "word", "text"),
+    [
+        (RUN, None, "RUNNING", "run by others", "worker host:8083 of group w runs it, and reports nothing"),
+        (RUN, REPORT, "RUNNING", "running", ""),
+        (replace(RUN, reported=reported("PAUSED")), REPORT, "RUNNING", "running", ""),
+        (RUN, OLD, "RUNNING", "run by others", "host:8083"),
+        (
+            replace(RUN, reported=reported("RUNNING", 1), tasks=()),
+            OLD,
+            "NOT_YET",
+            "silent",
+            "its last report is 11 s old",
+        ),
+        (RUN, replace(OLD, state="stopped"), "RUNNING", "run by others", "host:8083"),
+        (replace(RUN, members=0), None, "DOWN", "not running", "no worker is in group w"),
+        (replace(RUN, members=0), OLD, "DOWN", "dead", "no worker is in group w"),
+        (replace(RUN, members=0), replace(OLD, state="stopped"), "DOWN", "stopped", "no worker is in group w"),
+        (replace(RUN, members=None), None, "RUNNING", "run by others", "host:8083"),
+        (
+            replace(RUN, reported=None, tasks=()),
+            None,
+            "DOWN",
+            "not running",
+            "the workers of group w have no connector c",
+        ),
+        (BROKEN, None, "DOWN", "failed", "1 of 2 tasks: java.lang.Oops: no"),
+        (replace(RUN, reported=reported("FAILED", trace="gap")), OLD, "DOWN", "failed", "gap"),
+        (replace(RUN, reported=reported("PAUSED"), tasks=()), None, "NOT_YET", "paused", "somebody paused"),
+        (replace(RUN, reported=reported("STOPPED"), tasks=()), None, "DOWN", "stopped", "somebody stopped"),
+        (replace(RUN, reported=reported("UNASSIGNED"), tasks=()), None, "NOT_YET", "starting", "unassigned"),
+    ],
+)
+def test_a_connector_that_does_not_report_is_what_its_workers_say(
+    seen: ConnectorSeen, report: Any, condition: str, word: str, text: str
+) -> None:
+    found = of(elected=False, processes=(), report=report, connector=seen)
+    assert found[:2] == (Condition[condition], word)
+    assert text in (found[2] or "")
+
+
+def test_a_heartbeat_connector_is_alive_while_its_worker_and_its_heartbeats_are() -> None:
+    beats = {"elected": False, "processes": (), "report": None, "connector": RUN, "heartbeat_writer": True}
+    assert of(**beats)[:2] == (Condition.RUNNING, "alive")
+    assert of(**{**beats, "heartbeat_ms": None})[:2] == (Condition.NOT_YET, "silent")
+    assert of(**{**beats, "connector": replace(RUN, members=0)})[:2] == (Condition.DOWN, "not running")
+
+
+def test_what_mirror_maker_2_failed_at_counts_more_than_its_heartbeats() -> None:
+    others = {"others": "MirrorMaker 2 runs it", "connector": BROKEN}
+    assert of(**others) == (Condition.DOWN, "failed", "MirrorMaker 2 runs it; 1 of 2 tasks: java.lang.Oops: no")
+    assert of(**{**others, "connector": RUN})[:2] == (Condition.RUNNING, "run by others")
+    silent: dict[str, Any] = {"others": "MirrorMaker 2 runs it", "heartbeat_ms": None, "heartbeat_every_s": None}
+    assert of(**silent)[0] is Condition.NOT_YET
+    assert of(**silent, connector=RUN) == (Condition.RUNNING, "run by others", "MirrorMaker 2 runs it, c is running")
+
+
+def test_another_program_has_copied_what_its_offset_syncs_show() -> None:
+    parts = [TopicPartition(TopicName("t"), number) for number in range(3)]
+    ends, starts = dict.fromkeys(parts, 100), dict.fromkeys(parts, 0)
+    stored = {parts[0]: Position(SourceOffset(90)), parts[1]: Position(SourceOffset(20))}
+    lag, unknown, _ = lag_by_positions(parts, stored, starts, ends, None, {parts[1]: 95, parts[2]: 100})
+    assert (lag, unknown) == (10 + 5 + 0, 0)
+    lag, _, _ = lag_by_positions(parts, stored, starts, ends, None, {parts[0]: 50})
+    assert lag == 10 + 80 + 100, "a sync that is older than the position does not count"
+
+
+def test_what_twinlog_reported_a_moment_ago_is_not_of_now_once_others_have_the_flow() -> None:
+    assert RUNS.fresh
+    assert not replace(RUNS, others="MirrorMaker 2 runs it").fresh

@@ -1,0 +1,56 @@
+"""Switchovers in memory whose process is killed, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
+from twinlog.model.types import Alias
+from twinlog.ops.switchover.entries import Entries
+from twinlog.ops.switchover.machine import Machine
+from twinlog.ops.switchover.model import Ends, Kind, Options
+
+A_TO_B, B_TO_A = Ends(Alias("a"), Alias("b")), Ends(Alias("b"), Alias("a"))
+PLANNED = Options(Kind.PLANNED, near=100)
+BOTH_NAMINGS = pytest.mark.parametrize("keeps_names", [True, False], ids=["identity", "prefix"])
+
+
+def machine(brokers: Brokers, kill: Kill | None = None, told: list[str] | None = None) -> Machine:
+    kill = kill or Kill()
+
+    def show(step: str, words: str) -> None:
+        if told is not None:
+            told.append(f"{step}: {words}")
+
+    return Machine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", show)
+
+
+def killed_everywhere(make: Callable[[], Brokers], act: Callable[[Brokers, Kill], Entries]) -> list[Brokers]:
+    """What comes of it with the process killed at its first call, its second and so on, and then called again."""
+    clean = Kill()
+    act(make(), clean)
+    assert clean.calls > 10
+    found = []
+    for at in range(1, clean.calls + 1):
+        for after in (False, True):
+            brokers, kill = make(), Kill(at, after)
+            try:
+                act(brokers, kill)
+            except KilledError:
+                act(brokers, Kill())
+            found.append(brokers)
+    return found
+
+
+def stopped_in_watch(brokers: Brokers) -> None:
+    """A switchover whose process is gone when producers may write to the target, and the source is still looked at."""
+    world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
+
+    def show(step: str, words: str) -> None:
+        if step == "watch":
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        Machine(world, journal, "host 1", show).run(PLANNED)

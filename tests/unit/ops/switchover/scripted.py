@@ -1,0 +1,296 @@
+"""Two clusters in memory with producers, a flow and groups, whose process can be killed at any call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twinlog.errors import RefusedError
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.ops.switchover.entries import Entries, Line, Run, line_record, read_entries, run_record, with_lines
+from twinlog.ops.switchover.model import (
+    Copied,
+    Data,
+    End,
+    Ends,
+    Fence,
+    GroupOffset,
+    GroupsSeen,
+    MovedTopic,
+    Options,
+    Preflight,
+)
+from twinlog.ops.switchover.world import Side
+
+P0, P1 = (TopicPartition(TopicName("orders"), number) for number in (0, 1))
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+@dataclass
+class Kill:
+    """Kills the process at its call number `at`: before it acts, or after."""
+
+    at: int = -1
+    after: bool = False
+    calls: int = 0
+
+    def before(self) -> None:
+        self.calls += 1
+        if self.calls == self.at and not self.after:
+            raise KilledError
+
+    def afterwards(self) -> None:
+        if self.calls == self.at and self.after:
+            raise KilledError
+
+
+@dataclass
+class Brokers:
+    """What outlives processes. Each look moves time on, and with it producers and the flow."""
+
+    ends: Ends
+    keeps_names: bool = True
+    logs: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 50, P1: 20})
+    copied: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 10, P1: 20})
+    shift: int = 1000
+    """Target offsets are source offsets and this."""
+    fenced: bool = False
+    producing: bool = True
+    late_writes: int = 0
+    """So many looks after the fence a record of a producer that passes it arrives."""
+    reports_fence: bool = False
+    """Whether brokers report that the fence holds, so that nobody has to wait for it."""
+    now_ms: int = 1_000_000
+    records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+    group_at: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 30, P1: 20})
+    created: set[str] = field(default_factory=set)
+    seeded: dict[tuple[Side, TopicPartition], int] = field(default_factory=dict)
+    lifts: list[Side] = field(default_factory=list)
+    open_txn: int = 0
+    """For so many looks a transaction is open."""
+    stops_when_fenced: bool = False
+    """The flow dies once producers are fenced."""
+    earlier: Entries = field(default_factory=Entries)
+    source_lost: bool = False
+    problems: tuple[str, ...] = ()
+    closed: bool = False
+    left_fence: Data | None = None
+    """On the target, by an earlier move."""
+    noted_fence: Data | None = None
+    file: str = "orders"
+    """The topics of the file."""
+    partitions: int = 2
+    """Of the source's topic, as `moving` finds it."""
+
+    def tick(self) -> None:
+        self.now_ms += 500
+        if self.producing and not self.fenced and not self.source_lost:
+            self.logs[P0] += 3
+        if self.fenced and self.late_writes:
+            self.late_writes -= 1
+            if not self.late_writes:
+                self.logs[P1] += 1
+        if not self.source_lost and not (self.fenced and self.stops_when_fenced):
+            for where, end in self.logs.items():
+                self.copied[where] = min(end, self.copied[where] + 20)
+        self.open_txn = max(0, self.open_txn - 1)
+
+
+class ScriptedWorld:
+    """See `World`."""
+
+    def __init__(self, brokers: Brokers, kill: Kill) -> None:
+        self.ends = brokers.ends
+        self.brokers = brokers
+        self._kill = kill
+
+    def now_ms(self) -> int:
+        return self.brokers.now_ms
+
+    def sleep(self, seconds: float) -> None:
+        self._kill.before()
+        self.brokers.now_ms += int(seconds * 1000)
+        self.brokers.tick()
+
+    @property
+    def topics(self) -> tuple[MovedTopic, ...]:
+        remote = TopicName("orders" if self.brokers.keeps_names else "a.orders")
+        return (MovedTopic(TopicName("orders"), remote, self.brokers.partitions, TopicName("orders")),)
+
+    def scope(self) -> Data:
+        return {"topics": self.brokers.file, "from": None if self.brokers.source_lost else "A", "to": "B"}
+
+    def moving(self) -> tuple[MovedTopic, ...]:
+        return self.topics
+
+    def preflight(self, options: Options) -> Preflight:
+        self._kill.before()
+        return Preflight(self.topics, options.fence or Fence.ACL, self.brokers.problems, ("a note",), groups=("shop",))
+
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+        self._kill.before()
+        self.brokers.tick()
+        pending = 1 if self.brokers.open_txn else 0
+        return {where: End(end, end - pending) for where, end in self.brokers.logs.items()}
+
+    def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(self.brokers.logs, 0)
+
+    def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        self._kill.before()
+        self.brokers.tick()
+        return {
+            where: self.brokers.copied[TopicPartition(TopicName("orders"), where.partition)] + self.brokers.shift
+            for where in partitions
+        }
+
+    def copied(self) -> dict[TopicPartition, Copied]:
+        self._kill.before()
+        shift = self.brokers.shift
+        return {where: Copied(offset, offset + shift) for where, offset in self.brokers.copied.items()}
+
+    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+        return set()
+
+    def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
+        return ["a transaction"]
+
+    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+        self._kill.before()
+        # What is restored must have been read before anything was changed.
+        assert not self.brokers.fenced
+        return {"restore": "open"}
+
+    def _require(self, side: Side) -> None:
+        if side == "source" and self.brokers.source_lost:
+            raise RefusedError("cluster a: no broker can be reached")
+
+    def fence(self, plan: Data) -> None:
+        self._kill.before()
+        assert plan == {"restore": "open"}
+        # Whoever finds the cluster fenced must find how to open it.
+        assert self.brokers.noted_fence == plan
+        self.brokers.fenced = True
+        self._kill.afterwards()
+
+    def fence_holds(self, plan: Data) -> bool:
+        assert self.brokers.fenced
+        return self.brokers.reports_fence
+
+    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+        self._kill.before()
+        assert not self.brokers.fenced
+
+    def lift(self, plan: Data, side: Side) -> None:
+        self._kill.before()
+        self._require(side)
+        assert plan == {"restore": "open"}
+        if side == "source":
+            self.brokers.fenced = False
+        self.brokers.lifts.append(side)
+        self._kill.afterwards()
+
+    def fenced(self) -> Data | None:
+        return self.brokers.left_fence
+
+    def note_fence(self, plan: Data | None, side: Side) -> None:
+        self._kill.before()
+        if side == "target":
+            self.brokers.left_fence = plan
+        else:
+            self.brokers.noted_fence = plan
+        self._kill.afterwards()
+
+    def missing_topics(self, topics: Collection[MovedTopic]) -> Data:
+        self._kill.before()
+        return {"topics": {} if self.brokers.keeps_names else {"orders": {"partitions": 2, "configs": {}}}}
+
+    def create_topics(self, plan: Data) -> Data:
+        self._kill.before()
+        self.brokers.created |= set(plan["topics"])
+        self._kill.afterwards()
+        return {}
+
+    def groups(
+        self,
+        topics: Collection[MovedTopic],
+        cut: Mapping[TopicPartition, int],
+        there: Mapping[TopicPartition, int],
+        began: Mapping[TopicPartition, int],
+        known: Collection[str],
+    ) -> GroupsSeen:
+        assert "shop" in known
+        self._kill.before()
+        found = []
+        for where, offset in self.brokers.group_at.items():
+            assert offset <= cut[where]
+            remote = replace_topic(where, self.topics[0].remote)
+            found.append(
+                GroupOffset(
+                    "shop",
+                    where,
+                    offset,
+                    remote,
+                    offset + self.brokers.shift,
+                    exact=True,
+                    present=self.brokers.committed.get(remote),
+                )
+            )
+        return GroupsSeen({"shop": "Stable"}, {"shop": "Empty"}, tuple(found))
+
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+        copied = {where: Copied(offset, None) for where, offset in self.brokers.copied.items()}
+        seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {}, ("shop",))
+        return replace(seen, offsets=tuple(replace(one, exact=False) for one in seen.offsets))
+
+    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+        self._kill.before()
+        for one in offsets:
+            assert one.there is not None
+            self.brokers.committed[one.target] = one.there
+        self._kill.afterwards()
+        return {}
+
+    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+        self._kill.before()
+        self.brokers.seeded |= {(side, where): offset for where, offset in positions.items()}
+        if side == "target":
+            # Who goes back repeats records.
+            assert all(offset >= self.brokers.copied[where] for where, offset in positions.items())
+            self.brokers.copied |= positions
+        self._kill.afterwards()
+
+    def earlier(self) -> Entries:
+        return replace(self.brokers.earlier, fenced=self.brokers.noted_fence)
+
+    def close_earlier(self) -> None:
+        self._kill.before()
+        self.brokers.closed = True
+        self._kill.afterwards()
+
+
+class ScriptedJournal:
+    """See `Journal`: what it writes goes through the journal's own records."""
+
+    def __init__(self, brokers: Brokers, kill: Kill) -> None:
+        self._brokers = brokers
+        self._kill = kill
+        self.entries = read_entries(brokers.ends, brokers.records)
+
+    def write(self, lines: Sequence[Line], run: Run | None = None) -> None:
+        self._kill.before()
+        now = run or self.entries.run
+        assert now is not None
+        self._brokers.records += [line_record(now, line) for line in lines]
+        if run is not None:
+            self._brokers.records.append(run_record(run))
+        self._kill.afterwards()
+        self.entries = with_lines(self.entries, lines, run)
+
+
+def replace_topic(where: TopicPartition, topic: TopicName) -> TopicPartition:
+    return TopicPartition(topic, where.partition)

@@ -1,0 +1,241 @@
+"""What is read of groups: nothing is taken for nothing that only could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from twinlog.errors import ClusterError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.mirror.offsets.translator import Translation
+from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.topics import Topic
+from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
+from twinlog.ops.switchover.group_facts import COMMIT_TRIES, GroupFacts
+from twinlog.ops.switchover.model import GroupsSeen, MovedTopic
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+
+SHOP, ORDERS = GroupId("shop"), TopicName("orders")
+P0 = TopicPartition(ORDERS, 0)
+CLIENT = ClientSettings(("nowhere:9092",))
+
+
+class ScriptedGroups:
+    """A cluster whose coordinator answers with an error so many times, and then with these offsets."""
+
+    def __init__(self, alias: str, offset: int, errors: int = 0, listing: ClusterError | None = None) -> None:
+        self.alias = alias
+        self.committed: GroupOffsets = {P0: CommittedOffset(offset, "")}
+        self.errors = errors
+        self.in_transaction = 0
+        self.others: list[GroupId] = []
+        self.asked: list[list[GroupId]] = []
+        self.log: dict[TopicPartition, tuple[int, int]] = {}
+        """Of partitions of new topics: where they start and end."""
+        self.made = 0
+        """How many partitions the new topic has, once it is made."""
+        self.listing = listing
+        self.hides = False
+        self.state = "Empty"
+        self.moves = False
+        """As long as its coordinator has errors, no broker lists any group."""
+        self.client = SimpleNamespace()
+        self.clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=lambda: 0.0)
+
+    def call(self, step: Callable[..., Any], *args: Any) -> Any:
+        if step.__name__ == "listed":
+            if self.listing is not None:
+                raise self.listing
+            if self.hides or (self.moves and self.errors):
+                return {}
+            return {name: Group(name, "consumer", self.state) for name in (SHOP, *self.others)}
+        assert step.__name__ in ("offsets", "stable_offsets"), args
+        (groups,) = args
+        self.asked.append(groups)
+        quiet = {group: self.committed for group in groups if group in self.others}
+        if self.in_transaction and step.__name__ == "stable_offsets":
+            self.in_transaction -= 1
+            return quiet, {SHOP: Code.UNSTABLE_OFFSET_COMMIT}
+        if self.errors:
+            self.errors -= 1
+            wrong: Mapping[GroupId, int] = {SHOP: Code.NOT_COORDINATOR}
+            return {}, wrong
+        return {SHOP: self.committed} | quiet, {}
+
+    def topics(self) -> dict[TopicName, Topic]:
+        return {ORDERS: Topic(ORDERS, self.made)} if self.made else {}
+
+    def offsets(self, parts: list[TopicPartition], *, latest: bool) -> dict[TopicPartition, int]:
+        return {part: self.log[part][latest] for part in parts if part in self.log}
+
+
+def facts(source: ScriptedGroups, target: ScriptedGroups) -> GroupFacts:
+    flow = FlowSettings(
+        source=Alias("a"),
+        target=Alias("b"),
+        consumer=ConsumerSettings(CLIENT),
+        producer=ProducerSettings(CLIENT),
+        source_admin=AdminSettings(CLIENT),
+        target_admin=AdminSettings(CLIENT),
+        policy="identity",
+    )
+    back = replace(flow, source=flow.target, target=flow.source)
+    return GroupFacts(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
+
+
+def seen(source: ScriptedGroups, target: ScriptedGroups) -> GroupsSeen:
+    return facts(source, target).seen([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {P0: 10}, {P0: 25}, {})
+
+
+def test_a_coordinator_that_moves_is_waited_for() -> None:
+    (one,) = seen(ScriptedGroups("a", 10, errors=3), ScriptedGroups("b", 30, errors=3)).offsets
+    assert (one.offset, one.there, one.present) == (10, 25, 30)
+
+
+@pytest.mark.parametrize("silent", ["a", "b"])
+def test_offsets_that_cannot_be_read_are_not_taken_for_none(silent: str) -> None:
+    source, target = (
+        ScriptedGroups(name, offset, COMMIT_TRIES if name == silent else 0) for name, offset in (("a", 10), ("b", 30))
+    )
+    with pytest.raises(ClusterError, match=f"cluster {silent}: offsets of group shop: ") as raised:
+        seen(source, target)
+    assert raised.value.retriable
+
+
+@pytest.mark.parametrize("silent", ["a", "b"])
+def test_groups_that_cannot_be_listed_are_not_taken_for_none(silent: str) -> None:
+    source, target = (
+        ScriptedGroups(name, 10, listing=ClusterError(f"{name} loads") if name == silent else None)
+        for name in ("a", "b")
+    )
+    with pytest.raises(ClusterError, match=f"{silent} loads"):
+        seen(source, target)
+
+
+def test_offsets_in_a_transaction_are_waited_for_and_not_taken_for_older_ones() -> None:
+    source = ScriptedGroups("a", 10)
+    source.in_transaction = 3
+    assert len(seen(source, ScriptedGroups("b", 30)).offsets) == 1
+    source.in_transaction = COMMIT_TRIES
+    found = seen(source, ScriptedGroups("b", 30))
+    assert found.offsets == ()
+    assert "in a transaction that has not ended; run the same command again" in found.troubles[SHOP]
+
+
+def test_groups_that_are_quiet_are_not_asked_again_for_the_sake_of_one_in_a_transaction() -> None:
+    source = ScriptedGroups("a", 10)
+    source.others = [GroupId("quiet")]
+    source.in_transaction = 3
+    found = seen(source, ScriptedGroups("b", 30))
+    assert {one.group for one in found.offsets} == {"shop", "quiet"}
+    assert found.troubles == {}
+    assert source.asked == [["quiet", "shop"], ["shop"], ["shop"], ["shop"]]
+
+
+@pytest.mark.parametrize(("start", "end", "there"), [(0, 0, 0), (7, 7, 7), (0, 5, None)])
+def test_a_group_begins_at_the_first_record_of_what_producers_write_to_next(
+    start: int, end: int, there: int | None
+) -> None:
+    source, target = ScriptedGroups("a", 10), ScriptedGroups("b", 0)
+    target.committed = {}
+    target.log = {P0: (start, end)}
+    groups = facts(source, target)
+    topic = MovedTopic(ORDERS, TopicName("a.orders"), 1, ORDERS)
+    found = groups.seen([topic], {P0: 10}, {P0: 25}, {})
+    new = [one for one in found.offsets if one.target == P0]
+    assert [(one.there, one.exact) for one in new] == ([] if there is None else [(there, True)])
+    # Without a leader nobody knows where that is.
+    target.log = {}
+    assert [one for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0] == []
+    target.made = 1
+    (new_one,) = (one for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0)
+    assert (new_one.there, new_one.exact) == (None, False)
+    # What it has there already stays.
+    target.committed = {P0: CommittedOffset(3, "")}
+    assert [one.target.topic for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets] == ["a.orders"]
+
+
+class Known:
+    """A flow that knows some offsets exactly, and of others no more than a place before them."""
+
+    def __init__(self, first: int, last: int, shift: int, *, before: int | None = None) -> None:
+        self._span = range(first, last)
+        self._shift = shift
+        self._before = before
+
+    def refresh(self) -> None:
+        """Nothing comes anew."""
+
+    def to_target(self, where: TopicPartition, offset: int) -> Translation[int] | None:
+        assert where == P0
+        if offset in self._span:
+            return Translation(offset + self._shift, True)
+        return None if self._before is None or offset < self._span.start else Translation(self._before, False)
+
+    to_source = to_target
+
+
+@pytest.mark.parametrize(
+    ("offset", "there", "exact"),
+    [
+        (30, 40, True),  # By the first move, before anything came back.
+        (130, 135, True),  # Came from there.
+        (170, 175, True),  # The same, and the flow knows of it only what is before.
+        (230, 245, True),  # Written here since.
+        (290, 260, False),  # Neither is exact: the furthest.
+        (300, 999, True),  # The end of both.
+    ],
+)
+def test_after_several_moves_each_flow_translates_what_it_copied(offset: int, there: int, exact: bool) -> None:
+    source, target = ScriptedGroups("a", offset), ScriptedGroups("b", 0)
+    groups = facts(source, target)
+    vars(groups)["_forward"] = Translators(Known(0, 100, 10), Known(200, 250, 15, before=260))
+    vars(groups)["_back"] = Translators(Known(120, 200, 5, before=150))
+    topic = MovedTopic(ORDERS, ORDERS, 1, ORDERS)
+    (one,) = groups.seen([topic], {P0: 300}, {P0: 999}, {P0: 200}).offsets
+    assert (one.there, one.exact) == (there, exact)
+
+
+class Translators(Known):
+    """One after the other, the first that knows anything."""
+
+    def __init__(self, *parts: Known) -> None:
+        self._parts = parts
+
+    def to_target(self, where: TopicPartition, offset: int) -> Translation[int] | None:
+        return next((found for part in self._parts if (found := part.to_target(where, offset)) is not None), None)
+
+    to_source = to_target
+
+
+def test_a_group_that_nobody_lists_while_its_coordinator_moves_is_not_forgotten() -> None:
+    source = ScriptedGroups("a", 10, errors=2)
+    source.hides = True
+    moved = [MovedTopic(ORDERS, ORDERS, 1, ORDERS)]
+    found = facts(source, ScriptedGroups("b", 0)).seen(moved, {P0: 10}, {P0: 25}, {}, [SHOP])
+    assert [(one.group, one.there) for one in found.offsets] == [(SHOP, 25)]
+    # One that this process has seen itself needs no journal.
+    source.hides = False
+    known = facts(source, ScriptedGroups("b", 0))
+    known.with_members()
+    source.hides = True
+    assert known.seen(moved, {P0: 10}, {P0: 25}, {}).offsets == found.offsets
+    # Gone for good it is none.
+    source.committed = {}
+    assert not known.seen(moved, {P0: 10}, {P0: 25}, {}).source_states
+
+
+def test_a_group_whose_coordinator_moves_is_not_taken_for_one_without_members() -> None:
+    source, target = ScriptedGroups("a", 10, errors=2), ScriptedGroups("b", 30, errors=2)
+    source.state = target.state = "Stable"
+    source.moves = target.moves = True
+    read = facts(source, target)
+    topics = [MovedTopic(ORDERS, ORDERS, 1, ORDERS)]
+    found = read.seen(topics, {P0: 10}, {P0: 25}, {}, ["shop"])
+    assert found.source_states == {"shop": "Stable"}
+    assert found.target_states == {"shop": "Stable"}

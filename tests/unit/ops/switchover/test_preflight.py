@@ -1,0 +1,129 @@
+"""What the facts of both clusters mean before a switchover."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from twinlog.mirror.topology.filters import TopicFilter
+from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.topology import Topology
+from twinlog.model.acls import Operation
+from twinlog.model.topics import Topic
+from twinlog.model.types import Alias, TopicName, TopicPartition
+from twinlog.ops.switchover.model import Copied, End, Fence, Kind, MovedTopic
+from twinlog.ops.switchover.preflight import Facts, judge, moved_topics
+
+EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
+ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
+P0 = TopicPartition(ORDERS, 0)
+GOOD = Facts(
+    EAST,
+    WEST,
+    Kind.PLANNED,
+    (MovedTopic(ORDERS, REMOTE, 1, ORDERS),),
+    {REMOTE: Topic(REMOTE, 1)},
+    {P0: End(10, 10)},
+    {P0: 0},
+    {P0: Copied(7, 7)},
+    authorizer=True,
+    operations=frozenset({Operation.ALTER}),
+)
+
+
+def problems(facts: Facts, fence: Fence | None = None) -> list[str]:
+    return list(judge(facts, fence).problems)
+
+
+def test_nothing_is_against_it() -> None:
+    found = judge(GOOD, None)
+    assert (found.fence, found.problems, found.lag) == (Fence.ACL, (), 3)
+
+
+@pytest.mark.parametrize(("authorizer", "fence"), [(True, Fence.ACL), (None, Fence.ACL), (False, Fence.QUOTA)])
+def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: Fence) -> None:
+    assert judge(replace(GOOD, authorizer=authorizer, operations=None), None).fence is fence
+
+
+@pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        (replace(GOOD, topics=()), "flow east->west mirrors no topic that exists on east"),
+        (replace(GOOD, target_topics={}), "east.orders: not on west, or with fewer partitions; the flow makes them"),
+        (
+            replace(GOOD, copied={}),
+            (
+                "orders: nothing is copied yet, by the positions on west; MirrorMaker 2 stores these at "
+                "offset.flush.interval.ms, once a minute by default"
+            ),
+        ),
+        (
+            replace(GOOD, under_way=True),
+            "a switchover west->east has begun and is not complete; complete it, or undo it with --abort",
+        ),
+        (replace(GOOD, ends={}), "1 partitions of east have no leader"),
+        (replace(GOOD, operations=frozenset()), "this login lacks ALTER on cluster east, needed for --fence acl"),
+        (
+            replace(GOOD, kind=Kind.BACK, earlier=False),
+            "no switchover west->east is recorded as done, so there is no way back",
+        ),
+    ],
+)
+def test_what_prevents_it_is_named(facts: Facts, problem: str) -> None:
+    assert problem in problems(facts)
+
+
+def test_what_producers_will_miss_is_noted() -> None:
+    facts = replace(
+        GOOD,
+        staying=[TopicName("audit")],
+        topics=(MovedTopic(ORDERS, REMOTE, 2, ORDERS),),
+        target_topics={REMOTE: Topic(REMOTE, 2), ORDERS: Topic(ORDERS, 1)},
+    )
+    notes = judge(facts, None).notes
+    assert "not mirrored, so their producers are left alone: audit" in notes
+    assert "orders: fewer partitions on west, where producers will write, than now" in notes
+
+
+def test_acls_need_an_authorizer() -> None:
+    facts = replace(GOOD, authorizer=False, operations=None)
+    assert problems(facts, Fence.ACL) == ["cluster east has no authorizer, so ACLs refuse nobody; use --fence quota"]
+    assert problems(facts, Fence.QUOTA) == []
+
+
+def test_an_old_cluster_takes_neither_acls_nor_quotas() -> None:
+    facts = replace(GOOD, authorizer=False, operations=None, quotas=False)
+    assert problems(facts, Fence.ACL) == ["cluster east has no authorizer, so ACLs refuse nobody; use --fence none"]
+    (problem,) = problems(facts, Fence.QUOTA)
+    assert "takes no quotas over its protocol" in problem
+    assert "use --fence none" in problem
+    assert problems(facts, Fence.NONE) == []
+
+
+def test_the_way_back_waits_for_its_flow() -> None:
+    assert problems(replace(GOOD, kind=Kind.BACK, copied={}, target_topics={})) == []
+
+
+def test_a_lost_source_has_no_facts() -> None:
+    facts = replace(GOOD, kind=Kind.EMERGENCY, ends={}, starts={}, source_error="gone", authorizer=None)
+    assert judge(facts, None).problems == ()
+    assert judge(facts, None).notes == ("cluster east does not answer, and producers there are not fenced",)
+
+
+def test_which_topics_move_and_what_their_producers_write_to() -> None:
+    names = ["orders", "shop.orders", "south.orders", "west.orders", "heartbeats", "mm2-offsets.west.internal"]
+    there = {TopicName(name): Topic(TopicName(name), 2) for name in names}
+    flow = Topology(EAST, WEST, ReplicationPolicy(), TopicFilter())
+    assert [(one.name, one.remote, one.producers) for one in moved_topics(flow, [EAST, WEST, SOUTH], there)] == [
+        ("orders", "east.orders", "orders"),
+        # No cluster is called shop.
+        ("shop.orders", "east.shop.orders", "shop.orders"),
+        ("south.orders", "east.south.orders", ""),
+    ]
+    beating = {
+        TopicName(name): Topic(TopicName(name), 1) for name in ("device.heartbeats", "heartbeats", "east.heartbeats")
+    }
+    assert [one.name for one in moved_topics(flow, [EAST, WEST, SOUTH], beating)] == ["device.heartbeats"]
+    flow = Topology(EAST, WEST, IdentityPolicy(source=EAST), TopicFilter((".*orders",)))
+    assert all(one.keeps_name for one in moved_topics(flow, [EAST, WEST], there))

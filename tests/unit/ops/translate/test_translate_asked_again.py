@@ -1,0 +1,106 @@
+"""`twinlog translate` while a coordinator moves or a broker hangs for a moment, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.faults import Fault
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import FIND_COORDINATOR, LIST_OFFSETS, OFFSET_FETCH
+from twinlog.cli.main import app
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.model.groups import GROUPS_TOPIC
+from twinlog.ops.translate import offset_lookup
+from twinlog.settings.flow import ClientSettings
+
+FILE = """\
+clusters = s, w
+s.bootstrap.servers = s-1:9092
+w.bootstrap.servers = w-1:9092
+s->w.enabled = true
+"""
+
+Clusters = tuple[VirtualCluster, VirtualCluster]
+
+
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clusters]:
+    """A flow that has begun and copied nothing, and a group on its source."""
+    with virtual_loop(1) as loop:
+        source, target = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
+        for topic in ("mm2-offsets.s.internal", "mm2-twinlog-offsets.s.internal"):
+            target.create(topic)
+        source.create("mm2-offset-syncs.w.internal")
+        source.create(GROUPS_TOPIC)
+        source.offsets.committed["shop"] = {("t", 0): (5, "")}
+
+        def connect(alias: str, client: ClientSettings) -> ClusterAdmin:
+            return ClusterAdmin(alias, client, VirtualLoop(loop.world))
+
+        # It is the process's own.
+        monkeypatch.setattr("twinlog.ops.translate.command.log_warnings", lambda: None)
+        monkeypatch.setattr(offset_lookup, "Lookup", partial(offset_lookup.Lookup, connect=connect))
+        yield source, target
+
+
+def run(tmp_path: Path) -> str:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE)
+    done = CliRunner().invoke(app, ["translate", str(file), "--group", "shop"])
+    assert done.exit_code == 1
+    return done.stdout + done.stderr
+
+
+FOUND = "s->w has not copied this partition yet"
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        (FIND_COORDINATOR, Fault(Code.COORDINATOR_NOT_AVAILABLE)),
+        (FIND_COORDINATOR, Fault(lost=True)),
+        (OFFSET_FETCH, Fault(Code.NOT_COORDINATOR)),
+        (OFFSET_FETCH, Fault(Code.COORDINATOR_LOAD_IN_PROGRESS)),
+        (OFFSET_FETCH, Fault(lost=True)),
+    ],
+)
+def test_a_coordinator_that_moves_is_waited_for(clusters: Clusters, tmp_path: Path, key: int, fault: Fault) -> None:
+    clusters[0].fault(key, fault, times=1 if fault.lost else 3)
+    assert FOUND in run(tmp_path)
+    assert clusters[0].faults_left == 0
+
+
+def test_a_group_whose_coordinator_has_no_leader_is_not_one_that_has_committed_nothing(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    clusters[0].fault(FIND_COORDINATOR, Fault(Code.COORDINATOR_NOT_AVAILABLE), times=1000)
+    out = run(tmp_path)
+    assert "cluster s: offsets of group shop could not be read: " in out
+    assert "; what shop had committed last is in the checkpoints, topic s.checkpoints.internal of w" in out
+
+
+def test_a_cluster_that_never_had_a_group_is_asked_once(clusters: Clusters, tmp_path: Path) -> None:
+    source, _ = clusters
+    for part in [part for part in source.topics.parts if part[0] == GROUPS_TOPIC]:
+        del source.topics.parts[part]
+    source.fault(FIND_COORDINATOR, Fault(Code.COORDINATOR_NOT_AVAILABLE), times=1000)
+    assert "cluster s: group shop has committed no offsets" in run(tmp_path)
+    assert source.asked[FIND_COORDINATOR] == 1
+
+
+def test_what_the_flow_has_stored_is_asked_for_again(
+    clusters: Clusters, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = clusters
+    target.fault(LIST_OFFSETS, Fault(lost=True), topic="mm2-offsets.s.internal")
+    source.fault(LIST_OFFSETS, Fault(lost=True), topic="mm2-offset-syncs.w.internal")
+    assert FOUND in run(tmp_path)
+    assert "offset syncs were not read" not in caplog.text
+    assert target.faults_left == source.faults_left == 0

@@ -1,0 +1,225 @@
+"""Two logs are compared as they are stored, with one thing or another wrong with the copy; in virtual time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.faults import Fault
+from harness.virtual.requests import FETCH
+from tests.unit.ops.verify.two_logs import NOW, Stored, digest_of, in_step, made, put, some, stamped_by_broker, verify
+from twinlog.kafka.record.batch import Batch
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.stamp import stamp
+from twinlog.ops.verify.findings import Findings
+from twinlog.ops.verify.sections import Bounds
+
+PLANTED = 150
+
+
+def flipped(records: list[Stored]) -> list[Stored]:
+    body = bytearray(records[PLANTED][1])
+    body[-8] ^= 1
+    return [*records[:PLANTED], (records[PLANTED][0], bytes(body)), *records[PLANTED + 1 :]]
+
+
+def missing(records: list[Stored]) -> list[Stored]:
+    return records[:PLANTED] + records[PLANTED + 1 :]
+
+
+def doubled(records: list[Stored]) -> list[Stored]:
+    return [*records[: PLANTED + 1], *records[PLANTED:]]
+
+
+def swapped(records: list[Stored]) -> list[Stored]:
+    return [*records[:PLANTED], records[PLANTED + 1], records[PLANTED], *records[PLANTED + 2 :]]
+
+
+PLANTS: list[tuple[Callable[[list[Stored]], list[Stored]], str, int, int]] = [
+    (flipped, "value", PLANTED, 1),
+    (missing, "missing", PLANTED, 1),
+    (doubled, "doubled", PLANTED + 1, 1),
+    (swapped, "order", PLANTED, 2),
+]
+
+
+@pytest.mark.parametrize(("source_batch", "target_batch"), [(20, 20), (1, 50), (50, 7)])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_equal_however_batches_are_cut(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+    source_batch: int,
+    target_batch: int,
+    codec: str,
+    mapped: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole: list[int] = []
+    same_batch = Findings.same_batch
+
+    def seen(findings: Findings, batch: Batch, copy: Batch, block: memoryview) -> None:
+        whole.append(batch.base_offset)
+        same_batch(findings, batch, copy, block)
+
+    monkeypatch.setattr(Findings, "same_batch", seen)
+    records = some(400)
+    put(clusters[0], "t", records, source_batch)
+    put(clusters[1], "s.t", records, target_batch, codec)
+    found = verify(clusters, in_step(400) if mapped else None)
+    assert (found.equal, found.records, found.differences, found.left) == (True, 400, 0, [])
+    assert (found.source_start, found.source_end, found.target_start, found.target_end) == (0, 400, 0, 400)
+    assert found.source_digest == found.target_digest != ""
+    assert bool(whole) == (source_batch == target_batch and codec == "none")
+    whole.clear()
+    # Of records alone digests are the same however they are batched.
+    every = verify(clusters, in_step(400) if mapped else None, rules={"every_record": True})
+    assert (every.equal, whole) == (True, [])
+    assert every.source_digest == digest_of(records)
+
+
+@pytest.mark.parametrize(("plant", "what", "offset", "count"), PLANTS)
+@pytest.mark.parametrize(("source_batch", "target_batch"), [(20, 20), (1, 50)])
+def test_finds_what_is_planted(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+    plant: Callable[[list[Stored]], list[Stored]],
+    what: str,
+    offset: int,
+    count: int,
+    source_batch: int,
+    target_batch: int,
+) -> None:
+    records = some(400)
+    put(clusters[0], "t", records, source_batch)
+    put(clusters[1], "s.t", plant(records), target_batch)
+    found = verify(clusters)
+    assert found.first is not None
+    assert (found.equal, found.first.what, found.first.source_offset, found.differences) == (
+        False,
+        what,
+        offset,
+        count,
+    )
+    assert abs(found.first.target_offset - offset) <= 1
+    assert found.source_digest != found.target_digest
+    # It goes on after it, to the end.
+    assert found.records >= 398
+    assert found.source_end == 400
+
+
+@pytest.mark.parametrize(("field", "other"), [("key", 0), ("headers", 2), ("timestamp", 3)])
+def test_names_the_field_that_differs(clusters: tuple[VirtualCluster, VirtualCluster], field: str, other: int) -> None:
+    records = some(40)
+    changed = {
+        0: (NOW + 7, record_body(b"K7", b"value 7", (("h", b"7"),))),
+        2: (NOW + 7, record_body(b"k7", b"value 7", (("h", b"7"), ("h", None)))),
+        3: (NOW + 8, records[7][1]),
+    }[other]
+    put(clusters[0], "t", records)
+    put(clusters[1], "s.t", [*records[:7], changed, *records[8:]])
+    for known in (None, in_step(40)):
+        found = verify(clusters, known)
+        assert found.first is not None
+        assert (found.first.what, found.first.source_offset, found.first.target_offset) == (field, 7, 7)
+        assert (found.records, found.differences) == (39, 1)
+
+
+def test_by_the_map_a_swap_is_an_order(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
+    put(clusters[0], "t", some(400))
+    put(clusters[1], "s.t", swapped(some(400)))
+    found = verify(clusters, in_step(400))
+    assert found.first is not None
+    assert (found.first.what, found.first.source_offset, found.differences) == ("order", PLANTED, 2)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_wrong_timestamp_near_one_that_cannot_be_compared_is_a_difference(
+    clusters: tuple[VirtualCluster, VirtualCluster], side: str, compacted: bool
+) -> None:
+    """The topic began to stamp records itself, or a record of the source has no timestamp; it was compared for ever."""
+    source, target = clusters
+    records = some(60)
+    if side == "source":
+        records[45] = -1, records[45][1]
+    copies = [*records]
+    copies[10] = NOW + 777_777, copies[10][1]
+    put(source, "t", records, 15)
+    put(target, "s.t", copies[:40])
+    rest = encode_batch([*some(60)[40:]], 0)
+    stamp(rest, -1, -1, -1)
+    target.log("s.t").append(stamped_by_broker(rest, NOW + 10**9) if side == "target" else bytes(rest))
+    found = verify(clusters, target_compacted=compacted)
+    assert found.first is not None
+    assert (found.first.what, found.first.source_offset, found.first.target_offset) == ("timestamp", 10, 10)
+    assert (found.differences, found.records, found.left) == (1, 59, [])
+    assert found.source_digest != found.target_digest
+
+
+def test_aborted_records_are_not_expected_where_committed_ones_are_copied(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+) -> None:
+    source, target = clusters
+    records = some(60)
+    put(source, "t", records[:20])
+    for commit, chosen in ((False, records[20:40]), (True, records[40:])):
+        batch = encode_batch(chosen, 0)
+        stamp(batch, 5, 0, 0 if not commit else 20, transactional=True)
+        assert source.log("t").append(bytes(batch))[0] == 0
+        source.log("t").mark(5, 0, commit=commit)
+    put(target, "s.t", records[:20] + records[40:])
+    committed = verify(clusters, consumer={"isolation_level": "read_committed"})
+    assert (committed.equal, committed.records) == (True, 40)
+    plain = verify(clusters)
+    assert plain.first is not None
+    assert (plain.first.what, plain.differences) == ("missing", 20)
+
+
+def test_a_range_that_was_asked_for(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
+    source, target = clusters
+    put(source, "t", some(200))
+    put(target, "s.t", flipped(some(200)))
+    for known in (in_step(200), None):
+        bounds = Bounds(0, 200, 0, 200, since=33, until=140)
+        found = verify(clusters, known, bounds)
+        assert (found.equal, found.records, found.source_start, found.source_end) == (True, 107, 33, 140)
+        assert verify(clusters, known, replace(bounds, until=151)).differences == 1
+
+
+def test_goes_on_after_trouble_and_reports_what_lasts(clusters: tuple[VirtualCluster, VirtualCluster]) -> None:
+    source, target = clusters
+    put(source, "t", some(300))
+    put(target, "s.t", some(300))
+    source.fault(FETCH, Fault(lost=True), times=2)
+    assert verify(clusters).equal is True
+    target.stop(1)
+    found = verify(clusters)
+    assert found.equal is None
+    assert "cluster w" in (found.problem or "")
+
+
+def test_drawn_copies_are_judged_as_record_by_record(
+    clusters: tuple[VirtualCluster, VirtualCluster], chance: random.Random
+) -> None:
+    """Batches cut at random, some records lost, changed or repeated: what is counted is what was done."""
+    source, target = clusters
+    records = some(600)
+    copies = list(records)
+    lost, changed, repeated = sorted(chance.sample(range(20, 580, 8), 3))
+    copies[changed] = made(changed, b"changed")
+    copies.insert(repeated, copies[repeated])
+    del copies[lost]
+    for cluster, topic, chosen in ((source, "t", records), (target, "s.t", copies)):
+        at = 0
+        while at < len(chosen):
+            size = chance.choice([1, 3, 20, 90])
+            put(cluster, topic, chosen[at : at + size], size, chance.choice(["none", "zstd"]))
+            at += size
+    found = verify(clusters)
+    assert (found.differences, found.equal) == (3, False)
+    assert found.first is not None
+    assert found.first.source_offset == lost

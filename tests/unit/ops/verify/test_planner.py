@@ -1,0 +1,144 @@
+"""What is compared of a flow, as both clusters have it: up to positions, by maps, with what cannot be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop, virtual_loop
+from harness.virtual.requests import LIST_OFFSETS
+from twinlog.errors import OptionError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.exact_map import Point
+from twinlog.mirror.offsets.positions import Position, encode_position
+from twinlog.mirror.offsets.segments import Segment, segments_topic
+from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.verify.model import Left, PartitionToVerify, Section
+from twinlog.ops.verify.planner import VerifyOptions, VerifyPlanner
+from twinlog.ops.verify.sections import BEFORE_COPYING, NOT_YET
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.settings.transform import TransformSettings
+
+Clusters = tuple[VirtualCluster, VirtualCluster]
+PART = TopicPartition(TopicName("t"), 0)
+
+
+@pytest.fixture
+def clusters() -> Iterator[Clusters]:
+    with virtual_loop(1) as loop:
+        source, target = VirtualCluster(loop, "s"), VirtualCluster(loop, "w")
+        source.create("t", **{"cleanup.policy": "compact"})
+        target.create("s.t")
+        source.write("t", *[b"%d" % number for number in range(30)])
+        target.write("s.t", *[b"%d" % number for number in range(10, 25)])
+        yield source, target
+
+
+def flow_of(clusters: Clusters) -> FlowSettings:
+    here, there = (ClientSettings(cluster.bootstrap) for cluster in clusters)
+    return FlowSettings(
+        Alias("s"),
+        Alias("w"),
+        ConsumerSettings(here),
+        ProducerSettings(there),
+        AdminSettings(here),
+        AdminSettings(there),
+        emit_offset_syncs=False,
+    )
+
+
+def plan(clusters: Clusters, settings: FlowSettings | None = None, **options: Any) -> Sequence[PartitionToVerify]:
+    def connect(alias: str, client: ClientSettings) -> ClusterAdmin:
+        return ClusterAdmin(alias, client, VirtualLoop(clusters[0].loop.world))
+
+    with VerifyPlanner(settings or flow_of(clusters), VerifyOptions(**options), connect) as planner:
+        return planner.plan().parts
+
+
+def write(cluster: VirtualCluster, topic: str, key: bytes, value: bytes | None, headers: Any = ()) -> None:
+    if topic not in cluster.topics.ids:
+        cluster.create(topic)
+    batch = encode_batch([(0, record_body(key, value, headers))])
+    stamp(batch, -1, -1, -1)
+    cluster.log(topic).append(bytes(batch))
+
+
+def store(clusters: Clusters, position: Position) -> None:
+    """A map from source offset 10 on, and a position."""
+    settings, target = flow_of(clusters), clusters[1]
+    segment = Segment(PART, position.generation, True, (Point(SourceOffset(10), TargetOffset(0)),))
+    write(target, segments_topic(settings.source), segment.key, segment.value)
+    record = encode_position(settings.source, PART, position)
+    write(target, settings.positions_topic, record.key, record.value, record.headers)
+
+
+def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
+    source, target = clusters
+    position = Position(SourceOffset(22), TargetOffset(12), topic_id=str(source.topics.ids["t"]), generation=256)
+    store(clusters, replace(position, remote_topic_id=str(target.topics.ids["s.t"]), remote_topic="s.t"))
+    (part,) = plan(clusters)
+    assert part.sections == (Section("exact", 10, 22, 0, 12),)
+    assert part.left == (Left("source", 22, 30, NOT_YET), Left("source", 0, 10, BEFORE_COPYING))
+    assert (part.source_compacted, part.target_compacted, part.problem) == (True, False, None)
+    # Another topic of that name has nothing to do with it.
+    target.topics.delete("s.t")
+    target.create("s.t")
+    target.write("s.t", b"1")
+    (part,) = plan(clusters)
+    assert part.sections == (Section("copied from", 0, 30, 0, 1),)
+
+
+def test_of_a_source_topic_that_was_recreated_nothing_is_a_difference(clusters: Clusters) -> None:
+    """What the remote topic has are copies of the one before."""
+    source = clusters[0]
+    store(clusters, Position(SourceOffset(22), TargetOffset(12), topic_id=str(source.topics.ids["t"]), generation=256))
+    source.topics.delete("t")
+    source.create("t")
+    source.write("t", b"new")
+    (part,) = plan(clusters)
+    assert part.sections == ()
+    assert [(one.side, one.start, one.end) for one in part.left] == [("source", 0, 1)]
+    assert "recreated" in part.left[0].reason
+
+
+def test_a_remote_partition_that_loses_its_leader_meanwhile_has_no_missing_copies(clusters: Clusters) -> None:
+    """Whether an open transaction hides them is not known."""
+    # It is asked where the log begins, where it is readable to, and where it ends.
+    clusters[1].codes(LIST_OFFSETS, "s.t", 0, 0, Code.LEADER_NOT_AVAILABLE)
+    (part,) = plan(clusters)
+    assert (part.problem, part.sections) == ("cluster w: s.t-0 has no leader", ())
+    assert clusters[1].faults_left == 0
+
+
+def test_without_a_flow_everything_by_content(clusters: Clusters) -> None:
+    source, _ = clusters
+    source.create("none", 2)
+    source.write("none", b"1")
+    parts = {one.source: one for one in plan(clusters)}
+    assert parts[PART].sections == (Section("copied from", 0, 30, 0, 15),)
+    lacking = parts[TopicPartition(TopicName("none"), 1)]
+    assert (lacking.sections, lacking.problem) == ((), "cluster w has no topic s.none, or does not show it")
+    clusters[1].create("s.none", 2)
+    parts = {one.source: one for one in plan(clusters, topics=("none",))}
+    assert parts[TopicPartition(TopicName("none"), 0)].left[0].reason == "nothing of them was copied yet"
+    with pytest.raises(OptionError, match="flow s->w mirrors no topic nowhere of s"):
+        plan(clusters, topics=("nowhere", "t"))
+    with pytest.raises(OptionError, match=r"topics: .* of '\['"):
+        plan(clusters, topics=("[",))
+    with pytest.raises(OptionError, match="nothing lies from timestamp 7 to 7"):
+        plan(clusters, since_ms=7, until_ms=7)
+
+
+def test_a_flow_that_changes_records_is_not_compared(clusters: Clusters) -> None:
+    settings = replace(flow_of(clusters), transform=TransformSettings("any:function"))
+    (part,) = plan(clusters, settings)
+    assert part.sections == ()
+    assert "flow s->w changes records on their way (transform)" in (part.problem or "")

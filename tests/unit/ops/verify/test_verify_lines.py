@@ -1,0 +1,107 @@
+"""What `twinlog verify` prints, and what moments it understands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import typer
+
+from twinlog.console.moment import moment_ms
+from twinlog.ops.verify.model import Difference, Left, Verdict
+from twinlog.ops.verify.sections import NOT_YET
+from twinlog.ops.verify.verify_lines import verdict_lines
+
+
+def verdict(partition: int, *, topic: str = "t", equal: bool | None = True) -> Verdict:
+    return Verdict("a->b", topic, f"a.{topic}", partition, records=10, bytes=900, equal=equal)
+
+
+def test_topics_differences_and_ranges_that_were_left_out() -> None:
+    changed, lacking, partly = verdict(1, equal=False), verdict(0, topic="u", equal=None), verdict(0, topic="v")
+    changed.differences, changed.first = 2, Difference("order", 7, 9, "crossed")
+    lacking.problem = "cluster b: u-0 has no leader"
+    partly.left = [Left("target", 0, 5, "gone")]
+    lines = verdict_lines([verdict(0), changed, lacking, partly], 2.0, everything=False)
+    assert [line.split()[-1] for line in lines[1:4]] == ["different", "compared", "compared"]
+    assert lines[3].endswith("equal where compared")
+    assert "t-1: 2 different; the first is order, at source offset 7, target offset 9: crossed" in lines
+    assert "v-0: not compared: target offsets 0 to 4: gone" in lines
+    assert "u-0 was not compared: cluster b: u-0 has no leader" in lines
+    assert lines[-1] == (
+        "differences: 2, in 1 of 4 partitions; not compared: 1 of 4 partitions; "
+        "40 records, 3600 bytes are equal; 2 s, 0 MB/s"
+    )
+    fine = verdict_lines([verdict(0), partly], 2.0, everything=False)
+    assert fine[-1] == "20 records, 1800 bytes are equal in 2 partitions; 2 s, 0 MB/s"
+    alone = verdict_lines([verdict(0)], 2.0, {"c->b": "no broker answers"}, everything=False)
+    assert alone[-1] == "flows not compared: 1; 10 records, 900 bytes are equal; 2 s, 0 MB/s"
+    many = [verdict(number) for number in range(20)]
+    for one in many:
+        one.left = [Left("source", 0, 5, "gone")]
+    assert "and 15 more ranges that were not compared; --all prints them" in verdict_lines(many, 2.0, everything=False)
+    assert len(verdict_lines(many, 2.0, everything=True)) == 23
+    for one in many:
+        one.problem = "cluster b: it has no leader"
+    assert "and 15 more partitions that were not compared; --all prints them" in verdict_lines(
+        many, 2, everything=False
+    )
+
+
+def test_what_counts_is_not_hidden_behind_what_does_not() -> None:
+    """Of a flow that runs each partition has records that are not copied yet; foreign ones may be in each, too."""
+    many = [verdict(number) for number in range(20)]
+    for one in many:
+        one.foreign, one.left = 3, [Left("source", 5, 9, NOT_YET)]
+    many[17].left.append(Left("source", 0, 5, "gone"))
+    many[18].equal, many[18].differences, many[18].first = False, 1, Difference("value", 7, 9)
+    lines = verdict_lines(many, 2.0, everything=False)
+    assert (
+        "t-18: 1 different, 3 of them of somebody else; the first is value, at source offset 7, target offset 9"
+        in lines
+    )
+    assert "t-17: not compared: source offsets 0 to 4: gone" in lines
+
+
+def test_flows_are_named_where_there_are_several() -> None:
+    other = verdict(0, equal=False)
+    other.flow, other.differences, other.first = "c->b", 1, Difference("value", 7, 9)
+    other.remote_topic = "a.t"
+    lines = verdict_lines([verdict(0), other], 2.0, everything=False)
+    assert [line.split()[:4] for line in lines[1:3]] == [["a->b", "t", "a.t", "1"], ["c->b", "t", "a.t", "1"]]
+    assert "c->b t-0: 1 different; the first is value, at source offset 7, target offset 9" in lines
+
+
+def test_moments() -> None:
+    assert moment_ms(None, "--until") is None
+    assert moment_ms("1700000000000", "--until") == 1_700_000_000_000
+    assert moment_ms("@1700000000000", "--until") == 1_700_000_000_000
+    assert moment_ms("2023-11-14T22:13:20Z", "--until") == 1_700_000_000_000
+    assert moment_ms("2023-11-14T22:13:20", "--until") == 1_700_000_000_000
+    assert moment_ms("2023-11-14T23:13:20.5+01:00", "--until") == 1_700_000_000_500
+    with pytest.raises(typer.BadParameter, match="is no moment"):
+        moment_ms("yesterday", "--until")
+    with pytest.raises(typer.BadParameter, match="is no moment; write @ and ms"):
+        moment_ms("yesterday", "--from", "@ and ms")
+    # Brokers take -1 and -2 for the ends of a log.
+    for text in ("1969-12-31T23:59:59.999Z", "9" * 20):
+        with pytest.raises(typer.BadParameter, match="is before 1970, or too far away"):
+            moment_ms(text, "--until")
+
+
+def test_where_there_was_no_record_nothing_is_called_equal() -> None:
+    """Such as before a moment that is too early, or of a log that compaction has emptied on both sides."""
+    empty = replace(verdict(0), records=0, bytes=0)
+    assert verdict_lines([empty], 2.0, everything=False)[1].endswith("  no records")
+    assert verdict_lines([empty, verdict(1)], 2.0, everything=False)[1].endswith("  equal")
+
+
+def test_seconds_since_1970_are_taken_for_milliseconds_and_shown_as_what_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert moment_ms("1795449000", "--until") == 1_795_449_000
+    told = "twinlog: --until 1795449000 is 1970-01-21T18:44:09Z: numbers are milliseconds since 1970\n"
+    assert capsys.readouterr().err == told
+    assert moment_ms("1795449000000", "--until") == 1_795_449_000_000
+    assert moment_ms("1970-01-21T18:44:09Z", "--until") == 1_795_449_000
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,113 @@
+"""Two logs as they are stored, and what comes out of comparing them; in virtual time."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import google_crc32c
+
+from harness.virtual.cluster import VirtualCluster
+from harness.virtual.loop import VirtualLoop
+from twinlog.kafka.record.batch import CRC_START, LOG_APPEND_TIME
+from twinlog.kafka.record.builder import encode_batch
+from twinlog.kafka.record.compression import CODECS
+from twinlog.kafka.record.own_records import record_body
+from twinlog.kafka.record.stamp import stamp
+from twinlog.mirror.offsets.exact_map import ExactMap
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.ops.verify.model import PartitionToVerify, Verdict, VerifyRules
+from twinlog.ops.verify.sections import (
+    Bounds,
+    sections_of,
+)
+from twinlog.ops.verify.task import ClusterPair
+from twinlog.settings.flow import ClientSettings, ConsumerSettings
+
+NOW = 1_700_000_000_000
+
+SOURCE, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("s.t"), 0)
+
+Stored = tuple[int, bytes]
+"""Timestamp and body."""
+
+
+def made(number: int, value: bytes = b"") -> Stored:
+    return NOW + number, record_body(b"k%d" % number, value or b"value %d" % number, (("h", b"%d" % number),))
+
+
+def some(count: int) -> list[Stored]:
+    return [made(number) for number in range(count)]
+
+
+def digest_of(records: Sequence[Stored]) -> str:
+    parts = (
+        b"".join(struct.pack(">q", timestamp) for timestamp, _ in records),
+        b"".join(struct.pack(">i", len(body)) for _, body in records),
+        b"".join(body for _, body in records),
+        b"",
+    )
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def put(
+    cluster: VirtualCluster, topic: str, records: Sequence[Stored], per_batch: int = 20, codec: str = "none"
+) -> None:
+    for start in range(0, len(records), per_batch):
+        batch = encode_batch(records[start : start + per_batch], CODECS[codec])
+        stamp(batch, -1, -1, -1)
+        assert cluster.log(topic).append(bytes(batch))[0] == 0
+
+
+def stamped_by_broker(batch: bytearray, at_ms: int) -> bytes:
+    """As a topic with `message.timestamp.type = LogAppendTime` has it."""
+    batch[22] |= LOG_APPEND_TIME
+    struct.pack_into(">q", batch, 35, at_ms)
+    struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[CRC_START:])))
+    return bytes(batch)
+
+
+def settings_of(cluster: VirtualCluster, **others: Any) -> ConsumerSettings:
+    return ConsumerSettings(ClientSettings(cluster.bootstrap), max_partition_fetch_bytes=3_000, **others)
+
+
+def verify(
+    clusters: tuple[VirtualCluster, VirtualCluster],
+    known: ExactMap | None = None,
+    bounds: Bounds | None = None,
+    *,
+    consumer: dict[str, Any] | None = None,
+    rules: dict[str, Any] | None = None,
+    **others: Any,
+) -> Verdict:
+    source, target = clusters
+    there, remote = source.log("t"), target.log("s.t")
+    bounds = bounds or Bounds(there.start, there.end, remote.start, remote.end)
+    sections, left = sections_of(known, bounds)
+    part = PartitionToVerify(
+        "s->w",
+        SOURCE,
+        REMOTE,
+        tuple(sections),
+        tuple(left),
+        source_id=source.topics.ids["t"],
+        target_id=target.topics.ids["s.t"],
+        **others,
+    )
+    read = VerifyRules(
+        settings_of(source, **(consumer or {})), settings_of(target), "s", "w", patience_s=20, **(rules or {})
+    )
+    pair = ClusterPair(read, VirtualLoop(source.loop.world))
+    progress: list[int] = []
+    try:
+        return pair.compare(part, progress.append)
+    finally:
+        pair.close()
+
+
+def in_step(count: int) -> ExactMap:
+    known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
+    known.copied(SourceOffset(0), TargetOffset(0), count)
+    return known

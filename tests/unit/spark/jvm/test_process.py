@@ -1,0 +1,217 @@
+"""How Spark's JVM ended, and what its errors become; shells play the JVM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkConf, SparkContext
+from pyspark.accumulators import _start_update_server
+from pyspark.errors import PySparkRuntimeError
+
+from harness.wait import wait_for
+from twinlog.errors import ConfigError, EngineError, EngineLostError
+from twinlog.spark.jvm import process as jvm_module
+from twinlog.spark.jvm.process import Jvm
+
+DEADLINE_S = 60.0
+
+Play = Callable[[str], Jvm]
+
+
+@pytest.fixture
+def play() -> Iterator[Play]:
+    """A JVM that does what a shell script does, and listens to nobody."""
+    played: list[Jvm] = []
+
+    def start(script: str) -> Jvm:
+        jvm = Jvm()
+        jvm._process = subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE)
+        played.append(jvm)
+        return jvm
+
+    yield start
+    for jvm in played:
+        jvm.end(DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("kill -9 $$", "was killed by SIGKILL"),
+        # As the shells around a JVM that only just starts would report it.
+        ("exit 137", "was killed by SIGKILL"),
+        ("exit 143", "was killed by SIGTERM"),
+        ("exit 3", "ran out of heap"),
+        ("exit 1", "ended with code 1"),
+    ],
+)
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(), TypeError("no _jvm")]
+)
+def test_whatever_is_asked_of_a_dead_jvm_is_a_loss(play: Play, script: str, text: str, error: Exception) -> None:
+    jvm = play(script)
+    assert jvm._process is not None
+    jvm._process.wait(DEADLINE_S)
+    with pytest.raises(EngineLostError, match=text) as lost, jvm.asked():
+        raise error
+    assert lost.value.retriable
+    assert lost.value.__cause__ is error
+    with pytest.raises(EngineLostError, match=text):
+        jvm.require_alive()
+
+
+def test_a_connection_that_breaks_a_moment_before_the_process_is_gone(play: Play) -> None:
+    jvm = play("sleep 0.3; kill -9 $$")
+    with pytest.raises(EngineLostError, match="SIGKILL"), jvm.asked():
+        raise Py4JNetworkError("Error while sending or receiving")
+
+
+def test_errors_of_a_running_jvm_are_translated(play: Play) -> None:
+    jvm = play("cat")
+    jvm.require_alive()
+    with pytest.raises(EngineLostError, match="does not answer any more"), jvm.asked():
+        raise Py4JNetworkError("Error while sending or receiving")
+    for error in (Py4JError("An error occurred\n: java.lang.Fault: no\n\tat x"), PySparkRuntimeError("no")):
+        with pytest.raises(EngineError, match=r"Spark refuses: (Fault: )?no$") as refused, jvm.asked():
+            raise error
+        assert not refused.value.retriable
+    # What is not Spark's stays what it is.
+    for other in (TypeError("a mistake"), ConfigError([])):
+        with pytest.raises(type(other)), jvm.asked():
+            raise other
+
+
+def test_only_at_the_start_an_end_without_a_signal_is_final(play: Play) -> None:
+    jvm = play("exit 1")
+    assert jvm._process is not None
+    jvm._process.wait(DEADLINE_S)
+    ended = jvm._has_ended(starting=True)
+    assert (type(ended), ended.retriable) == (EngineError, False)
+    assert "Spark needs Java 17 or newer" in str(ended)
+
+
+def test_a_stopped_jvm_is_reported_as_stopped(play: Play) -> None:
+    jvm = play("cat")
+    jvm.interrupt()
+    with pytest.raises(EngineLostError, match="JVM was stopped"), jvm.asked():
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+
+def spark_that(script: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a shell script stand in for what starts Spark's JVM."""
+    submit = home / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text(f"#!/bin/sh\n{script}")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+
+
+@pytest.mark.parametrize(
+    ("codes", "error", "text"),
+    [
+        # Spark's own shells, when they cannot know what became of Java.
+        (("exit 1", "exit 1"), EngineError, "ended with code 1 before it listened"),
+        (("exit 1", "kill -9 $$"), EngineLostError, "SIGKILL"),
+        (("kill -9 $$",), EngineLostError, "SIGKILL"),
+    ],
+)
+def test_a_start_that_fails_for_no_known_reason_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codes: tuple[str, ...], error: type[EngineError], text: str
+) -> None:
+    tries = "".join(f"if [ $n = {number} ]; then {code}; fi\n" for number, code in enumerate(codes, 1))
+    spark_that(f'echo >> "{tmp_path}/tries"\nn=$(grep -c "" "{tmp_path}/tries")\n{tries}', tmp_path, monkeypatch)
+    jvm = Jvm()
+    with pytest.raises(error, match=text) as raised:
+        jvm.start(SparkConf(), tmp_path)
+    assert type(raised.value) is error
+    assert len((tmp_path / "tries").read_text().splitlines()) == len(codes)
+    jvm.end(DEADLINE_S)
+
+
+def test_a_start_that_a_setting_prevents_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark_that(
+        f'echo >> "{tmp_path}/tries"\necho "Invalid maximum heap size: -Xmxabc" >&2\nexit 1\n', tmp_path, monkeypatch
+    )
+    jvm = Jvm({"spark.driver.memory": "--conf"})
+    refused = "before it listened: spark.driver.memory = abc (--conf): Invalid maximum heap size: -Xmxabc"
+    with pytest.raises(EngineError, match=re.escape(refused)):
+        jvm.start(SparkConf(loadDefaults=False).set("spark.driver.memory", "abc"), tmp_path)
+    assert len((tmp_path / "tries").read_text().splitlines()) == 1
+    jvm.end(DEADLINE_S)
+
+
+@pytest.mark.parametrize("said", ["", "JAVA_HOME is not set", "/none/bin/java: No such file or directory"])
+def test_a_start_without_java_says_which_one_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    spark_that(f'echo "{said}" >&2\nexit 1\n', tmp_path, monkeypatch)
+    jvm = Jvm()
+    needed = "Spark needs Java 17 or newer, that of JAVA_HOME or else the one on the PATH"
+    reason = f"{said or 'it gave no reason'}; {needed}"
+    with pytest.raises(EngineError, match=f"{re.escape(reason)}$"):
+        jvm.start(SparkConf(loadDefaults=False), tmp_path)
+    jvm.end(DEADLINE_S)
+
+
+def test_a_slow_start_is_logged_repeatedly_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark_that("exec sleep 600", tmp_path, monkeypatch)
+    monkeypatch.setattr(jvm_module, "SLOW_S", 0.2)
+    monkeypatch.setattr(jvm_module, "AGAIN_S", 0.1)
+    jvm = Jvm()
+    raised: list[Exception] = []
+
+    def start() -> None:
+        try:
+            jvm.start(SparkConf(), tmp_path)
+        except EngineError as error:
+            raised.append(error)
+
+    def warnings() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    try:
+        wait_for(lambda: len(warnings()) >= 2, DEADLINE_S, "it is logged that the start is slow")
+        assert starting.is_alive()
+    finally:
+        jvm.interrupt()
+        starting.join(DEADLINE_S)
+    assert all("does not listen yet: it is waited for" in one for one in warnings())
+    assert [type(one) for one in raised] == [EngineLostError]
+    jvm.end(DEADLINE_S)
+
+
+@pytest.mark.parametrize("directory_goes", [False, True])
+def test_what_pyspark_keeps_for_a_jvm_ends_with_it(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, directory_goes: bool
+) -> None:
+    me = psutil.Process()
+    threads, files = set(threading.enumerate()), me.num_fds()
+    unheard: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", unheard.append)
+    directory = tmp_path_factory.mktemp("a")
+    server = _start_update_server("", is_unix_domain_sock=True, socket_path=str(directory / "socket"))
+    if directory_goes:
+        # Between the question whether its socket is there and its removal.
+        shutil.rmtree(directory)
+        monkeypatch.setattr(os.path, "exists", lambda _: True)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_accumulatorServer=server))
+    Jvm().end(DEADLINE_S)
+    wait_for(lambda: not set(threading.enumerate()) - threads, DEADLINE_S, "its threads have ended")
+    assert me.num_fds() == files
+    assert unheard == []
+    assert not (directory / "socket").exists()

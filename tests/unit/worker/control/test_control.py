@@ -1,0 +1,473 @@
+"""What the process that runs a flow does of what is asked, once and in order, whatever breaks in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.virtual.faults import Fault
+from harness.virtual.requests import PRODUCE
+from tests.unit.worker.control.controlling import EARLIEST, LATEST, PARTS, REMOTE, TOPIC, Scene, scene
+from twinlog.errors import ClusterError, OptionError, RefusedError
+from twinlog.kafka.producer.topic_writer import TopicWriter
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.mirror.offsets.positions import Writer
+from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
+from twinlog.model.held import Held
+from twinlog.model.types import SourceOffset, TargetOffset
+from twinlog.worker.control.journal import KEEP_S, MOST_OVER, ControlJournal
+from twinlog.worker.control.model import Place, PlaceKind, Result, Selector, Verb
+
+
+@pytest.fixture
+def here() -> Iterator[Scene]:
+    with scene() as found:
+        yield found
+
+
+def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene) -> None:
+    process = here.process()
+    assert process.planned == set(PARTS)
+    here.ask(Verb.PAUSE, "t", partitions=(0, 1))
+    here.write(1, 5)
+    process.control.turn()
+    process.control.attend()
+    assert process.planned == {PARTS[2]}
+    found = here.outcome()
+    assert (found.result, found.reason) == (Result.APPLIED, "")
+    assert [(move.partition, move.before, move.changes) for move in found.moves or ()] == [
+        (PARTS[0], 10, False),
+        (PARTS[1], 10, False),
+    ]
+    assert (process.status.paused.lag, process.status.paused.partitions) == (5, PARTS[:2])
+    # A process that takes over plans it no moment.
+    assert here.process().planned == {PARTS[2]}
+    here.ask(Verb.RESUME, "t", partitions=(1,), name="c2")
+    process.control.turn()
+    process.control.attend()
+    assert process.planned == set(PARTS[1:])
+    assert len(here.stored()) == 3
+
+
+def test_a_topic_to_come_is_paused_by_a_pattern(here: Scene) -> None:
+    here.ask(Verb.PAUSE, "t.*")
+    process = here.process()
+    assert process.planned == set()
+    later = [part._replace(topic="t2") for part in PARTS]
+    process.control.plan(here.remote | dict.fromkeys(later, PARTS[0]))
+    assert process.planned == set()
+    other = PARTS[0]._replace(topic="u")
+    process.control.plan(here.remote | dict.fromkeys([*later, other], PARTS[0]))
+    assert process.planned == {other}
+
+
+def test_a_restart_goes_on_at_the_end_of_the_remote_log_as_another_writer(here: Scene) -> None:
+    before = replace(here.position(PARTS[0], 10), writer=Writer(77, 3, 10), leader_epoch=4, generation=512)
+    here.store({PARTS[0]: before})
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    process = here.process()
+    process.control.turn()
+    found = here.last()
+    assert found == replace(before, next_source=0, leader_epoch=-1, generation=-1, writer=Writer(77, 4, 0))
+    assert [(one.before, one.after, one.repeated) for one in here.outcome().changed] == [(10, 0, 10)]
+    assert here.last(PARTS[1]).next_source == 10
+    process.control.attend()
+    assert process.planned == set(PARTS)
+
+
+def test_an_append_that_is_not_counted_is_waited_for_and_not_compared(here: Scene) -> None:
+    """A lost copier's: the position after it is the end of the log, where nothing counts as a copy from offset 3 on."""
+    here.copy(0, 4)
+    here.ask(Verb.RESTART_FROM, "t", place=Place(PlaceKind.OFFSET, 3), partitions=(0,))
+    here.process().control.turn()
+    assert (here.last().next_source, here.last().next_target) == (3, 14)
+
+
+def test_nothing_is_copied_of_a_partition_before_its_command_is_done(here: Scene) -> None:
+    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(1,))
+    here.write(1, 7)
+    process = here.process()
+    assert process.planned == {PARTS[0], PARTS[2]}
+    process.control.turn()
+    process.control.attend()
+    assert process.planned == set(PARTS)
+    assert here.last(PARTS[1]).next_source == 17
+    assert [(one.passed, one.before, one.after) for one in here.outcome().changed] == [(7, 10, 17)]
+
+
+def test_a_command_that_has_no_effect_is_refused_with_the_reason(here: Scene) -> None:
+    here.ask(Verb.SKIP_TO, "t", place=EARLIEST)
+    here.ask(Verb.RELEASE, "nothing", name="c2")
+    process = here.process()
+    process.control.turn()
+    assert here.outcome().result is Result.REFUSED
+    assert "t-0: it is at offset 10, after 0: restart-from copies again" in here.outcome().reason
+    assert (here.outcome("c2").result, here.outcome("c2").reason) == (
+        Result.REFUSED,
+        "the flow copies no partition that is meant",
+    )
+    assert len(here.stored()) == 3
+
+
+def test_a_release_takes_a_partition_back_and_grants_it_again(here: Scene) -> None:
+    process = here.process()
+    here.ask(Verb.RELEASE, "t", partitions=(0,))
+    plans: list[set[Any]] = []
+    attend = process.control.attend
+
+    def seen() -> None:
+        attend()
+        plans.append(process.planned)
+
+    process.control.attend = seen  # type: ignore[method-assign]
+    process.control.turn()
+    process.control.attend()
+    assert set(PARTS[1:]) in plans
+    assert process.planned == set(PARTS)
+    assert here.outcome().result is Result.APPLIED
+    assert len(here.stored()) == 3
+
+
+def test_a_release_says_where_no_partition_was_held(here: Scene) -> None:
+    process = here.process()
+    here.ask(Verb.RELEASE, "t", partitions=(0,))
+    process.control.turn()
+    assert (here.outcome().result, here.outcome().reason) == (Result.APPLIED, "none of these partitions was held")
+    offsets = {"source_offset": SourceOffset(10), "target_offset": TargetOffset(10)}
+    process.held.hold(Held.by(RefusedError("it lacks WRITE", resource="topic west.t"), PARTS[1], 0, **offsets))
+    here.ask(Verb.RELEASE, "t", name="c2")
+    process.control.turn()
+    assert (here.outcome("c2").result, here.outcome("c2").reason) == (Result.APPLIED, "")
+
+
+def test_what_had_arrived_when_a_copier_was_lost_counts_as_copied(here: Scene) -> None:
+    process = here.process()
+    here.write(0, 5)
+    here.copy(0, 3)
+    here.ask(Verb.SKIP_TO, "t", place=Place(PlaceKind.OFFSET, 12), partitions=(0,))
+    process.control.turn()
+    assert here.outcome().result is Result.REFUSED
+    assert here.outcome().reason == "t-0: it is at offset 13, after 12: restart-from copies again"
+    assert (here.last().next_source, here.last().next_target) == (13, 13)
+    process.maps.read()
+    map_ = process.maps.maps.map(PARTS[0])
+    assert map_ is not None
+    assert map_.to_target(SourceOffset(12)) == (12, True)
+    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
+    process.control.turn()
+    assert [(move.before, move.after, move.passed) for move in here.outcome("c2").moves or ()] == [(13, 15, 2)]
+
+
+def test_a_command_waits_for_a_plan_that_is_being_made(here: Scene) -> None:
+    """A copier may begin with a partition by a plan that was begun before the command."""
+    control = here.process().control
+    plan, made = control._tasks.plan, []
+
+    def slow(partitions: Any) -> None:
+        control._stopping.set()
+        with pytest.raises(ClusterError, match="copiers still hold t-0"):
+            control._await_release(frozenset(PARTS[:1]))
+        control._stopping.clear()
+        made.append(partitions)
+        plan(partitions)
+
+    control._tasks.plan = slow  # type: ignore[method-assign]
+    control._moving = frozenset(PARTS[:1])
+    control.attend()
+    assert made == [set(PARTS[1:])]
+    control._await_release(frozenset(PARTS[:1]))
+
+
+def test_what_was_asked_by_one_id_is_done_once(here: Scene) -> None:
+    process = here.process()
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST)
+    process.control.turn()
+    here.store({part: here.position(part, 10, 20) for part in PARTS})
+    assert here.ask(Verb.RESTART_FROM, "t", place=EARLIEST).result is Result.APPLIED
+    process.control.turn()
+    here.process().control.turn()
+    assert [here.last(part).next_source for part in PARTS] == [10, 10, 10]
+    with pytest.raises(OptionError, match="was given to another command: restart-from earliest t"):
+        here.ask(Verb.RESTART_FROM, "t", place=LATEST)
+
+
+class DiedError(Exception):
+    """A process has died."""
+
+
+@pytest.fixture
+def crash_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], Callable[[], int]]:
+    """Ends a process at its append of a number, before the target has it or after that."""
+    append = TopicWriter.append
+    count = 0
+
+    def begin(number: int, after: bool) -> Callable[[], int]:
+        nonlocal count
+        count = 0
+
+        async def crashing(self: TopicWriter, *args: Any, **more: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == number and not after:
+                raise DiedError
+            await append(self, *args, **more)
+            if count == number:
+                raise DiedError
+
+        monkeypatch.setattr(TopicWriter, "append", crashing)
+        return lambda: count
+
+    return begin
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
+    here: Scene, crash_at: Callable[[int, bool], Callable[[], int]], after: bool
+) -> None:
+    """It writes that it begins, what it decides, the positions, and that it has ended."""
+    for number in range(1, 10):
+        name, end = f"{after}-{number}", 10 + 3 * number
+        here.copy(0, 3)
+        here.store({PARTS[0]: here.position(PARTS[0], 10, end)})
+        stored = len(here.stored())
+        here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,), name=name)
+        first = here.process()
+        count = crash_at(number, after)
+        try:
+            first.control.turn()
+        except DiedError:
+            pass
+        else:
+            break
+        assert count() == number
+        crash_at(0, False)
+        # It was decided before anything was done: the next one decides nothing anew.
+        decided = here.outcome(name).moves
+        here.process().control.turn()
+        done = here.outcome(name)
+        assert done.result is Result.APPLIED
+        assert decided in (None, done.moves)
+        assert [(one.before, one.after) for one in done.changed] == [(10, 0)]
+        assert (here.last().next_source, here.last().next_target) == (0, end)
+        assert len(here.stored()) == stored + 1
+        # From now on it is copied, and nothing moves it any more.
+        here.store({PARTS[0]: here.position(PARTS[0], 5, end)})
+        here.process().control.turn()
+        assert here.last().next_source == 5
+    assert number == 5
+
+
+def test_a_position_that_another_program_stored_since_stays(
+    here: Scene, crash_at: Callable[[int, bool], Callable[[], int]]
+) -> None:
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0, 1))
+    process = here.process()
+    crash_at(2, True)
+    with pytest.raises(DiedError):
+        process.control.turn()
+    crash_at(0, False)
+    here.store({PARTS[0]: here.position(PARTS[0], 12)})
+    here.process().control.turn()
+    assert [here.last(part).next_source for part in PARTS] == [12, 0, 10]
+    found = here.outcome()
+    assert found.result is Result.APPLIED
+    assert found.reason == "t-0: another program stored offset 12 meanwhile, and it stays there"
+
+
+def test_a_recreated_topic_is_copied_from_its_first_record_even_at_the_offset_where_the_old_one_stood(
+    here: Scene, crash_at: Callable[[int, bool], Callable[[], int]]
+) -> None:
+    here.store({PARTS[0]: here.position(PARTS[0], 0)})
+    here.source.topics.delete(TOPIC)
+    here.source.create(TOPIC, 3)
+    here.ask(Verb.ACCEPT_GAP, "t", partitions=(0,))
+    process = here.process()
+    crash_at(2, True)
+    with pytest.raises(DiedError):
+        process.control.turn()
+    crash_at(0, False)
+    here.process().control.turn()
+    assert here.outcome().result is Result.APPLIED
+    assert "was deleted and created again" in here.outcome().changed[0].text
+    assert (here.last().next_source, here.last().topic_id) == (0, str(here.source.topics.ids[TOPIC]))
+
+
+def test_records_that_the_source_deleted_are_passed_over_by_accepting_the_gap(here: Scene) -> None:
+    for number in range(2):
+        here.write(number, 10)
+    here.source.log(TOPIC, 0).delete_before(20)
+    here.ask(Verb.ACCEPT_GAP, "t")
+    here.process().control.turn()
+    assert [here.last(part).next_source for part in PARTS] == [20, 10, 10]
+    (gap,) = here.outcome().changed
+    assert (gap.partition, gap.passed) == (PARTS[0], 10)
+    assert "source offsets 10 to 19 (10 offsets) were deleted before they were copied" in gap.text
+
+
+def test_a_partition_without_a_leader_keeps_none_of_the_others(here: Scene) -> None:
+    here.source.move(TOPIC, 0, None)
+    here.target.move(REMOTE, 1, None)
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST)
+    here.process().control.turn()
+    assert [here.last(part).next_source for part in PARTS] == [10, 10, 0]
+    found = here.outcome()
+    assert found.result is Result.APPLIED
+    assert "east.t-1 on west does not report where it ends; ask again" in found.reason
+    assert found.moves is not None
+    assert found.moves[0].text == "the source does not report its offsets now; ask again"
+
+
+def test_the_map_of_a_lost_copier_is_closed_before_its_position_is_overwritten(here: Scene) -> None:
+    """Its end is known by that position alone: groups that stand there would else be led back to the last point."""
+    admin = here.connect()
+    writer = SegmentWriter(PARTS[0], 0, 0, generation=256, complete=True)
+    segments = writer.changed()
+    topic = TopicWriter(admin.client, segments_topic(here.settings.source), 5.0, "testing")
+    admin.call(topic.append, [(segment.key, segment.value) for segment in segments])
+    here.store({PARTS[0]: replace(here.position(PARTS[0], 10), generation=256)})
+    here.write(0, 10)
+    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,))
+    process = here.process()
+    process.control.turn()
+    process.maps.read()
+    known = process.maps.maps.map(PARTS[0])
+    assert known is not None
+    assert [known.to_target(offset) for offset in (0, 7, 10)] == [(0, True), (7, True), (10, True)]
+    assert known.to_target(13) == (10, False)
+
+
+def test_a_restart_that_is_taken_back_leads_groups_to_the_first_copies(here: Scene) -> None:
+    """The second copier's map knows the second copies alone, and most records have none."""
+    admin = here.connect()
+    topic = TopicWriter(admin.client, segments_topic(here.settings.source), 5.0, "testing")
+
+    def copied_to(source: int, target: int, writer: SegmentWriter) -> None:
+        admin.call(topic.append, [(segment.key, segment.value) for segment in writer.changed()])
+        here.store({PARTS[0]: replace(here.position(PARTS[0], source, target), generation=writer.generation)})
+
+    copied_to(10, 10, SegmentWriter(PARTS[0], 0, 0, generation=256, complete=True))
+    process = here.process()
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    process.control.turn()
+    assert [(move.after, move.repeated, move.first_target) for move in here.outcome().moves or ()] == [(0, 10, 0)]
+    here.copy(0, 3)
+    copied_to(3, 13, SegmentWriter(PARTS[0], 0, 10, generation=512))
+    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
+    process.control.turn()
+    (move,) = here.outcome("c2").moves or ()
+    assert (move.before, move.after, move.passed) == (3, 10, 0)
+    process.maps.read()
+    known = process.maps.maps.map(PARTS[0])
+    assert known is not None
+    # With the second copies' map, offset 5 would lead to 13, past the only copies of 5 to 9.
+    assert [known.to_target(offset) for offset in (2, 5, 9, 10)] == [(0, False), (0, False), (0, False), (13, True)]
+
+
+def test_a_right_that_is_missing_is_named_and_holds_nothing_up(here: Scene) -> None:
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    process = here.process()
+    assert process.planned == set(PARTS[1:])
+    here.target.codes(PRODUCE, here.journal.topic, Code.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(RefusedError, match=r"lacks WRITE on topic mm2-twinlog-control\.east\.internal"):
+        process.control.turn()
+    process.control.attend()
+    assert process.planned == set(PARTS)
+    assert here.outcome().result is Result.REQUESTED
+    process.control.turn()
+    assert here.outcome().result is Result.APPLIED
+
+
+def test_a_position_that_may_not_be_written_refuses_the_command(here: Scene) -> None:
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    process = here.process()
+    for number in range(here.settings.offset_storage_partitions):
+        here.target.codes(PRODUCE, here.settings.positions_topic, Code.TOPIC_AUTHORIZATION_FAILED, partition=number)
+    process.control.turn()
+    process.control.attend()
+    assert here.outcome().result is Result.REFUSED
+    assert f"lacks WRITE on topic {here.settings.positions_topic}" in here.outcome().reason
+    assert process.planned == set(PARTS)
+
+
+def test_a_target_that_does_not_answer_is_asked_again_and_nothing_is_copied_meanwhile(here: Scene) -> None:
+    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    process = here.process()
+    here.target.fault(PRODUCE, Fault(lost=True), topic=here.settings.positions_topic)
+    with pytest.raises(ClusterError):
+        process.control.turn()
+    process.control.attend()
+    assert process.planned == set(PARTS[1:])
+    process.control.turn()
+    process.control.attend()
+    assert here.outcome().result is Result.APPLIED
+    assert (process.planned, here.last().next_source) == (set(PARTS), 0)
+
+
+def test_what_is_over_for_long_is_forgotten_and_what_is_paused_is_not(here: Scene) -> None:
+    here.ask(Verb.PAUSE, "t", partitions=(0,))
+    here.ask(Verb.PAUSE, "u", name="c2")
+    here.ask(Verb.RESUME, ".*", name="c3")
+    here.ask(Verb.PAUSE, "t", partitions=(1,), name="c4")
+    process = here.process()
+    process.control.turn()
+    clock: Any = here.connect().clock
+    clock.sleep(KEEP_S - 60)
+    here.ask(Verb.RELEASE, "t", name="c5")
+    process.control.turn()
+    clock.sleep(1000)
+    process.control.turn()
+    asked = here.journal.read()
+    assert [one.command.id for one in asked.outcomes] == ["c5"]
+    assert [(entry.selector, entry.paused) for entry in asked.pauses.entries] == [(Selector("t", (1,)), True)]
+    assert here.process().planned == {PARTS[0], PARTS[2]}
+
+
+def test_no_more_commands_than_some_are_remembered(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twinlog.worker.control.journal.MOST_OVER", 3)
+    assert MOST_OVER > 100
+    process = here.process()
+    for number in range(5):
+        here.ask(Verb.RELEASE, "t", name=f"c{number}")
+        process.control.turn()
+    here.ask(Verb.RELEASE, "t", name="c9")
+    clock: Any = here.connect().clock
+    clock.sleep(1000)
+    journal = ControlJournal(here.settings, here.connect())
+    journal.read()
+    journal.forget_old()
+    assert [one.command.id for one in here.journal.read().outcomes] == ["c2", "c3", "c4", "c9"]
+
+
+def test_heartbeats_are_paused_by_their_own_name_only(here: Scene) -> None:
+    here.ask(Verb.PAUSE, ".*")
+    process = here.process(heartbeats=lambda topic: topic == TOPIC)
+    assert process.planned == set(PARTS)
+    here.ask(Verb.PAUSE, "t", name="c2")
+    process.control.turn()
+    process.control.attend()
+    assert process.planned == set()
+    assert len(process.status.paused) == 0
+
+
+def test_a_login_that_may_not_see_whether_anything_is_asked_copies_all_the_same(
+    here: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(_journal: ControlJournal, _timeout_s: float | None = None) -> None:
+        raise RefusedError("cluster west: User:x lacks READ on topic mm2-twinlog-control.east.internal, needed for it")
+
+    with monkeypatch.context() as patched, caplog.at_level("INFO", "twinlog"):
+        patched.setattr(ControlJournal, "read", refused)
+        process = here.process()
+        process.control.turn()
+        process.control.turn()
+    assert process.planned == set(PARTS)
+    assert len([text for text in caplog.messages if "nothing can be asked of single topics" in text]) == 1
+    # Something may be paused in a topic that is there.
+    here.ask(Verb.PAUSE, "t")
+    with monkeypatch.context() as patched:
+        patched.setattr(ControlJournal, "read", refused)
+        with pytest.raises(RefusedError, match="lacks READ"):
+            here.process()

@@ -1,0 +1,97 @@
+"""What a process shows of its role for a flow."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from tests.unit.worker.election.test_election import SETTINGS
+from twinlog.errors import ClusterError, RefusedError
+from twinlog.worker.election.announcements import Announcements
+from twinlog.worker.election.member import Leadership, Mate, Member, Term
+from twinlog.worker.election.role import SILENT_S, Role, Standing
+
+LEADERSHIP = Leadership(Member("other"), Term(3, "id", 1.0), {"me": Mate("this", True, ("tasks.max",))})
+
+
+def role_of(clock: VirtualClock, changed: list[Standing]) -> Role:
+    role = Role(SETTINGS, Announcements(SETTINGS, "this", "a-mm2", clock), clock, lambda: changed.append(role.standing))
+    return role
+
+
+def test_a_standby_logs_when_the_group_is_silent(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    role = role_of(clock, [])
+    role.stand_by(LEADERSHIP, "somebody else")
+    gone = ClusterError("cluster z: connection refused")
+
+    def text() -> str:
+        return role.text(ready=True, unfit=False)
+
+    role.unanswered(gone, 0.0)
+    assert text().endswith(", ready")
+    clock.now += SILENT_S + 1
+    for _ in range(3):
+        role.unanswered(gone, 0.0)
+    silent = text()
+    assert ", but z has not answered since " in silent
+    clock.now += 20
+    assert text() == silent, "a state that changes is logged every ten seconds"
+    assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
+    with caplog.at_level(logging.INFO):
+        role.answered()
+        role.answered()
+    assert caplog.text.count("a->z: z answers again") == 1
+    assert text().endswith(", ready")
+
+
+def test_a_standby_that_is_refused_does_not_call_the_target_silent(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    role = role_of(clock, [])
+    role.stand_by(LEADERSHIP, "somebody else")
+    clock.now += SILENT_S + 1
+    role.unanswered(RefusedError("cluster z: the login was refused for User:mm"), 0.0)
+    assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
+    assert "a->z: z refuses this process, which neither sees who runs the flow nor can take it over" in caplog.text
+    role.unanswered(ClusterError("cluster z: no broker can be reached"), 0.0)
+    assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
+    role.answered()
+    assert role.text(ready=True, unfit=False).endswith(", ready")
+
+
+def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
+    changed: list[Standing] = []
+    role = role_of(VirtualClock(), changed)
+    role.become(Standing.WAITING, "others are there")
+    assert (role.term, role.text(ready=True, unfit=False)) == (0, "others are there")
+    role.stand_by(LEADERSHIP, "me")
+    assert role.text(ready=False, unfit=False).endswith(", not ready yet, its tasks.max differ")
+    assert "as a was not reached from here" in role.text(ready=True, unfit=True)
+    role.lead(LEADERSHIP, "me")
+    role.lead(LEADERSHIP, "me")
+    assert role.term == 1
+    role.lose()
+    role.lose()
+    assert role.term == 2
+    assert changed == [Standing.WAITING, Standing.STANDBY, Standing.LEADING, Standing.JOINING]
+
+
+def test_processes_of_one_name_are_two_and_a_twin_is_logged_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    # As two containers with one host name have it, where each process has the id 1.
+    mates = {
+        "me": Mate("twinlog-1", True),
+        "namesake": Mate("twinlog-1", True, ("tasks.max",)),
+        "twin": Mate("x", True),
+    }
+    announced = Announcements(SETTINGS, "twinlog-1", "a-mm2", is_twin=lambda member: member == "twin")
+    announced.leads(Leadership(Member("twinlog-1"), Term(3, "me", 1.0), mates), "me", anew=False)
+    announced.stands_by(Leadership(Member("twinlog-1"), Term(4, "namesake", 1.0), mates), ("tasks.max",))
+    announced.stands_by(Leadership(Member("x"), Term(5, "twin", 1.0), mates), ())
+    stands_by, warning, standing_by, differ = [record.getMessage() for record in caplog.records]
+    assert stands_by == "a->z: twinlog-1 stands by"
+    assert "stands by with other settings than this process: tasks.max" in warning
+    assert standing_by.startswith("a->z: standing by for ")
+    assert "the settings of this process differ from those of twinlog-1" in differ

@@ -1,0 +1,274 @@
+"""A flow's figures: what copiers report, added up without adding all of it up again."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.types import TopicName, TopicPartition
+from twinlog.worker.status.flow_status import OLD_S, WINDOW_S, FlowStatus
+
+ORDERS, OLD = TopicPartition(TopicName("orders"), 0), TopicPartition(TopicName("old"), 0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def progress(partition: TopicPartition, offset: int = 5, end: int = 7, **fields: Any) -> PartitionProgress:
+    return PartitionProgress(partition.topic, partition.partition, offset, offset, end, **fields)
+
+
+def report(*partitions: TopicPartition | PartitionProgress, copier: str = "copier", age_s: float = 0.0) -> Report:
+    parts = tuple(
+        one if isinstance(one, PartitionProgress) else progress(one, records=5, bytes=50) for one in partitions
+    )
+    return Report("a->b", copier, 1, 0, 1.0, 0.1, parts, age_s=age_s)
+
+
+def test_reports_add_up() -> None:
+    status = FlowStatus()
+    status.take(report(ORDERS))
+    status.take(report(ORDERS, OLD))
+    summary = status.summary()
+    assert (summary.partitions, summary.records, summary.bytes, summary.lag) == (2, 15, 150, 4)
+
+
+def test_a_late_report_does_not_bring_back_what_is_no_longer_copied() -> None:
+    status = FlowStatus()
+    status.take(report(ORDERS, OLD))
+    status.plan({ORDERS})
+    status.take(report(ORDERS, OLD))
+    assert set(status.partitions()) == {ORDERS}
+    assert status.summary().records == 15
+
+
+def test_what_is_waited_for_is_reached_once_the_last_partition_is() -> None:
+    status = FlowStatus()
+    status.take(report(progress(ORDERS, 4)))
+    status.wait_for({ORDERS: 5, OLD: 3})
+    status.take(report(progress(OLD, 3)))
+    assert not status.reached
+    status.take(report(progress(ORDERS, 5)))
+    assert status.reached
+
+
+def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    status.plan({ORDERS, OLD})
+    assert (status.summary().lag, status.summary().unknown) == (-1, 2)
+    status.take(report(ORDERS, copier="one", age_s=1.0))
+    status.take(report(OLD, copier="two"))
+    clock.now += 3
+    seen = status.summary()
+    assert (seen.lag, seen.lag_age_s, seen.unknown) == (4, 4.0, 0)
+    clock.now += OLD_S - 5
+    status.take(report(copier="two"))
+    clock.now += 2
+    seen = status.summary()
+    assert (seen.lag, seen.lag_age_s, seen.unknown) == (2, 2.0, 1)
+    clock.now += OLD_S
+    assert status.summary().lag == -1
+
+
+def test_who_takes_a_partition_over_answers_for_it() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    status.take(report(ORDERS, copier="one"))
+    clock.now += OLD_S + 1
+    status.gone("one")
+    assert status.summary().lag == -1
+    status.take(report(progress(ORDERS, 7), copier="two"))
+    assert (status.summary().lag, status.summary().copiers) == (0, 1)
+    status.gone("three")
+    assert len(status.holders()) == 1
+
+
+def test_heartbeats_are_no_records_of_the_user() -> None:
+    beats = TopicPartition(TopicName("heartbeats"), 0)
+    status = FlowStatus()
+    status.plan({ORDERS, beats}, {beats})
+    status.take(report(ORDERS, progress(beats, records=100, bytes=1000, trouble="late")))
+    seen = status.summary()
+    assert (seen.partitions, seen.records, seen.bytes, seen.lag, seen.unknown, seen.trouble) == (1, 5, 50, 2, 0, None)
+    assert status.planned() == 1
+    assert set(status.partitions()) == {ORDERS, beats}
+
+
+def test_counters_go_on_where_an_earlier_term_ended() -> None:
+    clock = Clock()
+    before = FlowStatus(clock)
+    before.take(report(ORDERS, OLD))
+    clock.now += 60
+    status = FlowStatus(clock)
+    status.count_on(before)
+    status.take(report(ORDERS))
+    assert (status.summary().records, status.summary().bytes, status.summary().counted_s) == (15, 150, 60)
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    status.take(report(progress(ORDERS, records=1000, bytes=5000)))
+    clock.now += 2
+    assert (status.summary().record_rate, status.summary().byte_rate) == (500, 2500)
+    clock.now += WINDOW_S
+    assert status.summary().record_rate == 0
+
+
+def etas(lags: list[int], records: int = 0) -> list[float | None]:
+    """The ETA after each of these lags, which come a second apart while so many records a second are copied."""
+    clock = Clock()
+    status = FlowStatus(clock)
+    found = []
+    for lag in lags:
+        clock.now += 1
+        status.take(report(progress(ORDERS, 0, lag, records=records)))
+        found.append(status.summary().eta_s)
+    return found
+
+
+def test_the_lag_is_gone_at_the_speed_at_which_it_shrinks() -> None:
+    assert etas([100_000 - 1000 * step for step in range(20)], records=3000)[-1] == pytest.approx(81.0)
+
+
+def test_a_lag_that_grows_has_no_end() -> None:
+    assert etas([10_000 + 100 * step for step in range(20)], records=1000)[1:] == [None] * 19
+
+
+def test_records_on_their_way_arrive_at_the_rate_of_copying_however_many_they_are_just_now() -> None:
+    lags = [300, 700, 100, 900, 500] * 6
+    found = etas(lags, records=1000)[6:]
+    assert None not in found, found
+    assert max(one for one in found if one is not None) < 1.0
+
+
+def test_what_is_held_up_is_not_on_its_way_however_fast_the_others_are() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    for left in range(20_000, 0, -1000):
+        clock.now += 1
+        stuck = progress(OLD, 0, 300, trouble="target: no leader")
+        status.take(report(progress(ORDERS, 0, left, records=1000), stuck))
+        assert status.summary().eta_s is None
+
+
+def test_a_lag_that_shrinks_in_fits_and_starts_has_an_end_all_the_time() -> None:
+    found = etas([100_000 - 1000 * step + 1500 * (step % 2) for step in range(40)], records=500)[15:]
+    assert all(one is not None and 40 < one < 150 for one in found), found
+
+
+def test_a_burst_is_seen_to_shrink_soon_after_it_came() -> None:
+    found = etas([0] * 10 + [1_000_000 - 10_000 * step for step in range(30)], records=10_000)
+    assert found[10:12] == [None, None]
+    assert found[30] == pytest.approx(80.0, rel=0.2)
+
+
+def test_all_of_what_is_held_up_is_named_by_one_and_counted() -> None:
+    status = FlowStatus()
+    status.take(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))
+    assert status.stuck() == (2, "orders-0: target: no (and 1 more partition)")
+    # An error names the partition itself.
+    status.take(report(progress(ORDERS, trouble="orders-0: the transform fails"), OLD))
+    assert status.stuck() == (1, "orders-0: the transform fails")
+    status.take(report(ORDERS, OLD))
+    assert status.stuck() == (0, None)
+
+
+partitions = st.builds(
+    progress,
+    st.sampled_from([TopicPartition(TopicName("t"), number) for number in range(5)]),
+    st.integers(0, 9),
+    st.integers(-1, 12),
+    records=st.integers(0, 5),
+    bytes=st.integers(0, 5),
+    trouble=st.sampled_from([None, "no"]),
+)
+names = st.sampled_from(["one", "two", "three"])
+steps = st.lists(
+    st.one_of(
+        st.tuples(names, st.lists(partitions, max_size=4)),
+        st.sets(st.integers(0, 4)),
+        names,
+    ),
+    max_size=30,
+)
+
+
+@given(steps)
+def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    planned = {TopicPartition(TopicName("t"), number) for number in range(5)}
+    own: set[TopicPartition] = set()
+    records = 0
+    last: dict[TopicPartition, PartitionProgress] = {}
+    status.plan(planned)
+    for step in taken:
+        clock.now += 0.1
+        if isinstance(step, str):
+            status.gone(step)
+        elif isinstance(step, set):
+            planned = {TopicPartition(TopicName("t"), number) for number in step}
+            own = {part for part in planned if part.partition == 4}
+            last = {key: part for key, part in last.items() if key in planned}
+            status.plan(planned, own)
+        else:
+            copier, parts = step
+            status.take(report(*parts, copier=copier))
+            for part in parts:
+                key = TopicPartition(TopicName(part.topic), part.partition)
+                if key in planned:
+                    last[key] = part
+                    records += 0 if key in own else part.records
+    counted = {key: part for key, part in last.items() if key not in own}
+    known = [part.lag for part in counted.values() if part.lag >= 0]
+    seen = status.summary()
+    assert seen.records == records
+    assert seen.partitions == len(counted)
+    assert seen.lag == (sum(known) if known else -1)
+    assert seen.unknown == len(planned - own) - len(known)
+    assert status.stuck()[0] == sum(part.trouble is not None for part in counted.values())
+    assert status.partitions() == last
+
+
+def operations(status: FlowStatus, taken: Report) -> int:
+    """How many lines of Python one report costs."""
+    count = 0
+
+    def tracer(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return tracer
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        status.take(taken)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("known", [10, 10_000])
+def test_a_report_costs_the_same_however_many_partitions_are_known(known: int) -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    all_ = [TopicPartition(TopicName("t"), number) for number in range(known)]
+    status.plan(set(all_))
+    status.take(report(*all_))
+    clock.now += 1
+    status.take(report(*all_[:3]))
+    clock.now += 1
+    assert 0 < operations(status, report(*all_[:3])) < 300

@@ -1,0 +1,196 @@
+"""Held partitions of a flow: tried again with growing pauses, logged once with a sum, released when they are copied."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Set
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from twinlog.errors import GapError, RefusedError, TwinlogError
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.held import Held
+from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
+from twinlog.worker.status.held_partitions import (
+    ANSWER_S,
+    END_COUNTS_S,
+    MOST_S,
+    NAMED,
+    QUIET_S,
+    SUM_EVERY_S,
+    HeldPartitions,
+)
+
+LACKS = RefusedError("cluster south: anonymous lacks WRITE on topic north.shop", resource="topic north.shop")
+GAP = GapError(
+    "shop-0: source offsets 5 to 7 (3 offsets) were deleted", kind="retention", resume_at=8, way_out="set a key"
+)
+
+
+def part(number: int = 0) -> TopicPartition:
+    return TopicPartition(TopicName("shop"), number)
+
+
+class Scene:
+    """The held partitions of one flow, and which of them were tried again at what time."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.tried: list[tuple[float, Set[TopicPartition]]] = []
+        self.held = HeldPartitions("north->south", self._try_again, self.clock)
+        self.begun = self.clock.monotonic()
+
+    def _try_again(self, partitions: Set[TopicPartition]) -> None:
+        self.tried.append((round(self.clock.monotonic() - self.begun, 3), set(partitions)))
+
+    def hold(self, error: TwinlogError = LACKS, number: int = 0, *, at: int = 5) -> bool:
+        since_ms = round(self.clock.monotonic() * 1000)
+        offsets = {"source_offset": SourceOffset(at), "target_offset": TargetOffset(at)}
+        return self.held.hold(Held.by(error, part(number), since_ms, **offsets))
+
+    def completed(self, *, at: int = 5, end: int = 9) -> PartitionProgress:
+        """The progress of a partition in a completed report."""
+        progress = PartitionProgress("shop", 0, SourceOffset(at), TargetOffset(at), SourceOffset(end))
+        (found,) = self.held.complete(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,))).partitions
+        return found
+
+    def report(self, number: int = 0, *, at: int = 5, end: int = 9, trouble: str | None = None) -> None:
+        progress = PartitionProgress(
+            "shop", number, SourceOffset(at), TargetOffset(at), SourceOffset(end), trouble=trouble
+        )
+        self.held.take(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,)))
+
+    def pass_by(self, seconds: float, step_s: float = 0.5) -> None:
+        until = self.clock.monotonic() + seconds
+        while self.clock.monotonic() < until:
+            self.clock.sleep(step_s)
+            self.held.attend()
+
+
+def test_each_try_waits_twice_as_long_up_to_a_minute() -> None:
+    scene = Scene()
+    scene.hold()
+    for _ in range(9):
+        tries = len(scene.tried)
+        while len(scene.tried) == tries:
+            scene.pass_by(0.5)
+        scene.hold()
+    pauses = [later - before for (before, _), (later, _) in zip(scene.tried, scene.tried[1:], strict=False)]
+    assert [round(pause) for pause in pauses] == [2, 4, 8, 16, 32, 60, 60, 60]
+    assert all(partitions == {part()} for _, partitions in scene.tried)
+
+
+def test_a_copier_that_is_lost_while_it_tries_is_asked_for_again() -> None:
+    scene = Scene()
+    scene.hold()
+    scene.pass_by(2 * ANSWER_S + 5)
+    assert len(scene.tried) == 3
+
+
+def test_a_copier_that_reports_why_it_cannot_begin_yet_is_not_asked_again() -> None:
+    scene = Scene()
+    scene.hold()
+    for _ in range(20):
+        scene.pass_by(MOST_S)
+        scene.report(trouble="its leader does not answer")
+    assert len(scene.tried) == 1
+    scene.hold()
+    scene.pass_by(5)
+    assert len(scene.tried) == 2
+
+
+def test_it_is_held_until_it_is_copied_past_its_offset(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    scene = Scene()
+    assert scene.hold()
+    first = scene.held.all()[0].since_ms
+    scene.pass_by(3)
+    scene.report(trouble="waiting")
+    scene.report()
+    assert len(scene.held) == 1
+    # The same cause again: neither news, nor another time since when.
+    assert not scene.hold()
+    assert scene.held.all()[0].since_ms == first
+    scene.report(at=6)
+    assert len(scene.held) == 0
+    scene.pass_by(1)
+    lacks = "cluster south: anonymous lacks WRITE on topic north.shop"
+    way_out = "grant it; the partition is then copied without a restart"
+    assert [record.message for record in caplog.records] == [
+        f"north->south: TW-RIGHT-01: shop-0 is held at source offset 5: {lacks}; {way_out}",
+        "north->south: TW-RIGHT-01: copied again, held no more: shop-0",
+    ]
+
+
+def test_it_is_held_no_more_where_nothing_is_left_to_copy_or_nothing_troubles_it() -> None:
+    scene = Scene()
+    for number in range(3):
+        scene.hold(number=number)
+    scene.report(0, at=5, end=5)
+    scene.report(1, at=5, end=-1)
+    scene.report(2, at=5, end=9, trouble="source: no answer")
+    assert [held.partition for held in scene.held.all()] == [1, 2]
+    scene.pass_by(QUIET_S + 1)
+    scene.report(1, at=5, end=9)
+    scene.report(2, at=5, end=9, trouble="source: no answer")
+    assert [held.partition for held in scene.held.all()] == [2]
+
+
+def test_another_cause_is_news() -> None:
+    scene = Scene()
+    assert scene.hold()
+    assert scene.hold(GAP)
+    (held,) = scene.held.all()
+    assert (held.reason, held.message_id, held.resume_at) == ("gap", "TW-GAP-01", 8)
+    assert held.text == "source offsets 5 to 7 (3 offsets) were deleted"
+    assert held.way_out == "set a key"
+
+
+def test_many_of_one_cause_are_logged_in_a_few_lines_and_summed_up(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
+    for number in range(100):
+        scene.hold(number=number)
+    scene.hold(GAP, 100)
+    scene.pass_by(0.5)
+    lines = [record.message for record in caplog.records]
+    assert len(lines) == NAMED + 2
+    assert f"TW-RIGHT-01: {100 - NAMED} more partitions are held: shop-" in lines[NAMED]
+    caplog.clear()
+    scene.pass_by(SUM_EVERY_S - 20, 5)
+    assert not caplog.records
+    scene.pass_by(25, 5)
+    assert [record.message for record in caplog.records] == [
+        "north->south: 101 partitions are held (1 gap, 100 missing right); twinlog status names them"
+    ]
+
+
+def test_only_what_was_tried_again_once_is_settled_and_only_what_is_planned_is_kept() -> None:
+    scene = Scene()
+    scene.hold(number=0)
+    scene.hold(number=1)
+    assert scene.held.settled() == frozenset()
+    scene.pass_by(2)
+    scene.hold(number=0)
+    assert scene.held.settled() == {part(0)}
+    scene.held.keep({part(1)})
+    assert [held.partition for held in scene.held.all()] == [1]
+
+
+def test_the_lag_of_a_held_partition_stays_known_while_a_copier_begins_with_it() -> None:
+    here = Scene()
+    assert here.completed(end=-1).lag == -1
+    here.hold()
+    assert here.completed(end=-1).lag == -1
+    assert here.completed(end=9).lag == 4
+    here.clock.sleep(END_COUNTS_S)
+    assert here.completed(end=-1).lag == 4
+    here.clock.sleep(0.1)
+    assert here.completed(end=-1).lag == -1
+
+
+@pytest.mark.parametrize(("resume_at", "lag"), [(2, 7), (5, 4), (8, 4), (-1, 4)])
+def test_a_log_that_was_created_again_or_cut_back_is_behind_by_all_of_its_records(resume_at: int, lag: int) -> None:
+    here = Scene()
+    here.hold(GapError("shop-0: created again", kind="recreated", resume_at=resume_at, way_out="set a key"))
+    assert here.completed(at=5, end=9).lag == lag

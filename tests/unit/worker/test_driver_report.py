@@ -1,0 +1,255 @@
+"""What a flow reports of itself to other programs: sums of topics, the age of what waits, and a record that fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.virtual.clock import VirtualClock
+from tests.unit.lease.test_messages import REPORT
+from tests.unit.worker.status.test_flow_status import OLD, ORDERS, Clock, progress
+from twinlog.clock import SYSTEM
+from twinlog.errors import ClusterError, NotAppendedError
+from twinlog.kafka.protocol.error_codes import Code
+from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.model.types import TopicPartition
+from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
+from twinlog.worker.status.flow_reporter import LASTS_S, FlowReporter, LastError
+from twinlog.worker.status.flow_status import OLD_S, FlowStatus
+from twinlog.worker.status.oldest import OldestRecords
+from twinlog.worker.status.publisher import Publisher
+from twinlog.worker.status.report import (
+    DriverReport,
+    GroupsProgress,
+    TopicProgress,
+    by_need,
+    decode_report,
+    encode_report,
+)
+
+CLIENT = ClientSettings(("localhost:9092",))
+SETTINGS = FlowSettings(
+    "a", "b", ConsumerSettings(CLIENT), ProducerSettings(CLIENT), AdminSettings(CLIENT), AdminSettings(CLIENT)
+)
+FULL = DriverReport(
+    "a->b",
+    "host-1",
+    1000,
+    10,
+    "running",
+    "slow",
+    groups=GroupsProgress(3, 1, True, 900, True, 800, "no"),
+    topics=(TopicProgress("orders", 2, 5, 1, 500, 7, 1, 10, 1000, 2.0, 200.0, "stuck"), TopicProgress("old", 1)),
+)
+
+
+def report(*parts: PartitionProgress, at_ms: int, age_s: float = 0.0) -> Report:
+    return Report("a->b", "copier", 1, at_ms, 1.0, 0.1, parts, age_s=age_s)
+
+
+def test_a_report_is_read_as_it_was_written_also_with_fields_of_a_newer_version() -> None:
+    value = encode_report(FULL, 10_000)
+    assert decode_report(value) == FULL
+    newer = value.replace(b'"topic":', b'"colour":"red","topic":').replace(b'"flow":', b'"shape":1,"flow":')
+    assert decode_report(newer) == FULL
+
+
+def test_reports_of_copiers_and_others_are_no_reports_of_a_driver() -> None:
+    assert decode_report(REPORT.encode()) is None
+    assert Report.decode(encode_report(FULL, 10_000)) is None
+    for value in (None, b"", b"[]", b'{"kind":"driver"}', b"\xff"):
+        assert decode_report(value) is None
+
+
+def test_topics_that_do_not_fit_are_counted() -> None:
+    every = by_need([TopicProgress(f"t{number}", lag=number) for number in range(100)])
+    value = encode_report(replace(FULL, topics=every), 5_000)
+    found = decode_report(value)
+    assert found is not None
+    assert len(value) <= 5_000
+    assert 5 < len(found.topics) < 50
+    assert (found.topics[0].topic, len(found.topics) + found.more_topics) == ("t99", 100)
+
+
+def test_topics_in_trouble_come_first_then_those_with_most_to_copy() -> None:
+    stuck, unknown = TopicProgress("stuck", trouble="x"), TopicProgress("unknown", unknown=1)
+    much, little = TopicProgress("much", lag=9), TopicProgress("little", lag=1)
+    assert by_need([little, much, unknown, stuck]) == (stuck, unknown, much, little)
+
+
+def test_partitions_add_up_by_topic() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    other, beats = TopicPartition("orders", 1), TopicPartition("heartbeats", 0)
+    status.plan({ORDERS, other, OLD, beats}, {beats})
+    stuck = progress(ORDERS, 5, 9, records=5, bytes=50, trouble="slow", waiting_ms=300)
+    status.take(report(stuck, progress(other, 1, 3, waiting_ms=200), progress(beats, records=1, bytes=1), at_ms=1000))
+    orders, old = sorted(status.topics(), key=lambda one: one.topic, reverse=True)
+    assert orders == TopicProgress("orders", 2, 6, 0, 60, 200, 0, 5, 50, trouble="orders-0: slow")
+    assert old == TopicProgress("old", 1, unknown=1, lag_bytes=0)
+    clock.now += OLD_S + 1
+    assert [one.unknown for one in status.topics() if one.topic == "orders"] == [2]
+
+
+def test_a_topic_of_which_nothing_was_copied_has_records_like_the_others() -> None:
+    status = FlowStatus()
+    status.take(report(progress(ORDERS, 5, 5, records=5, bytes=50), progress(OLD, 0, 7), at_ms=1000))
+    assert {one.topic: one.lag_bytes for one in status.topics()} == {"orders": 0, "old": 70}
+
+
+def test_what_was_not_read_yet_is_no_older_than_the_last_end_that_was_reached() -> None:
+    oldest = OldestRecords()
+    assert oldest.of(ORDERS) is None
+    oldest.take(ORDERS, progress(ORDERS, 5, 9), 1000)
+    assert oldest.of(ORDERS) is None, "it may have waited for days"
+    oldest.take(ORDERS, progress(ORDERS, 7, 20), 2000)
+    assert oldest.of(ORDERS) is None
+    oldest.take(ORDERS, progress(ORDERS, 9, 30), 3000)
+    assert oldest.of(ORDERS) == 1000, "at 1000 the source ended at 9"
+    oldest.take(ORDERS, progress(ORDERS, 29, 40), 4000)
+    assert oldest.of(ORDERS) == 1000
+    oldest.take(ORDERS, progress(ORDERS, 30, 40), 5000)
+    assert oldest.of(ORDERS) == 3000
+    oldest.take(ORDERS, progress(ORDERS, 31, 40, waiting_ms=2500), 6000)
+    assert oldest.of(ORDERS) == 2500, "its own timestamp"
+    oldest.take(ORDERS, progress(ORDERS, 40, 40), 7000)
+    oldest.take(ORDERS, progress(ORDERS, 40, -1), 8000)
+    oldest.take(ORDERS, progress(ORDERS, 40, 41), 9000)
+    assert oldest.of(ORDERS) == 7000
+    oldest.forget(ORDERS)
+    assert oldest.of(ORDERS) is None
+
+
+def test_the_end_of_a_topic_that_was_recreated_is_not_waited_for() -> None:
+    oldest = OldestRecords()
+    oldest.take(ORDERS, progress(ORDERS, 900, 900), 1000)
+    oldest.take(ORDERS, progress(ORDERS, 0, 10), 900)
+    assert oldest.of(ORDERS) == 1000, "a late report of the copier before"
+    oldest.take(ORDERS, progress(ORDERS, 0, 10), 2000)
+    assert oldest.of(ORDERS) is None
+    oldest.take(ORDERS, progress(ORDERS, 10, 20), 3000)
+    assert oldest.of(ORDERS) == 2000
+
+
+def test_only_topics_of_which_something_came_are_added_up_again() -> None:
+    clock = Clock()
+    status = FlowStatus(clock)
+    status.plan({ORDERS, OLD})
+    assert {one.topic: (one.unknown, one.lag_bytes) for one in status.topics()} == {"orders": (1, 0), "old": (1, 0)}
+    status.take(report(progress(ORDERS, 5, 9), progress(OLD, 2, 2), at_ms=1000))
+    before = {one.topic: one for one in status.topics()}
+    assert (before["orders"].lag, before["orders"].lag_bytes, before["old"].unknown) == (4, None, 0)
+    status.take(report(progress(OLD, 4, 4, records=2, bytes=20), at_ms=2000))
+    after = {one.topic: one for one in status.topics()}
+    assert (after["orders"].lag_bytes, after["old"].records) == (40, 2), "by the mean of the others"
+    again = {one.topic: one for one in status.topics()}
+    assert again["old"] is after["old"]
+    clock.now += OLD_S + 1
+    assert [one.unknown for one in status.topics()] == [1, 1]
+    status.plan({OLD})
+    assert [one.topic for one in status.topics()] == ["old"]
+
+
+def test_the_same_error_keeps_its_time_and_the_last_one_stays() -> None:
+    reporter = FlowReporter(SETTINGS, SYSTEM)
+    reporter.last_error.note("gap: x")
+    seen = reporter.report("running", None)
+    assert (seen.last_error, seen.detail) == ("gap: x", None)
+    assert reporter.report("failed", "y").last_error == "y"
+    assert reporter.report("idle", "no topic is mirrored").last_error == "y"
+    error = LastError(SYSTEM)
+    error.note("a")
+    first = error.last
+    error.note("a")
+    error.look(None)
+    assert error.last is first
+
+
+def test_a_trouble_is_an_error_once_it_lasts() -> None:
+    clock = VirtualClock()
+    reporter = FlowReporter(SETTINGS, clock)
+
+    def after(seconds: float, trouble: str | None) -> str | None:
+        clock.now += seconds
+        return reporter.report("running", trouble).last_error
+
+    # A leader moved.
+    assert after(0, "orders-0: FencedLeaderEpochError") is None
+    assert after(LASTS_S - 1, None) is None
+    assert after(1, "orders-0: FencedLeaderEpochError") is None
+    assert after(LASTS_S - 1, "orders-1: FencedLeaderEpochError") is None
+    assert after(2, "orders-1: the disk is full") == "orders-1: the disk is full"
+    assert after(1, None) == "orders-1: the disk is full"
+
+
+def test_an_unknown_lag_has_no_bytes() -> None:
+    """They were 0, as if nothing waited."""
+    clock = Clock()
+    status = FlowStatus(clock)
+    status.plan({ORDERS}, set())
+    reporter = FlowReporter(SETTINGS, SYSTEM)
+    status.take(report(progress(ORDERS, 5, 5, records=5, bytes=50), at_ms=1000))
+    assert reporter.report("running", None, status).lag_bytes == 0
+    clock.now += OLD_S + 1
+    seen = reporter.report("waiting", "source cluster unreachable", status)
+    assert (seen.lag, seen.lag_bytes) == (-1, None)
+    assert seen.counts_since_ms is not None
+    assert seen.at_ms - seen.counts_since_ms == (OLD_S + 1) * 1000
+
+
+class Target:
+    """A cluster that takes records, or does not."""
+
+    clock = SYSTEM
+    client: Any = None
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.away = False
+        self.most_bytes = 1 << 20
+
+    def call(self, step: Any) -> None:
+        if self.away:
+            raise ClusterError("away")
+        values = [value for _, value in step.args[0]]
+        if len(values[0]) > self.most_bytes:
+            raise NotAppendedError("too large", Code.MESSAGE_TOO_LARGE, len(values[0]))
+        self.values += values
+
+
+def test_rates_of_topics_are_those_since_the_last_report_and_a_target_that_is_away_is_no_trouble() -> None:
+    target = Target()
+    found: Any = target
+    at_ms = 10_000_000_000_000
+    reports = [
+        replace(FULL, at_ms=at_ms + 1000 * second, topics=(TopicProgress("orders", records=n, bytes=10 * n),))
+        for second, n in ((0, 5), (2, 25), (4, 25), (6, 5))
+    ]
+    looks = iter(reports)
+    publisher = Publisher(SETTINGS, found, lambda: next(looks))
+    publisher.turn()
+    publisher.turn()
+    target.away = True
+    publisher.turn()
+    target.away = False
+    publisher.turn()
+    rates = [seen.topics[0].record_rate for value in target.values if (seen := decode_report(value)) is not None]
+    assert rates == [0.0, 10.0, 0.0], "a counter that began again has no rate below 0"
+
+
+def test_a_topic_of_small_records_gets_fewer_topics_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    target = Target()
+    target.most_bytes = 2_000
+    found: Any = target
+    every = tuple(TopicProgress(f"t{number}", lag=number) for number in range(100))
+    publisher = Publisher(SETTINGS, found, lambda: replace(FULL, topics=every))
+    for _ in range(10):
+        publisher.turn()
+    shown = [seen for value in target.values if (seen := decode_report(value)) is not None]
+    assert shown
+    assert shown[-1].topics
+    assert len(shown[-1].topics) + shown[-1].more_topics == 100
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "raise its max.message.bytes" in caplog.text

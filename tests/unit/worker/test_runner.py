@@ -1,0 +1,131 @@
+"""A process that may have no more threads still ends in order."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.wait import wait_for
+from tests.unit.worker.test_slots import settings
+from twinlog.scratch import PREFIX
+from twinlog.worker import wanted_flows
+from twinlog.worker.outcome import Outcome
+from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Runner, RunOptions
+from twinlog.worker.spark_flows import SparkOptions, all_at_once
+from twinlog.worker.status.flow_state import FlowState
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_steps_are_done_one_after_the_other(no_threads: None, caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    def fails() -> None:
+        raise OSError("this one fails")
+
+    steps: list[Any] = [lambda: done.append("one"), fails, lambda: done.append("two")]
+    all_at_once(steps)
+    assert done == ["one", "two"]
+    assert "this one fails" in caplog.text
+
+
+def test_a_signal_stops_the_run(no_threads: None) -> None:
+    runner = Runner([settings("a")], RunOptions())
+    runner.stop()
+    assert runner._finished()
+
+
+@pytest.mark.parametrize(("master", "waits_s"), [(None, HUNG_S), ("k8s://https://east", CLUSTER_HUNG_S)])
+def test_a_jvm_that_may_only_be_slow_is_not_killed_on_a_cluster(
+    master: str | None, waits_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timers: list[float] = []
+
+    class Timer:
+        daemon = False
+
+        def __init__(self, seconds: float, _: object) -> None:
+            timers.append(seconds)
+
+        def start(self) -> None: ...
+
+    monkeypatch.setattr(threading, "Timer", Timer)
+    Runner([settings("a")], RunOptions(spark=SparkOptions(master))).stop()
+    assert timers == [waits_s]
+
+
+def test_a_run_begins_with_removing_what_killed_runs_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TWINLOG_CACHE", str(tmp_path))
+    dead = tmp_path / f"{PREFIX}dead"
+    dead.mkdir()
+    assert Runner([], RunOptions(until_caught_up=True)).run() is Outcome.DONE
+    assert not dead.exists()
+
+
+class Spark:
+    """Starts when it is told, and runs nothing."""
+
+    web_url = None
+
+    def __init__(self) -> None:
+        self.hosted_flows: list[Any] = []
+        self.done: list[str] = []
+
+    def start(self) -> None:
+        self.done.append(f"start for {len(self.hosted_flows)}")
+
+    def attend(self) -> bool:
+        return False
+
+    def shut_down(self) -> None:
+        self.done.append("shut down")
+
+
+class Elected:
+    """A flow that stands by; only its comings and goings count."""
+
+    def __init__(self, flow: Any) -> None:
+        self.settings, self.gone, self.ended, self.failure = flow, False, False, None
+        self.clearing = self.can_hand_over = self.changing = self.stands_by = False
+        self.state = FlowState.STOPPED
+
+    def start(self) -> None: ...
+
+    def end(self) -> None:
+        self.gone = True
+
+    def close(self) -> None: ...
+
+
+def test_a_run_without_a_flow_goes_on_until_one_comes_and_starts_spark_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(wanted_flows, "ElectedFlow", Elected)
+    runner: Any = Runner([], RunOptions())
+    runner.spark = spark = Spark()
+    runner._wanted._make_elected = Elected
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(runner.run()))
+    thread.start()
+    assert runner.take_over([settings("a")], [settings("a")]).wait(60)
+    wait_for(lambda: spark.hosted_flows, 60, "the flow is hosted")
+    assert ([one.settings.name for one in runner.flows], spark.done) == (["a->z"], ["start for 1"])
+    assert runner.take_over([], []).wait(60)
+    wait_for(lambda: not spark.hosted_flows, 60, "the flow is gone")
+    assert (runner.flows, thread.is_alive()) == ([], True)
+    assert runner.take_over([settings("b")], [settings("b")]).wait(60)
+    runner.stop()
+    thread.join(60)
+    assert (outcomes, spark.done) == ([Outcome.STOPPED], ["start for 1", "shut down"])

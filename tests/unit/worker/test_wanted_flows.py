@@ -1,0 +1,135 @@
+"""The flows of a file begin, continue and end as the file says, one after the other where they have one group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.unit.worker.test_slots import settings
+from twinlog.settings.flow import FlowSettings
+from twinlog.worker import wanted_flows as module
+from twinlog.worker.wanted_flows import WantedFlows
+
+A, B, C = (settings(name) for name in "abc")
+DONE: list[str] = []
+
+
+class Pretended:
+    """A flow that ends when it is told."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.settings = flow
+        self.failure: str | None = None
+        self.gone = False
+        self._what = "copies" if flow.enabled else "beats"
+
+    def _note(self, what: str) -> None:
+        DONE.append(f"{self.settings.name} {self._what}: {what}")
+
+    def start(self) -> None:
+        self._note("start")
+
+    def change(self, flow: FlowSettings, flows: Sequence[FlowSettings] = ()) -> None:
+        if flow != self.settings:
+            self._note(f"topics {flow.topics}")
+        self.settings = flow
+
+    def end(self) -> None:
+        self._note("end")
+
+    def close(self) -> None:
+        self._note("close")
+
+
+class Elected(Pretended): ...
+
+
+def wanted(*flows: FlowSettings, monkeypatch: Any) -> Any:
+    monkeypatch.setattr(module, "ElectedFlow", Elected)
+    DONE.clear()
+    found: Any = WantedFlows(flows, flows, Elected, Pretended)  # type: ignore[arg-type]
+    found.attend()
+    return found
+
+
+def idle(flow: FlowSettings) -> FlowSettings:
+    return replace(flow, enabled=False)
+
+
+def news() -> list[str]:
+    found = list(DONE)
+    DONE.clear()
+    return found
+
+
+def test_flows_that_have_not_changed_are_left_alone(monkeypatch: Any) -> None:
+    flows = wanted(A, idle(B), monkeypatch=monkeypatch)
+    assert news() == [f"{A.name} copies: start", f"{B.name} beats: start"]
+    copying, beating = flows.copying, flows.idle
+    flows.want([A, idle(B)], [A])
+    flows.attend()
+    assert news() == []
+    assert (flows.copying, flows.idle) == (copying, beating)
+
+
+def test_a_flow_changes_beside_one_that_begins(monkeypatch: Any) -> None:
+    flows = wanted(A, monkeypatch=monkeypatch)
+    news()
+    flows.want([replace(A, topics=("x",)), C], [A, C])
+    assert news() == [f"{A.name} copies: topics ('x',)", f"{C.name} copies: start"]
+    assert flows.copies
+    assert [one.settings.name for one in flows.copying] == [A.name, C.name]
+
+
+def test_heartbeats_begin_once_the_flow_has_left_its_group(monkeypatch: Any) -> None:
+    flows = wanted(A, monkeypatch=monkeypatch)
+    news()
+    ending = flows.copying[0]
+    flows.want([idle(A)], [])
+    flows.attend()
+    assert news() == [f"{A.name} copies: end"]
+    assert (flows.copying, flows.idle, flows.hosted) == ([], [], [ending])
+    assert not flows.copies
+    ending.gone = True
+    flows.attend()
+    assert news() == [f"{A.name} copies: close", f"{A.name} beats: start"]
+    # And back again, before that one is gone.
+    beating = flows.idle[0]
+    flows.want([A], [A])
+    flows.want([replace(A, topics=("y",))], [A])
+    assert news() == [f"{A.name} beats: end"]
+    beating.gone = True
+    flows.attend()
+    assert news() == [f"{A.name} copies: start"]
+    assert flows.copying[0].settings.topics == ("y",)
+
+
+def test_a_flow_that_failed_begins_again_with_other_settings_only(monkeypatch: Any) -> None:
+    flows = wanted(A, B, monkeypatch=monkeypatch)
+    news()
+    failed = flows.copying[0]
+    failed.failure, failed.gone = "gap", True
+    flows.want([A, replace(B, topics=("x",))], [A, B])
+    assert news() == [f"{B.name} copies: topics ('x',)"]
+    flows.want([replace(A, gap_policy="continue"), B], [A, B])
+    assert news() == [
+        f"{A.name} copies: end",
+        f"{B.name} copies: topics ('.*',)",
+        f"{A.name} copies: close",
+        f"{A.name} copies: start",
+    ]
+    assert failed not in flows.copying
+
+
+def test_a_flow_that_is_not_wanted_ends_for_good(monkeypatch: Any) -> None:
+    flows = wanted(A, B, monkeypatch=monkeypatch)
+    news()
+    flows.want([B], [B])
+    flows.copying[0].gone = True
+    for ending in flows.hosted:
+        ending.gone = True
+    flows.attend()
+    flows.attend()
+    assert news() == [f"{A.name} copies: end", f"{A.name} copies: close"]
+    assert [one.settings.name for one in flows.hosted] == [B.name]
