@@ -27,7 +27,7 @@ from harness.topics import create_topic
 from harness.wait import wait_for
 from twinlog.clock import LONG_AGO
 from twinlog.model.types import Alias
-from twinlog.spark.restarts import WAITS_S, WINDOW_S
+from twinlog.spark.supervisor import WAITS_S, WINDOW_S
 
 Mode = Literal["default", "exactly-once"]
 Role = Literal["driver", "jvm", "copier", "helper"]

@@ -27,10 +27,10 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
-from twinlog.mirror.topology import chains
+from twinlog.mirror.topology import naming as chains
 from twinlog.mirror.topology.naming import ReplicationPolicy
 from twinlog.model.groups import CommittedOffset
-from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 

@@ -18,7 +18,7 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.connect_worker import ConnectWorker, connector, path_of
-from twinlog.connect.storage.java_map import read_java_map
+from twinlog.connect.storage.offset_file import read_java_map
 
 COPIED_S = 120.0
 

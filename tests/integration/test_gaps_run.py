@@ -11,7 +11,7 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, delete_topic
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from twinlog.lease.progress import Report
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias
 
 FLOWS = {

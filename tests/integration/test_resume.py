@@ -24,7 +24,7 @@ from tests.integration.light_flow import LightFlow
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from twinlog.lease.progress import Report
 from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias
 
 log = logging.getLogger(__name__)

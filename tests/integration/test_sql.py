@@ -26,7 +26,7 @@ from twinlog.config import load
 from twinlog.config.queries import check_queries
 from twinlog.errors import ConfigError
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.sql.shared import SHARED
+from twinlog.transforms.sql.transform import SHARED
 
 COMMITTED = {"isolation_level": "read_committed"}
 

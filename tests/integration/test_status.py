@@ -26,7 +26,7 @@ from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli import live
 from twinlog.copier import reporter as reporter_module
 from twinlog.lease.progress import Report
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias
 from twinlog.worker.status import flow_status as flow_status_module
 from twinlog.worker.status.report import DriverReport, decode_report

@@ -8,13 +8,11 @@ from itertools import combinations, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlog.mirror.topology.cycles import returning
+from twinlog.mirror.topology.cycles import APART, returning
 from twinlog.mirror.topology.filters import TopicFilter
 from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
-from twinlog.mirror.topology.places import APART
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.heartbeat_names import HeartbeatNames
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.topic_names import HEARTBEATS, HeartbeatNames
 from twinlog.model.types import Alias, TopicName
 
 SEPARATORS = st.sampled_from([".", "_", "-", "--", ".-"])
@@ -84,7 +82,7 @@ def test_whatever_flows_there_are_topics_come_to_an_end(data: st.DataObject) -> 
         other = st.sampled_from([None, *map(Alias, ("", "a", "src"))])
         named_source, named_target = data.draw(other), data.draw(other)
         policy = ReplicationPolicy(separator, separator)
-        # Names are not kept within one cluster, see `mirror/topology/one_cluster.py`.
+        # Names are not kept within one cluster, see `mirror/topology/topology.py`.
         if data.draw(st.integers(0, 3)) == 0 and not places.same(Alias(source), Alias(target)):
             policy = IdentityPolicy(separator, separator, Alias(source) if named_source is None else named_source)
         names = {"source_cluster_alias": named_source, "target_cluster_alias": named_target}

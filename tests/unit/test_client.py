@@ -12,7 +12,7 @@ import pytest
 
 from twinlog.client import MirrorClient, translate_offsets
 from twinlog.errors import ClusterError
-from twinlog.mirror.topology import chains
+from twinlog.mirror.topology import naming as chains
 from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import ClientSettings

@@ -32,10 +32,10 @@ OUTERMOST = {
     "connect/worker.py": "is a worker of Connect, a process of its own",
     "client.py": "is called by programs of others",
     "mirroring.py": "is called by programs of others",
-    "transforms/sql/shared.py": "is the one JVM of a process, whose start takes its own time",
+    "transforms/sql/transform.py": "is the one JVM of a process, whose start takes its own time",
     "cli/": "is a program's beginning",
     "console/": "is a part of each program",
-    "dataframes/read_task.py": "makes the loop of a task that reads rows",
+    "dataframes/range_reader.py": "makes the loop of a task that reads rows",
     "ops/verify/task.py": "makes the loop of a task that compares",
     "ops/replay/task.py": "makes the loop of a task that replays",
     "dataframes/writer.py": "makes the loop of a task that writes rows",
@@ -45,7 +45,6 @@ OUTERMOST = {
     "ops/reload/command.py": "is a command",
     "ops/replay/job.py": "is a command's job",
     "ops/status/command.py": "is a command",
-    "ops/switchover/owner.py": "is a part of a command",
     "ops/switchover/session.py": "is a command",
     "ops/topics/asking.py": "is a part of a command",
     "ops/verify/job.py": "is a command's job",
@@ -58,7 +57,7 @@ WAITING = {
     "connect/rest/serving.py": "waits for a web server, which has a loop of its own",
     "lease/lease_server.py": "cuts off callers of a real socket",
     "worker/runner.py": "kills a JVM that hangs, and may be in a signal's handler",
-    "copier/stand_in.py": "beats on a thread of its own, while the loop that has the clock is held up",
+    "copier/copier_thread.py": "beats on a thread of its own, while the loop that has the clock is held up",
 }
 """Who lets a thread wait, or a timer run, by the system's time."""
 

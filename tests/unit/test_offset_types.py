@@ -24,11 +24,11 @@ from twinlog.mirror.offsets.syncs import OffsetSync, SyncEmitter
 from twinlog.mirror.offsets.sync_translation import MirrorTranslation
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.gaps import Gap, find_gap
-from twinlog.copier.partition.misplaced import Misplaced
+from twinlog.copier.partition.copied_records import Misplaced
 from twinlog.copier.partition.copied_records import CopiedRecords
 from twinlog.copier.start.lost_records import Place
 from twinlog.copier.start.resume_after_crash import Logs
-from twinlog.copier.partition.source_position import SourcePosition
+from twinlog.copier.partition.source_log import SourcePosition
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.append_queue import AppendQueue
 

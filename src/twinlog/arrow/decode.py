@@ -1,4 +1,8 @@
-"""Turns fetched record batches into Arrow record batches, as a consumer of the topic would see their records."""
+"""Turns fetched record batches into Arrow record batches, as a consumer of the topic would see their records.
+
+Batches of old formats, and batches that the fast decoder does not understand, are read record by record with the
+decoder of the copier, which also decides whether a batch is damaged.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,63 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlog.arrow.arrays import MOST_MILLISECONDS, gather, header_lists, microseconds, numbers, schema
-from twinlog.arrow.exact import NO_TIMESTAMP_TYPE, decode_exactly, timestamp_type
-from twinlog.arrow.fields import Cells, Fields, read_fields, read_headers
+from twinlog.arrow.arrays import (
+    MOST_MILLISECONDS,
+    Cells,
+    Fields,
+    Longs,
+    UnusualError,
+    gather,
+    header_lists,
+    microseconds,
+    numbers,
+    per_record,
+    read_fields,
+    read_headers,
+    schema,
+)
 from twinlog.arrow.record_starts import find_starts, laid_out
-from twinlog.arrow.vectors import Longs, UnusualError, per_record
 from twinlog.errors import CopyError, CorruptBatchError
 from twinlog.kafka.record.aborted import AbortedFilter
-from twinlog.kafka.record.batch import HEADER_SIZE, Batch, check_crc, read_batch
+from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME, Batch, check_crc, read_batch
 from twinlog.kafka.record.compression import NONE
-from twinlog.kafka.record.records import is_abort_marker, records_block
+from twinlog.kafka.record.records import decode_records, is_abort_marker, records_block
 from twinlog.model.types import TopicPartition
+
+NO_TIMESTAMP_TYPE, CREATE_TIME, APPEND_TIME = -1, 0, 1
+"""Kafka's numbers of a timestamp's type, as in the column `timestampType`."""
+
+
+def timestamp_type(batch: Batch) -> int:
+    """Who set the timestamps of a batch: nobody before format 1, the producer, or the broker."""
+    if not batch.magic:
+        return NO_TIMESTAMP_TYPE
+    return APPEND_TIME if batch.attributes & LOG_APPEND_TIME else CREATE_TIME
+
+
+def decode_exactly(buffer: memoryview, batch: Batch) -> list[tuple[int, int, int, Any, Any, Any]]:
+    """Offset, timestamp in ms, its type, key, value and headers of each record; no headers are None.
+
+    Raises CorruptBatchError.
+    """
+    kind = timestamp_type(batch)
+    return [
+        (
+            _as_long(record.offset),
+            _as_long(record.timestamp),
+            kind,
+            record.key,
+            record.value,
+            [{"key": name, "value": content} for name, content in record.headers] or None,
+        )
+        for record in decode_records(buffer, batch)
+    ]
+
+
+def _as_long(number: int) -> int:
+    """What a Java consumer makes of a number that is too large: it wraps around."""
+    return (number + 2**63) % 2**64 - 2**63
+
 
 __all__ = ["NO_TIMESTAMP_TYPE", "RowRules", "Rows", "decode"]
 

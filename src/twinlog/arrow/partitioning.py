@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from twinlog.arrow.vectors import Longs
+from twinlog.arrow.arrays import Longs
 
 Words = npt.NDArray[np.uint32]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from twinlog.arrow.vectors import Bytes, Longs, UnusualError, read_varints
+from twinlog.arrow.arrays import Bytes, Longs, UnusualError, read_varints
 from twinlog.kafka.record.batch import HEADER_SIZE, Batch
 from twinlog.kafka.record.varint import read_varint
 

@@ -11,7 +11,7 @@ from twinlog.kafka.record.builder import BatchBuilder
 from twinlog.kafka.record.compression import NONE
 
 if TYPE_CHECKING:
-    from twinlog.batches.merge_small import Block
+    from twinlog.batches.small_batches import Block
 
 IMPORT_FROM = 1_000
 """Batches in a row for which numpy is imported: that takes 0.1 s and 18 MB of the task's memory, once."""
@@ -27,7 +27,7 @@ SMALLEST_SECTION = 64 << 10
 PAUSE = 2 << 20
 """Bytes after a look in vain up to the next one: beside what the loops take for them it is cheap."""
 
-_AT_ONCE = "twinlog.batches.merge_small"
+_AT_ONCE = "twinlog.batches.small_batches"
 
 
 class ManySmallBatches:
@@ -61,7 +61,7 @@ class ManySmallBatches:
         Up to the next call there may be no more of them. Empty where they are not many, or where a batch may become
         larger than `room` bytes: one by one they are taken up to that exactly.
         """
-        from twinlog.batches.merge_small import merge  # noqa: PLC0415 - numpy
+        from twinlog.batches.small_batches import merge  # noqa: PLC0415 - numpy
 
         rules, section = self._rules, self._section
         blocks = merge(

@@ -14,7 +14,7 @@ from twinlog.config import load
 from twinlog.config.file_kind import FileKind, kind_of
 from twinlog.config.queries import check_queries
 from twinlog.config.text.explain import explain as explain_key
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import Secrets
 from twinlog.console.wrong_file import ends_if_wrong, print_warnings
 
 

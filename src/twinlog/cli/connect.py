@@ -19,7 +19,7 @@ from twinlog.config.worker import WorkerConfig, load_worker
 from twinlog.console import signals
 from twinlog.console.adopted import adopted
 from twinlog.console.command_log import end_process, log_to_stderr
-from twinlog.console.spark_options import Conf, Master, spark_options
+from twinlog.console.options import Conf, Master, spark_options
 from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal, print_warnings
 from twinlog.errors import ConfigError, EngineError, EngineLostError, RequestError
 

@@ -17,8 +17,7 @@ from twinlog.config.file_kind import is_resource
 from twinlog.config.queries import checked_file
 from twinlog.config.strimzi.options import DEFAULT_LISTENER
 from twinlog.console.command_log import end_process
-from twinlog.console.secrets_option import Secrets
-from twinlog.console.spark_options import Conf, Master, spark_options
+from twinlog.console.options import Conf, Master, Secrets, spark_options
 from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.errors import ConfigError
 from twinlog.worker.reload.reloading import ReadAgain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.config.keys.metrics import HTTPS, LISTENERS
+from twinlog.config.keys.process import HTTPS, LISTENERS
 from twinlog.config.keys.table import KeyTable
 from twinlog.config.text.reading import Problems, Reading, plain_fields
 from twinlog.config.text.resolve import Layer

@@ -6,7 +6,7 @@ import re
 from typing import cast, get_args
 
 from twinlog.config.refused import ValueRefusedError
-from twinlog.settings.listener import Listener, Scheme
+from twinlog.settings.metrics import Listener, Scheme
 from twinlog.settings.worker import HeaderAction, HeaderRule
 
 _LISTENER = re.compile(r"([A-Za-z]+)://(?:\[([0-9A-Fa-f:.%]*)\]|([0-9A-Za-z._%-]*)):([0-9]+)")

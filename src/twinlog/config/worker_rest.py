@@ -12,7 +12,7 @@ from twinlog.config.security.tls import read_tls
 from twinlog.config.text.reading import Problems, Reading, plain_fields
 from twinlog.config.text.resolve import Layer
 from twinlog.errors import ConfigProblem
-from twinlog.settings.listener import Listener, Scheme
+from twinlog.settings.metrics import Listener, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.worker import HeaderRule, RestSettings
 

@@ -30,7 +30,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.metrics.exposition import Pages
 from twinlog.settings import worker as settings
 from twinlog.settings.flow import ClientSettings
-from twinlog.settings.listener import Listener
+from twinlog.settings.metrics import Listener
 from twinlog.settings.tls import server_context, tls_context
 from twinlog.settings.worker import GroupSettings, WorkerSettings
 from twinlog.worker.spark_flows import SparkOptions

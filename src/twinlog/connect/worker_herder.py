@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from twinlog.clock import Clock
 from twinlog.config.connector import ConnectorFlow, connector_kind
@@ -16,7 +17,6 @@ from twinlog.connect.group.membership import SILENT
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.offset_requests import OffsetRequests
 from twinlog.connect.permission import Permission
-from twinlog.connect.restarts import restarting
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import ActiveTopicRecord
 from twinlog.connect.storage.statuses import Statuses
@@ -31,6 +31,7 @@ from twinlog.connectors.model import (
     Config,
     ConnectorInfo,
     ConnectorName,
+    ConnectorState,
     ConnectorStatus,
     Created,
     Health,
@@ -50,6 +51,20 @@ from twinlog.connectors.validation import QUERY, refused, validate
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.worker.spark_flows import SparkOptions
+
+
+def restarting(restart: Restart, before: ConnectorStatus) -> ConnectorStatus:
+    """The states of a connector in which each part that the request restarts reads RESTARTING already."""
+
+    def after(status: Status) -> Status:
+        meant = not restart.only_failed or status.state is ConnectorState.FAILED
+        return replace(status, state=ConnectorState.RESTARTING, trace=None) if meant else status
+
+    tasks = before.tasks
+    if restart.include_tasks:
+        tasks = {number: after(status) for number, status in tasks.items()}
+    return replace(before, connector=after(before.connector), tasks=tasks)
+
 
 COMMIT = "twinlog"
 

@@ -1,30 +1,174 @@
-"""Whether the configuration of a connector is good, key by key, as `/connector-plugins/…/config/validate` answers.
+"""Validates the configuration of a connector key by key, for `/connector-plugins/…/config/validate`.
 
-Every check of Connect and of MirrorMaker 2's connectors is here (classes AbstractHerder, DistributedHerder and the
-connectors' own `validate`), and what Connect would only find when the connector starts: patterns, logins, key stores.
-No cluster is contacted. A value that came from a provider is shown as the reference that was written.
+The checks are those of Connect and of MirrorMaker 2's connectors (classes AbstractHerder, DistributedHerder,
+ConnectorConfig with `enrich`, and the connectors' own `validate`), and in addition patterns, logins and key stores,
+which Connect finds at the start of a connector. No cluster is contacted. A value from a provider is shown as its
+reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from twinlog.config.connector import ConnectorFlow, connector_entries, connector_kind, read_connector, refused_class
+from twinlog.config.connector import (
+    CONNECTOR_CLASSES,
+    ConnectorFlow,
+    connector_entries,
+    connector_kind,
+    read_connector,
+    refused_class,
+)
+from twinlog.config.keys.converter import CONVERTER_TYPE, CONVERTERS_OF, converter_keys
+from twinlog.config.keys.key import Key, KeyType, Level
+from twinlog.config.keys.shown import Importance, Release, ShownKey, Width
 from twinlog.config.overrides import overrides
+from twinlog.config.properties import Entry
 from twinlog.config.queries import refused_query
+from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, REQUIRED, SmtKind, transform_kind
 from twinlog.config.text.reading import Problems
 from twinlog.config.worker import WorkerConfig
 from twinlog.connectors.checks import Checks
-from twinlog.connectors.converters import check_converters
-from twinlog.connectors.definitions import connector_definitions, known_key
+from twinlog.connectors.definitions import connector_definitions, converter_definitions, define, known_key
 from twinlog.connectors.disagreements import Disagreement, disagreements
-from twinlog.connectors.listing import release_of
-from twinlog.connectors.model import Validation
-from twinlog.connectors.rules import check_rules
-from twinlog.connectors.transforms import add_transforms
+from twinlog.connectors.listing import is_wanted, release_of
+from twinlog.connectors.model import BLANKS, Validation
 from twinlog.errors import RequestError
+from twinlog.settings.flow import ConnectorKind
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
+
+
+def check_converters(entries: Mapping[str, Entry], release: Release, checks: Checks) -> None:
+    """Refuses a class that Kafka does not have, and adds the keys of one that it has."""
+    for name, known in CONVERTERS_OF.items():
+        side = name.partition(".")[0]
+        entry = entries.get(name)
+        if entry is None or entry.unresolved is not None:
+            continue
+        found = known.get(entry.value.strip())
+        if found is None:
+            checks.refuse(name, f"expected one of {', '.join(known)}")
+            checks.without_value(name)
+            continue
+        definitions = converter_definitions(found, release)
+        for definition, (_, key) in zip(definitions, converter_keys(found, release), strict=True):
+            full = f"{name}.{definition.name}"
+            label = definition.display_name
+            given = Entry(full, side, entry.file, None, side) if definition.name == CONVERTER_TYPE else None
+            checks.add(replace(definition, name=full, display_name=label), key, entry=given)
+
+
+_OFF = "false"
+_FIRST_PRINTABLE = 32
+_DELETE = 127
+
+
+def check_rules(kind: ConnectorKind, entries: Mapping[str, Entry], version: str, checks: Checks) -> None:
+    """Finds what contradicts itself, or cannot work with this connector."""
+    _check_name(entries, checks)
+    _check_version(entries, version, checks)
+    if kind != "source":
+        _check_transactions(kind, entries, checks)
+    if kind == "checkpoint" and _text(entries, "enabled") != _OFF:
+        for name, why in (
+            ("emit.checkpoints.enabled", "without checkpoints this connector has nothing to do"),
+            ("emit.offset-syncs.enabled", "without offset syncs this connector cannot translate an offset"),
+        ):
+            if _text(entries, name) == _OFF:
+                checks.refuse(name, f"{why}; leave the key out, or write enabled = false")
+
+
+def _text(entries: Mapping[str, Entry], name: str) -> str | None:
+    entry = entries.get(name)
+    return None if entry is None else entry.value.strip().lower()
+
+
+def _check_name(entries: Mapping[str, Entry], checks: Checks) -> None:
+    entry = entries.get("name")
+    if entry is None:
+        return
+    name = entry.value.strip(BLANKS)
+    wrong = [ord(char) for char in name if ord(char) < _FIRST_PRINTABLE or ord(char) == _DELETE]
+    if not name:
+        checks.refuse("name", "String may not be empty")
+    elif wrong:
+        codes = ", ".join(map(str, wrong))
+        checks.refuse("name", f"String may not contain control sequences but had the following ASCII chars: {codes}")
+
+
+def _check_version(entries: Mapping[str, Entry], version: str, checks: Checks) -> None:
+    entry = entries.get("connector.plugin.version")
+    wanted = "" if entry is None else entry.value.strip()
+    if checks.knows("connector.plugin.version") and wanted:
+        checks.recommend("connector.plugin.version", (version,))
+        if not is_wanted(version, wanted):
+            checks.refuse("connector.plugin.version", f"the only version here is {version}")
+
+
+def _check_transactions(kind: ConnectorKind, entries: Mapping[str, Entry], checks: Checks) -> None:
+    simple = CONNECTOR_CLASSES[kind].rpartition(".")[2]
+    if _text(entries, "exactly.once.support") == "required":
+        checks.refuse("exactly.once.support", f"{simple} does not copy records; write requested")
+    if _text(entries, "transaction.boundary") == "connector":
+        checks.refuse("transaction.boundary", f"{simple} has no boundaries of its own; write poll or interval")
+
+
+_GROUPS = {"transforms": ("Transforms", "Transformation"), "predicates": ("Predicates", "Predicate")}
+_OWN = (
+    Key("predicate", KeyType.STRING, None, "The predicate on which a record is transformed.", Level.ONE_FLOW),
+    Key("negate", KeyType.BOOL, "false", "Whether records are transformed for which it is not true.", Level.ONE_FLOW),
+)
+_LOW = frozenset({"replacement", "unix.precision"})
+_HIGH = frozenset(
+    {"regex", "replacement", "topic.format", "timestamp.format", "header", "headers", "value.literal", "fields"}
+    | {"operation", "spec", "target.type", "schema.name", "schema.version", "field.syntax.version"}
+)
+
+
+def add_transforms(entries: Mapping[str, Entry], checks: Checks) -> None:
+    """Adds the keys of every transform and predicate that is named; what is wrong with them is found elsewhere."""
+    for word, (group, noun) in _GROUPS.items():
+        listed = entries.get(word)
+        aliases = [] if listed is None else [alias.strip() for alias in listed.value.split(",")]
+        for alias in dict.fromkeys(alias for alias in aliases if alias):
+            _add(word, alias, f"{group}: {alias}", noun, entries, checks)
+
+
+def _add(word: str, alias: str, group: str, noun: str, entries: Mapping[str, Entry], checks: Checks) -> None:
+    prefix = f"{word}.{alias}."
+    name = f"{prefix}type"
+    kind_key = Key(name, KeyType.STRING, None, f"Class for the '{alias}' {noun.lower()}.", Level.ONE_FLOW)
+    shown = ShownKey(name, Importance.HIGH, group, Width.LONG, f"{noun} type for {alias}")
+    checks.add(replace(define(shown, kind_key, 0), type="CLASS", required=True), kind_key)
+    found = _kind(word, entries.get(name))
+    if found is None:
+        return
+    keys = (*(_OWN if word == "transforms" else ()), *found.keys)
+    for order, key in enumerate(keys, start=1):
+        full = f"{prefix}{key.name}"
+        shown = ShownKey(full, _importance(found, key), group, Width.NONE, key.name)
+        definition = define(shown, key, order)
+        checks.add(replace(definition, required=(found.name, key.name) in REQUIRED), key)
+
+
+def _kind(word: str, entry: Entry | None) -> SmtKind | None:
+    if entry is None:
+        return None
+    if word == "transforms":
+        found = transform_kind(entry.value.strip())
+        return None if found is None else found[0]
+    name = entry.value.strip()
+    return CONDITIONS.get(name.removeprefix(PREDICATES)) if name.startswith(PREDICATES) else None
+
+
+def _importance(kind: SmtKind, key: Key) -> Importance:
+    if key.name in _LOW and kind.name != "RegexRouter":
+        return Importance.LOW
+    if key.name == "field" and kind.name == "TimestampConverter":
+        return Importance.HIGH
+    return Importance.HIGH if key.name in _HIGH else Importance.MEDIUM
+
 
 QUERY = key_of(TransformSettings, "sql")
 """The key whose value Spark is asked about, which takes seconds."""

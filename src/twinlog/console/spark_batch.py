@@ -83,8 +83,7 @@ def run_in_spark(
     from twinlog.console.adopted import adopted  # noqa: PLC0415
     from twinlog.console.batch_progress import BatchProgress  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.lease.task_progress import ProgressServer  # noqa: PLC0415
-    from twinlog.spark.cluster_settings import derived  # noqa: PLC0415
-    from twinlog.spark.defaults_file import file_settings  # noqa: PLC0415
+    from twinlog.spark.cluster_settings import derived, file_settings  # noqa: PLC0415
     from twinlog.spark.given_session import GivenEngine  # noqa: PLC0415
     from twinlog.spark.refusals import MASTER  # noqa: PLC0415
     from twinlog.spark.scratch_dirs import sweep_leftovers  # noqa: PLC0415

@@ -14,19 +14,18 @@ from twinlog.batches.prepare import prepare
 from twinlog.copier.beginning import Beginning
 from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.copier_transform import CopierTransform
-from twinlog.copier.delivery_timeout import DeliveryTimeout
 from twinlog.copier.foreign_records import ForeignOffsets
-from twinlog.copier.held_partitions import HeldPartitions
+from twinlog.copier.held_partitions import DeliveryTimeout, HeldPartitions, Troubles
 from twinlog.copier.idempotent_producer import IdempotentProducer
 from twinlog.copier.listener import Listener
 from twinlog.copier.max_message_bytes import MaxMessageBytes
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.offset_committer import OffsetCommitter
+from twinlog.copier.partition.counters import Tally
 from twinlog.copier.partition.dead_letters import DeadLetters
 from twinlog.copier.partition.hooks import Hooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
-from twinlog.copier.partition.tally import Tally
 from twinlog.copier.recovery import Recovery
 from twinlog.copier.releasing import Releasing
 from twinlog.copier.start.gap_check import GapCheck
@@ -35,7 +34,6 @@ from twinlog.copier.start.producer_ids import ProducerIds
 from twinlog.copier.start.start_position import StartPositions
 from twinlog.copier.transactions.transactional_producer import TransactionalProducer, own_id
 from twinlog.copier.transactions.transactions import Transactions
-from twinlog.copier.troubles import Troubles
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader

@@ -1,7 +1,10 @@
-"""Keeps a copier in a Spark worker's process: a thread that lives across leases and answers to the driver.
+"""Keeps a copier in a Spark worker's process: a thread that lives across leases and answers the driver.
 
 Spark reuses its Python workers, so the next lease finds the copier of the lease before. When no lease follows within
 `GRACE_S`, or the driver goes, the copier stops.
+
+The driver takes a copier that is silent for seconds for dead and gives its partitions to another copier. So a second
+thread answers the driver while a transform keeps the copier busy.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from twinlog.clock import LONG_AGO
 from twinlog.copier.copier import Copier
 from twinlog.copier.listener import Listener
 from twinlog.copier.reporter import Reporter
-from twinlog.copier.stand_in import StandIn
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
@@ -46,11 +48,48 @@ from twinlog.lease.messages import (
 )
 from twinlog.lease.progress import Report
 from twinlog.lease.ticket import LeaseTicket
+from twinlog.model.call import Call, Loading
 from twinlog.model.held import Held
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
+
+
+REPORTED_S = 10.0
+"""A call that lasts so long is reported, and again whenever it has lasted twice as long."""
+
+
+class StandIn:
+    """`call()` is the call that goes on, if any, and `send` reaches the driver; both may be used from any thread."""
+
+    def __init__(
+        self, call: Callable[[], Call | Loading | None], send: Callable[[FromCopier], None], now: Callable[[], float]
+    ) -> None:
+        self._call = call
+        self._send = send
+        self._now = now
+        self._reported: Call | Loading | None = None
+        self._report_at_s = REPORTED_S
+
+    def run(self, over: threading.Event) -> None:
+        """Until it is `over`."""
+        while not over.wait(BEAT_S):
+            self.look()
+
+    def look(self) -> None:
+        """Beat where the copier does not."""
+        call, now = self._call(), self._now()
+        if call is None or now - call.since < BEAT_S:
+            return
+        self._send(Beat(now))
+        if call is not self._reported:
+            self._reported, self._report_at_s = call, REPORTED_S
+        lasted = now - call.since
+        if lasted >= self._report_at_s:
+            self._report_at_s = 2 * lasted
+            self._send(Event("transform", f"{call.shown(lasted)}; this task copies nothing meanwhile"))
+
 
 GRACE_S = 20.0
 """Longer than Spark takes from one lease to the next, also where an executor was lost meanwhile; less than the minute

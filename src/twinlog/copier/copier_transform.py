@@ -9,8 +9,7 @@ from twinlog.copier.beginning import PATIENCE_S
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import EngineLostError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.run_in_thread import run_in_thread
+from twinlog.kafka.net.loop import Loop, run_in_thread
 from twinlog.kafka.producer.appends import Prepare
 from twinlog.lease.grant import Grant
 from twinlog.log_once import AGAIN_S, LogOnce

@@ -1,12 +1,33 @@
-"""What a Spark task reads, and how. Travels from where Spark plans into tasks, so it imports nothing that reads."""
+"""The range of offsets of a Spark task, and the policy for offsets that are lost.
+
+The values travel from the place where Spark plans into tasks, so this module imports no reader.
+"""
 
 from __future__ import annotations
 
+import logging
 import uuid
 from dataclasses import dataclass
 
+from twinlog.errors import GapError
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+
+_DATA_LOSS = (
+    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by "
+    "Kafka or the topic may have been deleted before all the data in the topic was processed. If you don't want your "
+    "streaming query to fail on such cases, set the source option failOnDataLoss to false. Reason: "
+)
+
+
+def report_loss(why: str, *, fail: bool) -> None:
+    """Records are gone: raise GapError, or log it."""
+    if fail:
+        raise GapError(_DATA_LOSS + why)
+    log.warning("some data may have been lost, and failOnDataLoss is false: %s", why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from twinlog.dataframes.flags import flag
 from twinlog.dataframes.limits import (
     EARLIEST,
     LATEST,
@@ -29,6 +28,15 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
 
 log = logging.getLogger(__name__)
+
+
+def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:
+    """Raises OptionError for another value."""
+    value = options.get(name, str(default)).strip()
+    if value.lower() not in {"true", "false"}:
+        raise OptionError(f'For input string: "{value}"; option {name} is true or false')
+    return value.lower() == "true"
+
 
 Use = Literal["batch", "stream", "either"]
 """What the options are checked for; `either` before that is known."""

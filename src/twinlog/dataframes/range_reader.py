@@ -1,4 +1,7 @@
-"""Reads a range of offsets in a Spark task: fetches of megabytes become Arrow record batches, one after the other."""
+"""Reads a range of offsets in a Spark task: fetches of megabytes become Arrow record batches.
+
+Connections stay open in the process of the task for its next task.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from struct import Struct
 from typing import Any
 
 from twinlog.arrow.decode import RowRules, decode
-from twinlog.dataframes.lost_offsets import report_loss
-from twinlog.dataframes.offset_range import OffsetRange
+from twinlog.dataframes.offset_range import OffsetRange, RowTask, report_loss
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.fetch_session import FetchSession
@@ -27,6 +29,28 @@ from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import ConsumerSettings
 
 log = logging.getLogger(__name__)
+
+
+MOST_READERS = 4
+"""Clusters, or logins to them, that a process keeps connections to."""
+
+_readers: dict[ConsumerSettings, RangeReader] = {}
+"""Spark reuses its Python workers, for one task after the other."""
+
+
+def read_rows(task: RowTask, wanted: OffsetRange) -> Iterator[Any]:
+    """Yield the records of a range as Arrow record batches; see `RangeReader.read`."""
+    # kafka-python logs every lost connection as an error; what lasts is raised.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # One that was left in the middle, as for a LIMIT, has nothing in flight: it is asked again from its own thread.
+    reader = _readers.pop(task.consumer, None) or RangeReader(task.consumer, Loop())
+    _readers[task.consumer] = reader
+    while len(_readers) > MOST_READERS:
+        _readers.pop(next(iter(_readers))).close()
+    return reader.read(
+        wanted, headers=task.headers, fail_on_data_loss=task.fail_on_data_loss, patience_s=task.patience_s
+    )
+
 
 ALIAS = "of kafka.bootstrap.servers"
 WAIT_MS = 500

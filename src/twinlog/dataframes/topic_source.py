@@ -111,8 +111,8 @@ class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[InputPartition]:
         from twinlog.clock import SYSTEM  # noqa: PLC0415
         from twinlog.dataframes.filters import narrow  # noqa: PLC0415
+        from twinlog.dataframes.limits import split  # noqa: PLC0415
         from twinlog.dataframes.planner import TopicPlanner  # noqa: PLC0415
-        from twinlog.dataframes.ranges import split  # noqa: PLC0415
 
         options = self._options
         assert options is not None
@@ -214,6 +214,6 @@ def _task(options: TopicOptions) -> RowTask:
 
 def _read_range(task: RowTask, wanted: OffsetRange | None) -> Iterator[Any]:
     """Nothing where there was nothing to plan."""
-    from twinlog.dataframes.read_task import read_rows  # noqa: PLC0415
+    from twinlog.dataframes.range_reader import read_rows  # noqa: PLC0415
 
     return iter(()) if wanted is None else read_rows(task, wanted)

@@ -17,8 +17,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 
 from twinlog.errors import ClusterError, RefusedError, ThrottledError, TwinlogError
-from twinlog.kafka.metadata import Leader, TopicMetadata, described, newest
-from twinlog.kafka.metadata_rounds import MetadataRounds
+from twinlog.kafka.metadata import Leader, MetadataRounds, TopicMetadata, described, newest
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.client_config import connection_options, principal
 from twinlog.kafka.net.connections import Connections

@@ -1,13 +1,130 @@
-"""What a driver knows of one flow's leases: the plan, who claimed which share of it, and who holds which partition."""
+"""The leases of one flow: the plan, the copier of each share, and the copier that holds each partition."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Set
 from dataclasses import dataclass, field
 
-from twinlog.lease.claims import Claims
+from twinlog.lease.assignment import Assignment
 from twinlog.lease.copier_session import CopierSession
-from twinlog.lease.holdings import Holdings
+from twinlog.model.types import TopicPartition
+
+
+class Claims:
+    """The shares of the current lease, `assignment`, and who works on them. Used under the lock of the leases."""
+
+    def __init__(self) -> None:
+        self.assignment: Assignment = ()
+        self._by: dict[int, CopierSession] = {}
+        self._lost: dict[int, float] = {}
+        """Since when nobody works on a share whose copier was lost."""
+
+    def clear(self) -> None:
+        """Another lease begins: every share of it waits for a copier."""
+        self._by, self._lost = {}, {}
+
+    def take(self, session: CopierSession) -> bool:
+        """Give a copier the share of which it holds most already; False when none is free."""
+        if session in self._by.values():
+            return True
+        free = [number for number in range(len(self.assignment)) if number not in self._by]
+        if not free:
+            return False
+        number = max(free, key=lambda one: (len(self.assignment[one] & session.held), bool(self.assignment[one]), -one))
+        self._by[number] = session
+        self._lost.pop(number, None)
+        return True
+
+    def leave(self, session: CopierSession) -> None:
+        """What a copier claimed waits for another one, or for the same again."""
+        self._by = {number: holder for number, holder in self._by.items() if holder is not session}
+
+    def lose(self, session: CopierSession, now: float) -> None:
+        """A copier is gone with the process that it was in."""
+        self._lost |= {number: now for number, holder in self._by.items() if holder is session}
+        self.leave(session)
+
+    def vacant(self, since: float) -> frozenset[int]:
+        """The shares whose copier was lost by then, and that nobody has claimed again."""
+        return frozenset(number for number, at in self._lost.items() if at <= since)
+
+    def of_tasks(self, tasks: Set[int]) -> frozenset[int]:
+        """The shares that copiers in these tasks of Spark's work on."""
+        return frozenset(number for number, holder in self._by.items() if holder.task in tasks)
+
+    def holders(self, shares: Set[int]) -> list[CopierSession]:
+        """The copiers that work on these shares."""
+        return [holder for number, holder in self._by.items() if number in shares]
+
+    def of(self, session: CopierSession) -> frozenset[TopicPartition] | None:
+        """The partitions of a copier's share, None when it has none."""
+        return next((self.assignment[number] for number, holder in self._by.items() if holder is session), None)
+
+    @property
+    def lacking(self) -> list[CopierSession]:
+        """Copiers that do not hold all of their share, or are about to release some of it."""
+        return [
+            session
+            for number, session in self._by.items()
+            if self.assignment[number] - (session.held - session.leaving)
+        ]
+
+    @property
+    def unclaimed(self) -> bool:
+        """Whether a share waits for a copier; one without partitions does not."""
+        return any(share and number not in self._by for number, share in enumerate(self.assignment))
+
+
+class Holdings:
+    """What the copiers of a flow hold, and for each partition without a holder, whether its last copier drained it.
+
+    Used under the lock of the leases.
+    """
+
+    def __init__(self) -> None:
+        self._holder: dict[TopicPartition, CopierSession] = {}
+        self._drained: set[TopicPartition] = set()
+
+    def give(
+        self, session: CopierSession, wanted: Set[TopicPartition]
+    ) -> tuple[list[TopicPartition], set[TopicPartition]]:
+        """A copier holds `wanted` from now on; returns what of that it did not hold, and what is drained of it."""
+        missing = sorted(wanted - session.held)
+        session.held |= set(missing)
+        self._holder.update(dict.fromkeys(missing, session))
+        drained = self._drained & set(missing)
+        self._drained -= drained
+        return missing, drained
+
+    def released(
+        self, session: CopierSession, partitions: Collection[TopicPartition], undrained: Collection[TopicPartition]
+    ) -> None:
+        """A copier has released partitions; appends to `undrained` may yet arrive."""
+        released = session.held.intersection(partitions)
+        self._forget(session, released)
+        self._drained |= released.difference(undrained)
+
+    def lost(self, session: CopierSession) -> None:
+        """A copier is gone; whatever it still held may get late appends."""
+        self._drained -= session.held
+        self._forget(session, set(session.held))
+
+    def holders(self, parts: Set[TopicPartition]) -> set[CopierSession]:
+        """Who holds any of these."""
+        return {self._holder[part] for part in parts if part in self._holder}
+
+    def in_the_way(self, session: CopierSession, wanted: Set[TopicPartition]) -> set[CopierSession]:
+        """Whose release a copier waits for before it gets `wanted`; its own, too, where that was asked for."""
+        others = self.holders(wanted) - {session}
+        return others | {session} if session.leaving & wanted else others
+
+    def _forget(self, session: CopierSession, parts: Set[TopicPartition]) -> None:
+        session.held -= parts
+        session.leaving -= parts
+        for part in parts:
+            if self._holder.get(part) is session:
+                del self._holder[part]
 
 
 @dataclass(slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import nan
 
-from twinlog.metrics.beans import BeanTable, Value, bean
+from twinlog.metrics.beans import CONNECT, BeanTable, Value, bean
 from twinlog.metrics.facts import PACKAGE, ConnectorFacts, WorkerFacts
 from twinlog.metrics.meters import FlowMeters
-from twinlog.metrics.names import CONNECT
 
 _TASK_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
-from twinlog.metrics.beans import BeanTable, Value, quoted
-from twinlog.metrics.names import Family, family, label
+from twinlog.metrics.beans import BeanTable, Family, Value, family, label, quoted
 
 OPENMETRICS = "application/openmetrics-text"
 _RARE = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}

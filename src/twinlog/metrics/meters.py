@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from math import nan
 
 from twinlog.clock import LONG_AGO
-from twinlog.lease.figures import AGE_BOUNDS_MS, Figures
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import AGE_BOUNDS_MS, Figures, PartitionProgress, Report
 from twinlog.metrics.window import SAMPLE_S, SAMPLES, Window, average, extreme
 from twinlog.model.types import GroupId, TopicPartition
 

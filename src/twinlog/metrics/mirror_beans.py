@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlog.metrics.beans import BeanTable, Value, bean
+from twinlog.metrics.beans import CONNECT, MIRROR, BeanTable, Value, bean
 from twinlog.metrics.facts import CopyFacts, GroupFacts
 from twinlog.metrics.meters import CHECKPOINT_ATTRIBUTES, NOTHING, SOURCE_ATTRIBUTES
-from twinlog.metrics.names import CONNECT, MIRROR
 from twinlog.model.types import TopicPartition
 
 LAG = "replication-record-lag"

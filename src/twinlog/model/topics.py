@@ -1,4 +1,4 @@
-"""Topics as values: what a cluster reports of one, and the request for a new one."""
+"""Topics and disks of brokers as values: the report of a cluster, and the request for a new topic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from twinlog.model.types import TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A log directory of a broker; bytes of the volume that it is on, None before Kafka 3.3."""
+
+    broker: int
+    path: str
+    total: int | None = None
+    usable: int | None = None
+
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588

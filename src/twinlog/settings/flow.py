@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.held import HeldReason
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.oauth import TokenSettings
@@ -163,7 +163,7 @@ class AdminSettings:
 class CustomClass:
     """A Python class that stands in a file: `path` is `package.module:Class`, written at `line` of `file` as `key`.
 
-    Only its path travels; the driver loads it (`twinlog.mirror.topology.custom`), tasks never do.
+    Only its path travels; the driver loads it (`twinlog.mirror.topology.plugins`), tasks never do.
     """
 
     path: str

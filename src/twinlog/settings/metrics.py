@@ -1,13 +1,23 @@
-"""Where a process serves its metrics, and how many."""
+"""The listeners of the metrics of a process, and the number of metrics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
-from twinlog.settings.listener import Listener
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
+
+Scheme = Literal["http", "https"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An address to listen at; an empty `host` means every address, port 0 any that is free."""
+
+    scheme: Scheme
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
-from twinlog.settings.listener import Listener, Scheme
-from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.metrics import Listener, MetricsSettings, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
 

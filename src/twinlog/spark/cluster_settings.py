@@ -1,17 +1,43 @@
-"""What a Spark cluster is asked for: executors, cores and memory, by what copiers need, and what else they live by.
+"""The settings of a Spark cluster: executors, cores and memory by the needs of copiers, and `spark-defaults.conf`.
 
 A copier is Python beside the executor's JVM. Kubernetes and YARN end an executor that takes more than its heap and its
-`spark.executor.memoryOverhead`, so that is where a copier's budget belongs (`twinlog.copier.memory.bytes`).
+`spark.executor.memoryOverhead`, so the overhead holds the budget of a copier (`twinlog.copier.memory.bytes`).
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
 
 from twinlog.settings.flow import COPIER_MEMORY_BYTES
+
+
+def defaults_file() -> Path:
+    """Where Spark reads its defaults; the file need not exist."""
+    place = os.environ.get("SPARK_CONF_DIR")
+    return Path(place or Path(os.environ.get("SPARK_HOME") or _installed(), "conf"), "spark-defaults.conf")
+
+
+def _installed() -> str:
+    """Where pip has put Spark; its scripts take that for their home where no other is named."""
+    spec = find_spec("pyspark")
+    return "" if spec is None or spec.origin is None else str(Path(spec.origin).parent)
+
+
+def file_settings() -> dict[str, str]:
+    """What that file has; nothing where there is none."""
+    try:
+        lines = defaults_file().read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    parts = [re.split(r"\s*[=:\s]\s*", line.strip(), maxsplit=1) for line in lines]
+    return {key: rest[0].strip() for key, *rest in parts if rest and not key.startswith(("#", "!"))}
+
 
 MOST_CORES = 4
 """For executors without a configured size: with an executor go its copiers, and a JVM for each of them would cost more

@@ -1,15 +1,17 @@
-"""A session that somebody else has made: the caller of the Python API, or spark-submit. It stays theirs.
+"""A session of the caller or of spark-submit, and the number of its tasks. The session stays with its owner.
 
-Only what pyspark makes public is used of it. So its JVM is not watched as a process nor started again, Python is not
-forked from one that is warm, and executors are neither asked for nor given back: see `LOST`.
+Only the public interface of pyspark is used. So the JVM is not watched as a process nor started again, Python is not
+forked from a warm process, and executors are neither requested nor released: see `LOST`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,7 +24,6 @@ from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.executors import count_slots
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.of_session import OfSession
 from twinlog.spark.query import LeaseQuery
@@ -32,6 +33,43 @@ from twinlog.spark.settings import QUERY_SETTINGS
 from twinlog.spark.spark_connect import refuse_remote
 
 log = logging.getLogger(__name__)
+
+
+ASK_S = 5.0
+"""How long Spark's pages may take to answer."""
+
+_LEAST = 2
+"""What Spark reports on a cluster that has fewer cores, or none yet (CoarseGrainedSchedulerBackend)."""
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def count_slots(session: SparkSession) -> int:
+    """All slots of a session, 0 as long as a cluster has no executor for it.
+
+    Locally it is the number of threads. On a cluster Spark's pages have it (its REST API, `/executors`); where they
+    are switched off or closed, it is the default parallelism, or 1 where that is the user's own or Spark's least.
+    """
+    context = session.sparkContext
+    parallelism = int(context.defaultParallelism)
+    settings = dict(context.getConf().getAll())
+    each = max(1, int(settings.get("spark.task.cpus", "1")))
+    set_by_user = "spark.default.parallelism" in settings
+    if str(context.master).startswith("local") and not set_by_user:
+        return max(1, parallelism // each)
+    if context.uiWebUrl is not None:
+        try:
+            return _from_pages(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/executors")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.debug("Spark's pages do not show its executors: %r", error)
+    return 1 if set_by_user or parallelism <= _LEAST else max(1, parallelism // each)
+
+
+def _from_pages(url: str) -> int:
+    with _OPENER.open(url, timeout=ASK_S) as answer:
+        executors: list[dict[str, Any]] = json.load(answer)
+    return sum(int(one["maxTasks"]) for one in executors if one["isActive"] and not one.get("isExcluded", False))
+
 
 T = TypeVar("T")
 

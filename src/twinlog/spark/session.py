@@ -1,4 +1,4 @@
-"""Starts Spark for flows: as small as it can be locally, and by the user's settings elsewhere."""
+"""Starts Spark for flows: as small as possible locally, and by the user's settings and Python elsewhere."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from twinlog.jvm.archive import use_options
 from twinlog.lease.channel import DriverAddress
 from twinlog.scratch import Scratch
 from twinlog.settings.flow import FlowSettings
-from twinlog.spark.cluster_settings import CLUSTER_SETTINGS
-from twinlog.spark.defaults_file import file_settings
+from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, file_settings
 from twinlog.spark.forking.fork_server import ForkServer
-from twinlog.spark.interpreters import interpreters, names_one
 from twinlog.spark.jvm.figures import JvmFigures
 from twinlog.spark.jvm.process import OUT_OF_MEMORY, Jvm, internals
 from twinlog.spark.of_session import OfSession
@@ -32,6 +30,28 @@ from twinlog.spark.scratch_dirs import LONGEST_SOCKET_DIR, local_dirs, scratch_p
 from twinlog.spark.settings import LOG_SETTINGS, SETTINGS, local_settings
 
 log = logging.getLogger(__name__)
+
+
+TASKS = "PYSPARK_PYTHON"
+DRIVER = "PYSPARK_DRIVER_PYTHON"
+_SETTINGS = {TASKS: "spark.pyspark.python", DRIVER: "spark.pyspark.driver.python"}
+
+
+def interpreters(conf: Mapping[str, str], environment: Mapping[str, str], own: str) -> dict[str, str]:
+    """The two variables by which pyspark and its JVM choose a Python; `own` where nothing names one.
+
+    spark-submit reads the settings before it starts a Python, and hands them over in these variables. A setting counts
+    more than a variable, and `conf` more than `spark-defaults.conf`, as with spark-submit.
+    """
+    settings = {**file_settings(), **conf}
+    return {name: settings.get(key) or environment.get(name) or own for name, key in _SETTINGS.items()}
+
+
+def names_one(conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Whether the user has named a Python for Spark."""
+    settings = {**file_settings(), **conf}
+    return any(settings.get(key) or environment.get(name) for name, key in _SETTINGS.items())
+
 
 T = TypeVar("T")
 

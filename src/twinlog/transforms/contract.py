@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from twinlog.arrow.arrays import schema
 from twinlog.errors import TransformError
-from twinlog.model.route_names import check_name
+from twinlog.model.topic_names import check_name
 from twinlog.transforms.function import Transform
 
 _EXPECTED = schema(headers=True)

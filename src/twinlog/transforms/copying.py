@@ -1,13 +1,18 @@
-"""The transform of a flow in a task: what a copier asks of this package."""
+"""The transform of a flow in a task, as the copier calls it, and appends for the partitions it routes records to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from twinlog.errors import TransformError
-from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, RoutedRows
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from twinlog.errors import NoPartitionError, TransformError
+from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepare, RoutedRows
 from twinlog.model.call import Call
+from twinlog.model.topic_names import HeartbeatNames, check_name, source_alias
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.transform import TransformSettings
@@ -15,9 +20,91 @@ from twinlog.settings.written import key_of
 from twinlog.transforms.build import build, sql_transform
 from twinlog.transforms.contract import offsets_of
 from twinlog.transforms.function import Transform
-from twinlog.transforms.lacking_partitions import LackingPartitions
-from twinlog.transforms.road import TransformedRoad
-from twinlog.transforms.routing import check_topic, check_within_cluster, place
+from twinlog.transforms.partitions import partitions_by_key
+from twinlog.transforms.road import TransformedRoad, batches_of
+
+SURE_S = 60.0
+"""For so long it counts how many partitions a topic had when the target was asked, unless it is asked again."""
+
+
+class LackingPartitions:
+    """What is sure of topics of the target that were found to lack a partition; `now()` is monotonic, in seconds.
+
+    Of a topic that the target was not asked about for this nothing is sure: it may have got partitions meanwhile.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._sure: dict[TopicName, tuple[int, float]] = {}
+
+    def confirm(self, topic: TopicName, partitions: int) -> None:
+        """The target was just asked, and a topic has so many."""
+        self._sure = self._still_sure()
+        self._sure[topic] = partitions, self._now()
+
+    def check(self, rows: Any) -> None:
+        """Raise TransformError where rows are for a partition that is not there."""
+        for topic, (partitions, _) in self._still_sure().items():
+            numbers = rows.column("partition").filter(pc.equal(rows.column("topic"), pa.scalar(topic, pa.string())))
+            most = pc.max(numbers).as_py()
+            if most is not None and most >= partitions:
+                raise TransformError(f"it routes records to partition {most} of {topic}, which has {partitions}")
+
+    def _still_sure(self) -> dict[TopicName, tuple[int, float]]:
+        now = self._now()
+        return {topic: known for topic, known in self._sure.items() if now - known[1] < SURE_S}
+
+
+def check_topic(name: str, source: str, heartbeats: HeartbeatNames, *, same_cluster: bool) -> None:
+    """Raise TransformError where records of topic `source` cannot be routed to topic `name`."""
+    check_name(name)
+    if heartbeats.hold(TopicName(name)):
+        raise TransformError(f"it routes records to {name}, where heartbeats are mirrored to")
+    if same_cluster and name == source:
+        raise TransformError(f"it routes records to {name}, where they were read: they would go round for ever")
+
+
+def check_within_cluster(name: str, flow: FlowSettings) -> None:
+    """Raise TransformError where a flow within one cluster might read again what its transform routes to `name`.
+
+    A flow never copies what its policy takes for its own copies. Where names of topics alone decide, the driver knows
+    all routes and has looked at them.
+    """
+    known = flow.transform is None or flow.transform.routes_are_known
+    if not known and source_alias(TopicName(name), flow.separator) != flow.source:
+        raise TransformError(
+            f"it routes records to {name}: within one cluster the flow may read them there again; names that begin "
+            f"{flow.source}{flow.separator} are its own copies and never read"
+        )
+
+
+def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules) -> dict[int, list[Append]]:
+    """The appends of routed rows by the partition of their topic, which has so many. Raises NoPartitionError.
+
+    Rows without partition and key go to that of the source's number, and so stay in order.
+    """
+    rows = routed.rows
+    numbers = rows.column("partition")
+    there = np.asarray(pc.fill_null(numbers, -1)).astype(np.int64)
+    by_key = np.flatnonzero(there < 0)
+    if len(by_key):
+        keys = rows.column("key").take(pa.array(by_key))
+        there[by_key] = partitions_by_key(keys, partitions, source.partition)
+    if there.max(initial=0) >= partitions:
+        at = int(np.argmax(there))
+        raise NoPartitionError(
+            f"it routes the record at offset {offsets_of(rows)[at]} of {source} to partition {there[at]} of "
+            f"{routed.topic}, which has {partitions}; add partitions, or have it leave the partition null"
+        )
+    found: dict[int, list[Append]] = {}
+    for number in np.unique(there).tolist():
+        chosen = np.flatnonzero(there == number)
+        mine = rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen))
+        appends = list(batches_of(mine, offsets_of(mine), rules, routed.codec))
+        for append in appends:
+            append.spans = ((ADDED, append.count),)
+        found[number] = appends
+    return found
 
 
 class Transforming:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from twinlog.arrow.arrays import Longs
 from twinlog.arrow.partitioning import key_partitions
-from twinlog.arrow.vectors import Longs
 
 
 def partitions_by_key(keys: Any, partitions: int, without: int) -> Longs:

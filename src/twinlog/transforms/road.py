@@ -1,4 +1,4 @@
-"""The road of records that a transform changes: decoded a whole fetch at once, changed, and encoded again."""
+"""Records that a transform changes: decoded a whole fetch at once, changed, encoded again, or sent to dead letters."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from twinlog.arrow.arrays import Flags, Longs
 from twinlog.arrow.decode import RowRules, decode
 from twinlog.arrow.encode import encode
-from twinlog.arrow.vectors import Flags, Longs
 from twinlog.batches.split import split_append
 from twinlog.errors import EngineError, RecordTooLargeError, TransformError
 from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, FailedRecord, OversizedRecord, Prepared, RoutedRows
@@ -22,9 +22,49 @@ from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
 from twinlog.transforms.apply import Failure, apply
 from twinlog.transforms.contract import offsets_of
-from twinlog.transforms.dead_letters import dead_letter, shown
 from twinlog.transforms.function import Transform
 from twinlog.transforms.partitions import partitions_by_key
+
+PREFIX = "__connect.errors."
+MOST_SHOWN = 200
+"""Bytes of a key or a value that the log shows."""
+
+
+def dead_letter(failure: Failure, settings: TransformSettings, flow: str, source: TopicPartition) -> Any:
+    """The record as it was, for the dead-letter topic; its partition there is found by the key.
+
+    With `dead_letter_headers` it has the context that Connect adds (class DeadLetterQueueReporter), but for the stack
+    trace.
+    """
+    row = failure.row.to_pylist()[0]
+    row["topic"], row["partition"] = settings.dead_letter_topic, None
+    if settings.dead_letter_headers:
+        context = {
+            "topic": source.topic,
+            "partition": str(source.partition),
+            "offset": str(failure.offset),
+            "connector.name": flow,
+            "stage": "TRANSFORMATION",
+            "class.name": settings.shown,
+            "exception.class.name": failure.kind,
+            "exception.message": failure.reason,
+        }
+        added = [{"key": PREFIX + name, "value": text.encode()} for name, text in context.items()]
+        row["headers"] = [*(row["headers"] or ()), *added]
+    return pa.RecordBatch.from_pylist([row], schema=failure.row.schema)
+
+
+def shown(row: Any) -> str:
+    """Key and value of a record, for the log."""
+    key, value = (row.column(name)[0].as_py() for name in ("key", "value"))
+    return f"key {_shown(key)}, value {_shown(value)}"
+
+
+def _shown(cell: bytes | None) -> str:
+    if cell is None or len(cell) <= MOST_SHOWN:
+        return repr(cell)
+    return f"{cell[:MOST_SHOWN]!r} and {len(cell) - MOST_SHOWN} bytes more"
+
 
 END = 2**62
 MOST_ROWS = 1 << 20

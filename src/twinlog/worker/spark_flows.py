@@ -15,8 +15,14 @@ from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import COPIER_MEMORY_BYTES, FlowSettings
 from twinlog.spark.archive_job import ArchiveJob
-from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, DYNAMIC_ALLOCATION, Need, contradictions, derived
-from twinlog.spark.defaults_file import file_settings
+from twinlog.spark.cluster_settings import (
+    CLUSTER_SETTINGS,
+    DYNAMIC_ALLOCATION,
+    Need,
+    contradictions,
+    derived,
+    file_settings,
+)
 from twinlog.spark.engine import Engine
 from twinlog.spark.given_session import GivenEngine, GivenSession
 from twinlog.spark.refusals import MASTER
@@ -26,7 +32,7 @@ from twinlog.spark.warm_up import run_warm_up
 from twinlog.worker.copier_settings import copiers_view
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.queries import Queries
-from twinlog.worker.readiness import Readiness
+from twinlog.worker.read_ahead import Readiness
 from twinlog.worker.sharing import Sharing
 
 log = logging.getLogger(__name__)

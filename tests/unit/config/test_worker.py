@@ -17,7 +17,7 @@ from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.listener import Listener
+from twinlog.settings.metrics import Listener
 from twinlog.settings.worker import HeaderRule
 
 BASE = worker_files.distributed("broker:9092")

@@ -14,7 +14,7 @@ from twinlog.connect.metrics import metrics_server
 from twinlog.connect.rest.metrics_server import MetricsServer
 from twinlog.connect.rest.settings import Listener
 from twinlog.connectors.model import Health, HealthStatus
-from twinlog.settings import listener as settings
+from twinlog.settings import metrics as settings
 from twinlog.settings.metrics import MetricsSettings
 
 FREE = Listener(False, "127.0.0.1", 0)

@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from tests.unit.worker.test_driver_report import SETTINGS
-from twinlog.console.flow_choice import at_work, between, chosen
+from twinlog.console.options import at_work, between, chosen
 from twinlog.errors import TwinlogError
-from twinlog.ops.switchover.flows import flows_between
+from twinlog.ops.switchover.command import flows_between
 
 IDLE = replace(SETTINGS, source="b", target="a", enabled=False)
 SOURCE = replace(SETTINGS, kind="source", connector_name="copy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from twinlog.console.rate import rate_of, shown_duration
+from twinlog.console.table import rate_of, shown_duration
 
 
 @pytest.mark.parametrize(

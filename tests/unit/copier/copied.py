@@ -17,7 +17,7 @@ from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.model.held import Held
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 

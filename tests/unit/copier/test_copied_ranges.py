@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.copier.copied_ranges import CopiedRange, CopiedRanges
+from twinlog.copier.reporter import CopiedRange, CopiedRanges
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 

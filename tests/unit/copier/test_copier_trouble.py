@@ -17,7 +17,7 @@ from harness.virtual.requests import END_TXN, FETCH, LIST_OFFSETS, METADATA, PRO
 from tests.unit.copier.copied import REMOTE, TOPIC, part, world
 from twinlog.copier import idempotent_producer as module
 from twinlog.copier.copier import Copier
-from twinlog.copier.troubles import OPEN_S, SILENT_S
+from twinlog.copier.held_partitions import OPEN_S, SILENT_S
 from twinlog.errors import ClusterError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from twinlog.copier.offset_committer import STEADY, UNSTORED_BYTES, DuePositions, IdleDetector
 from twinlog.copier.partition.partition import PartitionCopy
-from twinlog.copier.position_schedule import STEADY, UNSTORED_BYTES, DuePositions, IdleDetector
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
 

@@ -12,8 +12,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.copier import reporter as module
-from twinlog.copier.partition.counts import CopyCounts
-from twinlog.copier.partition.tally import Tally
+from twinlog.copier.partition.counters import CopyCounts, Tally
 from twinlog.copier.reporter import FULL_EVERY_S, QUIET_S, Reporter
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 
 from twinlog.dataframes.filters import Condition, narrow
-from twinlog.dataframes.limits import LATEST
+from twinlog.dataframes.limits import LATEST, limit_rate, split
 from twinlog.dataframes.offset_range import OffsetRange
-from twinlog.dataframes.ranges import limit_rate, split
 from twinlog.model.types import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

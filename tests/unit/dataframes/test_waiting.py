@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from twinlog.dataframes.waiting import MOST_HELD_BYTES, MOST_WAITING_BYTES, WaitingRows
+from twinlog.dataframes.writer import MOST_HELD_BYTES, MOST_WAITING_BYTES, WaitingRows
 from twinlog.model.types import TopicName, TopicPartition
 
 HOT, RARE = (TopicPartition(TopicName("t"), number) for number in range(2))

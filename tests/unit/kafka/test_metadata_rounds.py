@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlog.errors import ClusterError
-from twinlog.kafka.metadata import TopicMetadata
-from twinlog.kafka.metadata_rounds import MetadataRounds
+from twinlog.kafka.metadata import MetadataRounds, TopicMetadata
 from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import TopicName
 

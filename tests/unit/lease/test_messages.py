@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from twinlog.errors import MessageError
 from twinlog.kafka.coordinator.transactions import ProducerEpoch
-from twinlog.lease.figures import Figures
 from twinlog.lease.grant import Grant, Share
 from twinlog.lease.messages import (
     VERSION,
@@ -44,7 +43,7 @@ from twinlog.lease.messages import (
     encode,
     require,
 )
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import Figures, PartitionProgress, Report
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.segments import Tip
 from twinlog.mirror.offsets.starts import Begin

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from twinlog.lease.figures import AGE_BOUNDS_MS, Figures
-from twinlog.lease.progress import PartitionProgress, Report
+from twinlog.lease.progress import AGE_BOUNDS_MS, Figures, PartitionProgress, Report
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
 from twinlog.metrics.exposition import Measured, Pages

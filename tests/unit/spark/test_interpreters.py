@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.spark.interpreters import interpreters, names_one
+from twinlog.spark.session import interpreters, names_one
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from twinlog.spark.restarts import WAITS_S, WINDOW_S, Restarts
+from twinlog.spark.supervisor import WAITS_S, WINDOW_S, Restarts
 
 
 def test_every_loss_waits_longer_until_there_were_too_many() -> None:

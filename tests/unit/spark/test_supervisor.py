@@ -11,8 +11,7 @@ import pytest
 from harness.wait import wait_for
 from twinlog.errors import EngineError, EngineLostError
 from twinlog.spark import supervisor as module
-from twinlog.spark.restarts import Restarts
-from twinlog.spark.supervisor import SupervisedEngine
+from twinlog.spark.supervisor import Restarts, SupervisedEngine
 
 DEADLINE_S = 60.0
 STOP_S = 60.0

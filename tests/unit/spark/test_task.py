@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.wait import wait_for
-from twinlog.copier.copied_ranges import CopiedRange
+from twinlog.copier.reporter import CopiedRange
 from twinlog.errors import TwinlogError
 from twinlog.spark import task as module
 from twinlog.spark.source import SCHEMA

@@ -6,8 +6,8 @@ import logging
 from types import SimpleNamespace
 from typing import Any, cast
 
-from twinlog.spark.jvm.complaints import Complaints
 from twinlog.spark.jvm.internals import _FACTORY_OF, end_useless_threads
+from twinlog.spark.jvm.process import Complaints
 
 
 class Thread:

@@ -21,9 +21,9 @@ from twinlog.kafka.record.compression import CODECS
 from twinlog.mirror.offsets.exact_map import ExactMap, Translated
 from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.settings.transform import TransformSettings
+from twinlog.transforms.copying import place
 from twinlog.transforms.partitions import partitions_by_key
 from twinlog.transforms.road import TransformedRoad
-from twinlog.transforms.routing import place
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

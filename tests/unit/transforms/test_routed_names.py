@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.errors import TransformError
-from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtStage
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.routing import check_topic, check_within_cluster
+from twinlog.transforms.copying import check_topic, check_within_cluster
 
 NAMES = HeartbeatNames(".", frozenset((Alias("east"), Alias("west"))))
 

@@ -12,10 +12,9 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.clock import LONG_AGO
 from twinlog.errors import EngineError, EngineLostError
+from twinlog.worker import queries as module
 from twinlog.worker import queries as module_of_queries
-from twinlog.worker import query as module
-from twinlog.worker.queries import Queries
-from twinlog.worker.query import BATCH_S, BATCHES_PER_S, SupervisedQuery
+from twinlog.worker.queries import BATCH_S, BATCHES_PER_S, Queries, SupervisedQuery
 
 LEASE_SERVER: Any = SimpleNamespace(address=None, bundles={})
 

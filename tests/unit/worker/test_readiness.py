@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.virtual.clock import VirtualClock
-from twinlog.worker.readiness import READ_AFTER_S, WARM_AFTER_S, Readiness
+from twinlog.worker.read_ahead import READ_AFTER_S, WARM_AFTER_S, Readiness
 
 
 class Process:

@@ -12,7 +12,7 @@ import pytest
 from harness.wait import wait_for
 from tests.unit.worker.test_slots import settings
 from twinlog.scratch import PREFIX
-from twinlog.worker import wanted_flows
+from twinlog.worker import runner as wanted_flows
 from twinlog.worker.outcome import Outcome
 from twinlog.worker.runner import CLUSTER_HUNG_S, HUNG_S, Runner, RunOptions
 from twinlog.worker.spark_flows import SparkOptions, all_at_once

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.unit.worker.test_slots import settings
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker import wanted_flows as module
-from twinlog.worker.wanted_flows import WantedFlows
+from twinlog.worker import runner as module
+from twinlog.worker.runner import WantedFlows
 
 A, B, C = (settings(name) for name in "abc")
 DONE: list[str] = []

@@ -1,20 +1,232 @@
-"""One flow's settings out of the entries that count for it."""
+"""The settings of one flow, read from its entries: classes, error rules, transforms, contradictions.
+
+MirrorMaker 2 checks contradictions per connector (classes MirrorSourceConnector, MirrorCheckpointConfig,
+DistributedHerder); its process then logs the refusal of that connector and continues with the others. Here a refused
+source connector is an error, because nothing would be copied; a refused checkpoint connector is a warning, and the
+flow writes no checkpoints.
+"""
 
 from __future__ import annotations
 
-from twinlog.config.flow.classes import class_settings, custom_class, try_classes
+from typing import cast
+
 from twinlog.config.flow.clients import Clients
-from twinlog.config.flow.contradictions import check_exactly_once, check_offset_syncs, translates_offsets
-from twinlog.config.flow.failed_records import failed_record_settings, record_policy
 from twinlog.config.flow.naming import follows_settings, warn_of_naming
-from twinlog.config.flow.transform import transform_settings
 from twinlog.config.keys.connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAMES
-from twinlog.config.keys.table import CONNECTOR, WORKER
+from twinlog.config.keys.names import KeyNames
+from twinlog.config.keys.table import CONNECTOR, SECURITY, WORKER
 from twinlog.config.starts import read_start
 from twinlog.config.text.reading import Problems, Reading, plain_fields
 from twinlog.config.text.resolve import FlowLayers
-from twinlog.settings.flow import FlowSettings, PolicyName
-from twinlog.settings.written import written
+from twinlog.errors import ConfigError, TransformError
+from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
+from twinlog.model.topic_names import HeartbeatNames, check_name
+from twinlog.model.types import TopicName
+from twinlog.settings.failed_records import FailedRecordSettings
+from twinlog.settings.flow import CustomClass, FlowSettings, PolicyName, RecordPolicy
+from twinlog.settings.per_topic import PerTopic
+from twinlog.settings.smt import SmtChain
+from twinlog.settings.transform import TransformSettings
+from twinlog.settings.written import key_of, written
+
+_CLIENTS_OWN = ("source.", "target.", "consumer.", "producer.", "admin.", "config.providers")
+_SAMPLE = TopicName("orders")
+
+
+def custom_class(connector: Reading, name: str) -> CustomClass | None:
+    """The Python class that is named, if it is one and its name is of the right form."""
+    path = connector.text(name)
+    entry = connector.layer.get(name)
+    return None if entry is None or ":" not in path else CustomClass(path, entry.key, entry.file, entry.line)
+
+
+def class_settings(layers: FlowLayers) -> tuple[tuple[str, str], ...]:
+    """What a class of the user's is configured with; never a password, they belong to clients."""
+    own = {
+        name: entry.value
+        for name, entry in layers.connector.items()
+        if not name.startswith(_CLIENTS_OWN) and name not in SECURITY.exact and entry.unresolved is None
+    }
+    aliases = {"source.cluster.alias": layers.source_name, "target.cluster.alias": layers.target_name}
+    return tuple(sorted({**own, **aliases}.items()))
+
+
+def try_classes(flow: FlowSettings, problems: Problems) -> None:
+    """Loads the user's classes and asks each once, so that one of the wrong form is found before anything starts."""
+
+    def policy() -> None:
+        naming = policy_of(flow)
+        remote = naming.remote_name(flow.source_name, _SAMPLE)
+        naming.source_alias(remote)
+        naming.upstream_name(remote)
+
+    def settings() -> None:
+        filter_ = config_filter_of(flow)
+        filter_.accepts("retention.ms")
+        filter_.accepts_default("retention.ms")
+
+    trials = (
+        policy,
+        settings,
+        lambda: topic_filter_of(flow).accepts(_SAMPLE),
+        lambda: group_filter_of(flow).accepts("g"),
+    )
+    for trial in trials:
+        try:
+            trial()
+        except ConfigError as error:
+            for problem in error.problems:
+                problems.add(problem)
+
+
+_SYNCS = "emit.offset-syncs.enabled"
+
+
+def check_offset_syncs(connector: Reading) -> None:
+    """Refuses settings of offset syncs where offset syncs are turned off."""
+    off = connector.written(_SYNCS)
+    if off is None or connector.flag(_SYNCS):
+        return
+    beside = next((entry for name, entry in connector.layer.items() if name.startswith("offset-syncs.topic.")), None)
+    if beside is not None:
+        found = f"{off.value.strip()!r} together with {beside.named}"
+        connector.problems.refuse(off, found, "one of the two; MirrorMaker 2 refuses to copy with both")
+
+
+def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tuple[bool, bool]:
+    """Whether the flow writes checkpoints, and whether it commits offsets of groups, which needs checkpoints.
+
+    Adds a warning for each of the two that the file turns on and the flow cannot do.
+    """
+    checkpoints = (
+        connector.flag("emit.checkpoints.enabled") and connector.number("emit.checkpoints.interval.seconds") >= 0
+    )
+    commits = connector.flag("sync.group.offsets.enabled")
+    if checkpoints and not connector.flag(_SYNCS):
+        off = connector.layer[_SYNCS]
+        warnings.append(
+            f"{off.place}: {off.key}: without offset syncs the flow {flow} writes no checkpoints and commits no "
+            "offsets of groups, as in MirrorMaker 2; to silence this warning add emit.checkpoints.enabled = false"
+        )
+        return False, False
+    if commits and not checkpoints:
+        asked = connector.layer["sync.group.offsets.enabled"]
+        warnings.append(
+            f"{asked.place}: {asked.key}: offsets of groups are committed from checkpoints, and the flow {flow} writes "
+            "none; set emit.checkpoints.enabled = true"
+        )
+    return checkpoints, checkpoints and commits
+
+
+def check_exactly_once(
+    connector: Reading, worker: Reading, isolation: str, names: KeyNames, warnings: list[str]
+) -> None:
+    """Refuses a demand for exactly-once copying that the rest does not fulfil; `isolation` is the source consumer's."""
+    mode = worker.text("exactly.once.source.support")
+    committed = isolation == "read_committed"
+    boundary = connector.written("transaction.boundary")
+    if boundary is not None and connector.text("transaction.boundary") == "connector":
+        connector.problems.refuse(
+            boundary, repr(boundary.value), "poll or interval; MirrorMaker 2 has no boundaries of its own"
+        )
+    demand = connector.written("exactly.once.support")
+    if demand is not None and connector.text("exactly.once.support") == "required":
+        missing = [
+            f"{names.worker('exactly.once.source.support')} = enabled" if mode != "enabled" else "",
+            f"{names.source_consumer('isolation.level')} = read_committed" if not committed else "",
+        ]
+        needed = " and ".join(text for text in missing if text)
+        if needed:
+            connector.problems.refuse(demand, repr(demand.value), needed)
+    elif mode == "enabled" and not committed:
+        switch = worker.layer["exactly.once.source.support"]
+        warnings.append(
+            f"{switch.place}: {switch.key}: {names.source}->{names.target} also copies records of open and aborted "
+            f"transactions; write {names.source_consumer('isolation.level')} = read_committed"
+        )
+
+
+TOPIC = key_of(FailedRecordSettings, "dead_letter_topic")
+
+
+def failed_record_settings(connector: Reading, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
+    """Connect's `errors.*` of a flow; a dead-letter topic that gets no record is a warning."""
+    settings = FailedRecordSettings(**plain_fields(FailedRecordSettings, connector))
+    dead = connector.written(TOPIC)
+    if dead is None or not settings.dead_letter_topic:
+        return settings
+    aliases = frozenset((layers.source, layers.target, *layers.aliases))
+    heartbeats = HeartbeatNames(connector.text("replication.policy.separator"), aliases)
+    internal = heartbeats.hold(TopicName(settings.dead_letter_topic))
+    try:
+        check_name(settings.dead_letter_topic)
+    except TransformError:
+        internal = True
+    if internal:
+        connector.problems.refuse(dead, repr(dead.value), "a topic that is no internal one")
+    used = any("dead-letter" in record_policy(connector, field, settings).values for field in _POLICIES)
+    if settings.tolerance == "none" and not used:
+        warnings.append(
+            f"{dead.place}: {dead.key}: no record is written to this topic, because a record that fails holds its "
+            f"partition; write {key_of(FailedRecordSettings, 'tolerance')} = all"
+        )
+    return settings
+
+
+_POLICIES = ("oversized_record_policy", "refused_record_policy")
+
+
+def record_policy(connector: Reading, field: str, failed: FailedRecordSettings) -> PerTopic[RecordPolicy]:
+    """A policy for records by its field of `FlowSettings`. Where the file names none, `errors.tolerance = all` leaves
+    the record out, as Connect does since KIP-779."""
+    key = key_of(FlowSettings, field)
+    policy = cast("PerTopic[RecordPolicy]", connector.per_topic(key))
+    if connector.written(key) is None and failed.tolerance == "all":
+        policy = PerTopic("dead-letter" if failed.dead_letter_topic else "skip", policy.rules)
+    if not failed.dead_letter_topic:
+        for name, entry in connector.layer.items():
+            if (name == key or name.startswith(f"{key}.")) and entry.value.strip().lower() == "dead-letter":
+                connector.problems.refuse(entry, repr(entry.value.strip()), f"a topic in {TOPIC} for such records")
+    return policy
+
+
+_EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and returns one"
+
+
+def transform_settings(
+    connector: Reading, layers: FlowLayers, file: str, warnings: list[str]
+) -> TransformSettings | None:
+    """The settings of what transforms a flow, None for nothing; a function is imported, and tried on an empty batch."""
+    smts = _connects_own(connector, layers, file, warnings)
+    settings = TransformSettings(**plain_fields(TransformSettings, connector), smts=smts)
+    if not settings.function and not settings.sql and smts is None:
+        return None
+    _try(connector, settings)
+    return settings
+
+
+def _connects_own(connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+    if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
+        return None
+    # Without transforms nothing of them is loaded.
+    from twinlog.config.smt.read import read_chain  # noqa: PLC0415
+
+    return read_chain(connector, layers, file, warnings)
+
+
+def _try(connector: Reading, settings: TransformSettings) -> None:
+    """Runs the user's code; what is wrong with it is a problem of the line that names it."""
+    # Copying without transforms needs no pyarrow.
+    from twinlog.transforms.build import build  # noqa: PLC0415
+    from twinlog.transforms.contract import try_on_nothing  # noqa: PLC0415
+
+    entry = connector.written("transform") if settings.function else None
+    if entry is not None:
+        try:
+            try_on_nothing(build(settings))
+        except TransformError as error:
+            connector.problems.refuse(entry, f"{settings.function}: {error}", _EXPECTED)
+
 
 SHORTEST_S = 0.1
 """Stands for an interval of 0, with which MirrorMaker 2 would never pause."""

@@ -1,18 +1,106 @@
-"""Keys of the file itself: they count for the whole process (Kafka classes MirrorMakerConfig, RestServerConfig)."""
+"""Keys of the whole process: driver, metrics and REST API (Kafka classes MirrorMakerConfig, RestServerConfig).
+
+Keys of the REST API in the file of a dedicated MirrorMaker 2 are for requests between its processes, of which twinlog
+makes none.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
 from twinlog.config.keys.key import Effect, Form, Key, KeyType, Level
-from twinlog.config.keys.metrics import METRICS_KEYS
-from twinlog.config.keys.rest import REST_KEYS
 
-BOOL, INT = KeyType.BOOL, KeyType.INT
-LIST, STRING, ENUM = KeyType.LIST, KeyType.STRING, KeyType.ENUM
+BOOL = KeyType.BOOL
+INT, LIST, STRING, ENUM = KeyType.INT, KeyType.LIST, KeyType.STRING, KeyType.ENUM
 JVM = Effect.JVM
 
 _process = partial(Key, level=Level.PROCESS)
+_rest = partial(Key, level=Level.PROCESS, effect=Effect.JVM)
+
+REST_KEYS = (
+    _rest(
+        "listeners",
+        LIST,
+        "http://:8083",
+        "Addresses the REST listener binds to.",
+        form=Form.LISTENERS,
+    ),
+    _rest(
+        "admin.listeners",
+        LIST,
+        None,
+        "Addresses of the REST listener for log levels.",
+        form=Form.LISTENERS,
+    ),
+    _rest("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),
+    _rest(
+        "rest.advertised.port",
+        INT,
+        None,
+        "Port other nodes call this one at.",
+        minimum=0,
+        maximum=65_535,
+    ),
+    _rest(
+        "rest.advertised.listener",
+        ENUM,
+        None,
+        "Which listener other nodes call.",
+        choices=("http", "https"),
+        any_case=True,
+    ),
+    _rest(
+        "rest.extension.classes",
+        LIST,
+        "",
+        "Classes that extend the REST listener, such as basic authentication.",
+    ),
+    _rest(
+        "access.control.allow.origin",
+        STRING,
+        "",
+        "Origin allowed to call the REST listener from a browser.",
+    ),
+    _rest("access.control.allow.methods", STRING, "", "Methods allowed from a browser."),
+    _rest(
+        "response.http.headers.config",
+        STRING,
+        "",
+        "Headers added to every REST answer.",
+        form=Form.HEADERS,
+    ),
+    _rest("listeners.https.*", STRING, None, "TLS settings of the REST listener."),
+    _rest("admin.listeners.https.*", STRING, None, "TLS settings of the listener for log levels."),
+)
+
+
+LISTENERS = "twinlog.metrics.listeners"
+HTTPS = f"{LISTENERS}.https."
+
+METRICS_KEYS = (
+    _process(
+        LISTENERS,
+        KeyType.LIST,
+        "",
+        "Addresses that serve `/metrics` and `/metrics.json` to everyone, such as `http://127.0.0.1:9404`; none if "
+        "empty. A worker has both pages on its `listeners`, too.",
+        form=Form.LISTENERS,
+    ),
+    _process(
+        f"{HTTPS}*",
+        KeyType.STRING,
+        None,
+        "TLS settings of these addresses (`ssl.*`), where they are https.",
+    ),
+    _process(
+        "twinlog.metrics.partitions.enabled",
+        KeyType.BOOL,
+        "true",
+        "Whether there are metrics for each partition and each group; those of flows, topics and tasks are always "
+        "there.",
+    ),
+)
+
 
 DRIVER_KEYS = (
     _process(

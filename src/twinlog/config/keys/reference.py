@@ -15,8 +15,7 @@ from twinlog.config.keys.key import Effect, Key
 from twinlog.config.keys.live_keys import Takes, takes
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
-from twinlog.config.keys.worker import WORKER_KEYS
-from twinlog.config.keys.worker_file import worker_file_keys
+from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
 _INTRODUCTION = """\
 # Configuration

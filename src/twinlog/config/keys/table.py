@@ -14,8 +14,7 @@ from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_
 from twinlog.config.keys.key import Key, Level
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
-from twinlog.config.keys.worker import WORKER_KEYS
-from twinlog.config.keys.worker_file import worker_file_keys
+from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
 
 
 class KeyTable:

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from twinlog.config.keys.connector import OLD_NAMES
-from twinlog.config.keys.key import Key, KeyType
+from twinlog.config.keys.key import Form, Key, KeyType
 from twinlog.config.keys.table import PROCESS
 from twinlog.config.properties import Entry, without_inline_comment
 from twinlog.config.refused import ValueRefusedError
-from twinlog.config.text.pattern_warnings import doubts, pattern_warnings
 from twinlog.config.text.per_topic import compile_topic_pattern, refused_pattern
 from twinlog.config.text.providers import Lookup, MissingError, ProviderError, Providers, build_providers
 from twinlog.config.text.reading import refused_value
-from twinlog.config.text.values import instead_of, parse_value
+from twinlog.config.text.values import Value, instead_of, parse_value
 from twinlog.errors import ConfigProblem
 from twinlog.mirror.topology.patterns import PatternError
+
+_WILDCARD = re.compile(r"[\w.-]*[\w-]\*")
+_QUOTES = ("'", '"')
+
+
+def pattern_warnings(key: Key, value: Value) -> list[str]:
+    """Warnings of a list of regular expressions; none of other values."""
+    return doubts(value) if key.form is Form.PATTERNS and isinstance(value, tuple) else []
+
+
+def doubts(patterns: tuple[str, ...]) -> list[str]:
+    """Warnings of regular expressions for names."""
+    found = [
+        f"{item!r} is a regular expression, where * repeats the character before it; for every name that begins so "
+        f"write {item[:-1]}.*"
+        for item in patterns
+        if _WILDCARD.fullmatch(item)
+    ]
+    doubled = next((item for item in patterns if item.startswith("=")), None)
+    if doubled is not None:
+        found.append(f"{doubled!r} matches no name: a second = belongs to the value; write one")
+    quoted = next((item for item in patterns if item.startswith(_QUOTES) or item.endswith(_QUOTES)), None)
+    if quoted is not None:
+        found.append(f"the quotes of {quoted} count as part of the name; write it without them")
+    return found
+
 
 _RENAMED = {old: name for name, old in OLD_NAMES.items()}
 _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})

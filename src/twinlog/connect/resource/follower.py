@@ -11,11 +11,10 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.strimzi.load import ResourceConfig
-from twinlog.connect.resource.auto_restart import AutoRestarts
-from twinlog.connect.resource.loggers import logger_levels
 from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, AskedOffsets, offsets_asked
 from twinlog.connect.resource.steps import (
     PAUSE,
+    AutoRestarts,
     Become,
     Delete,
     Present,
@@ -24,6 +23,7 @@ from twinlog.connect.resource.steps import (
     asked,
     copies_again,
     is_of_a_resource,
+    logger_levels,
     of_others,
     steps,
 )

@@ -1,6 +1,6 @@
-"""What has to change so that a worker has the connectors that a resource asks for, as Strimzi's operator decides it.
+"""The changes that a worker's connectors need to match a resource, as Strimzi's operator decides them.
 
-Reading what there is and carrying steps out are somebody else's: here facts become decisions.
+The functions turn facts into decisions: steps, restarts of failed connectors, and levels of loggers.
 """
 
 from __future__ import annotations
@@ -10,8 +10,72 @@ from dataclasses import dataclass, field
 
 from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.connector import IDENTITY_POLICIES
-from twinlog.config.strimzi.resource import PlannedConnector
+from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
 from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
+
+LONGEST_S = 3600.0
+
+
+@dataclass(slots=True)
+class _Restarts:
+    count: int
+    at: float
+
+
+class AutoRestarts:
+    """Counts the restarts of each connector. The wait before the next is n²+n minutes, 60 at most."""
+
+    def __init__(self) -> None:
+        self._done: dict[str, _Restarts] = {}
+
+    def is_due(self, name: str, rule: AutoRestart | None, *, failed: bool, now: float) -> bool:
+        """Whether a connector is to be restarted now, which counts as done; `now` is in seconds."""
+        done = self._done.get(name)
+        if rule is None or not failed:
+            if done is not None and (rule is None or now - done.at > _wait_s(done.count)):
+                # It has run well for longer than the wait.
+                del self._done[name]
+            return False
+        if done is None:
+            done = self._done[name] = _Restarts(0, now)
+        elif now - done.at < _wait_s(done.count):
+            return False
+        if rule.most is not None and done.count >= rule.most:
+            return False
+        done.count, done.at = done.count + 1, now
+        return True
+
+    def count(self, name: str) -> int:
+        """How often a connector was restarted since it last ran well."""
+        return self._done[name].count if name in self._done else 0
+
+
+def _wait_s(count: int) -> float:
+    return min(60.0 * (count * count + count), LONGEST_S)
+
+
+ROOT = "root"
+_ROOTS = ("connect.root.logger.level", "rootLogger.level", "log4j.rootLogger", "rootLogger")
+_OLD = "log4j.logger."
+_NEW = "logger."
+
+
+def logger_levels(loggers: Mapping[str, str]) -> dict[str, str]:
+    """The level of each logger by its name; appenders and the like mean nothing here."""
+    levels: dict[str, str] = {}
+    for key, value in loggers.items():
+        level = value.partition(",")[0].strip().upper()
+        if key in _ROOTS:
+            levels[ROOT] = level
+        elif key.startswith(_OLD):
+            levels[key.removeprefix(_OLD)] = level
+        elif key.startswith(_NEW) and key.endswith(".level"):
+            named = loggers.get(f"{key.removesuffix('.level')}.name")
+            if named is not None:
+                levels[named.strip()] = level
+    # Whatever is below a logger gets its level, so that of the root comes first.
+    return dict(sorted(levels.items(), key=lambda one: (one[0] != ROOT, one[0])))
+
 
 PAUSE = "strimzi.io/pause-reconciliation"
 _RESTART = "strimzi.io/restart-connector"

@@ -1,29 +1,67 @@
-"""The API as an application: every route, and what each request passes on its way there and back."""
+"""The API as an application: its routes, the normal form of paths, and the steps that each request passes."""
 
 from __future__ import annotations
 
+import re
+from urllib.parse import unquote, unquote_to_bytes
+
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from twinlog.connect.rest import paths, responses
+from twinlog.connect.rest import responses
 from twinlog.connect.rest.access_log import AccessLog
 from twinlog.connect.rest.api import Api
-from twinlog.connect.rest.cors import CrossOrigin
-from twinlog.connect.rest.headers import ResponseHeaders
-from twinlog.connect.rest.resources.connectors import Connectors
+from twinlog.connect.rest.headers import CrossOrigin, ResponseHeaders
+from twinlog.connect.rest.resources.connectors import Connectors, ConnectorTasks, States
 from twinlog.connect.rest.resources.internal import Internal
 from twinlog.connect.rest.resources.loggers import Loggers
 from twinlog.connect.rest.resources.metrics import Metrics
 from twinlog.connect.rest.resources.offsets import Offsets
 from twinlog.connect.rest.resources.plugins import Plugins
 from twinlog.connect.rest.resources.root import Root
-from twinlog.connect.rest.resources.states import States
-from twinlog.connect.rest.resources.tasks import ConnectorTasks
-from twinlog.connect.rest.resources.topic_verbs import TopicVerbs
-from twinlog.connect.rest.resources.topics import Topics
+from twinlog.connect.rest.resources.topics import Topics, TopicVerbs
 
-paths.register()
+_ORIGIN = re.compile(r"^https?://[^/]*", re.IGNORECASE)
+_BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+class _Encoded(Convertor[str]):
+    """A segment that is percent-encoded UTF-8; a plus sign in it is one."""
+
+    regex = "[^/;][^/]*"
+
+    def convert(self, value: str) -> str:
+        """Without the parameters that a segment may have after a semicolon, as JAX-RS has it."""
+        return unquote(value.partition(";")[0], encoding="utf-8", errors="replace")
+
+    def to_string(self, value: str) -> str:
+        raise NotImplementedError("URLs of routes are not used")
+
+
+def register_encoded_segments() -> None:
+    """Make `{name:encoded}` known to routes."""
+    register_url_convertor("encoded", _Encoded())
+
+
+def normalize_path(raw_path: bytes) -> str | None:
+    """The path, still encoded, without the slash at its end and the host that a proxy puts before it.
+
+    None where it cannot be decoded.
+    """
+    if _BROKEN.search(raw_path):
+        return None
+    try:
+        if b"\0" in unquote_to_bytes(raw_path) or not unquote(raw_path, errors="strict"):
+            return None
+    except UnicodeDecodeError:
+        return None
+    path = _ORIGIN.sub("", raw_path.decode("ascii", "replace"))
+    return path.rstrip("/") or "/"
+
+
+register_encoded_segments()
 
 
 def public_app(api: Api) -> ASGIApp:
@@ -65,7 +103,7 @@ def _bounded(api: Api, router: Router) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         refused: Response | None = None
-        path = paths.normal(scope["raw_path"])
+        path = normalize_path(scope["raw_path"])
         if len(scope["raw_path"]) + len(scope["query_string"]) > most:
             refused = responses.error(414, "HTTP 414 Request-URI Too Long")
         elif sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > most:

@@ -7,11 +7,13 @@ never passed on. Of the headers only the login goes along, and the signature of 
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import http.client
 import json
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
@@ -20,9 +22,39 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twinlog.connect.rest.responses import error
-from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
 from twinlog.connectors.model import Config, ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
+
+SIGNATURE = "X-Connect-Authorization"
+ALGORITHM = "X-Connect-Request-Signature-Algorithm"
+
+_DIGESTS: Mapping[str, str] = {
+    "hmacmd5": "md5",
+    "hmacsha1": "sha1",
+    "hmacsha224": "sha224",
+    "hmacsha256": "sha256",
+    "hmacsha384": "sha384",
+    "hmacsha512": "sha512",
+    "hmacsha512/224": "sha512_224",
+    "hmacsha512/256": "sha512_256",
+    "hmacsha3-224": "sha3_224",
+    "hmacsha3-256": "sha3_256",
+    "hmacsha3-384": "sha3_384",
+    "hmacsha3-512": "sha3_512",
+}
+"""The Mac algorithms of Java, by their names in lower case."""
+
+
+def supported(algorithm: str) -> bool:
+    """Whether this is a Mac algorithm of Java's that can be computed here."""
+    digest = _DIGESTS.get(algorithm.lower())
+    return digest is not None and digest in hashlib.algorithms_available
+
+
+def sign(key: bytes, body: bytes, algorithm: str) -> bytes:
+    """The signature of a request's body; in the header it is in base64. KeyError for an unknown algorithm."""
+    return hmac.digest(key, body, _DIGESTS[algorithm.lower()])
+
 
 _LOG = logging.getLogger(__name__)
 _HEADERS = ("authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")

@@ -1,16 +1,87 @@
-"""Headers that `response.http.headers.config` adds to every answer (Jetty's class HeaderFilter).
+"""Headers of answers: `response.http.headers.config` (Jetty class HeaderFilter), and CORS (class CrossOriginFilter).
 
-What an answer has of its own, such as its length, is never replaced.
+A header that an answer has of its own, as its length, is never replaced.
+
+An allowed origin is a name or a pattern with `*`. A request from another origin gets its answer without the headers
+that let a browser show it. With all origins allowed, no page may use the login that a browser keeps.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from email.utils import formatdate
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twinlog.clock import Clock
+
+_DEFAULT_METHODS = "GET,POST,HEAD"
+_HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
+_SECONDS = b"1800"
+
+PREFLIGHT = "twinlog.preflight"
+"""Whether a request's state marks it as one by which a browser asks before a request of an allowed origin; it never has
+a login."""
+
+
+class CrossOrigin:
+    """Lets pages of `origins` use what `app` answers."""
+
+    def __init__(self, app: ASGIApp, origins: str, methods: str) -> None:
+        self._app = app
+        named = _listed(origins)
+        self._any = "*" in named
+        self._origins = [re.compile(re.escape(origin).replace(r"\*", ".*")) for origin in named]
+        self._methods = _listed(methods) or _listed(_DEFAULT_METHODS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        method = headers.get(b"access-control-request-method", "")
+        preflight = scope["method"] == "OPTIONS" and bool(method)
+        more = [(b"vary", b"Origin")]
+        if self._allows(headers.get(b"origin", "")):
+            wanted = headers.get(b"access-control-request-headers", "")
+            if preflight and self._takes(method, wanted):
+                scope["state"][PREFLIGHT] = True
+                more += [*self._let(headers[b"origin"]), *self._exposed()]
+            elif not preflight:
+                more += self._let(headers[b"origin"])
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *more]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+    def _allows(self, origins: str) -> bool:
+        """Whether one of the request's origins is allowed: a browser may name several with blanks between."""
+        named = [origin for origin in origins.split() if origin != "null"]
+        return bool(named) and (
+            self._any or any(pattern.fullmatch(origin) for origin in named for pattern in self._origins)
+        )
+
+    def _takes(self, method: str, headers: str) -> bool:
+        """Whether a page may send this method with these headers."""
+        known = {header.lower() for header in _HEADERS}
+        return method in self._methods and all(header.lower() in known for header in _listed(headers))
+
+    def _let(self, origin: str) -> list[tuple[bytes, bytes]]:
+        let = [(b"access-control-allow-origin", origin.encode("latin-1"))]
+        return let if self._any else [*let, (b"access-control-allow-credentials", b"true")]
+
+    def _exposed(self) -> list[tuple[bytes, bytes]]:
+        """What a browser keeps of the answer, and for how long."""
+        return [
+            (b"access-control-max-age", _SECONDS),
+            (b"access-control-allow-methods", ",".join(self._methods).encode("latin-1", "replace")),
+            (b"access-control-allow-headers", ",".join(_HEADERS).encode()),
+        ]
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 @dataclass(frozen=True, slots=True)

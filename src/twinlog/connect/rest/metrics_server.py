@@ -16,11 +16,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from twinlog.connect.rest.listening import Bound, bind, close
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.resources.metrics import JSON, TEXT, json_page, text_page
 from twinlog.connect.rest.resources.root import HEALTH, health_response
-from twinlog.connect.rest.serving import Serving, servers
+from twinlog.connect.rest.serving import Bound, Serving, bind, close, servers
 from twinlog.connect.rest.settings import Limits, Listener
 from twinlog.connectors.model import Health, HealthStatus
 

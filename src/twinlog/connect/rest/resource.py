@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,11 +21,26 @@ from starlette.types import Receive, Scope, Send
 from twinlog.connect.rest import responses
 from twinlog.connect.rest.access_log import USER
 from twinlog.connect.rest.api import Api
-from twinlog.connect.rest.cors import PREFLIGHT
-from twinlog.connect.rest.media import accepts_json, is_json
+from twinlog.connect.rest.headers import PREFLIGHT
 from twinlog.connect.rest.users import credentials
 from twinlog.connect.stage import timed_out
 from twinlog.errors import RequestError, UnavailableError
+
+_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+/[\w!#$&^.+*-]+)\s*(?:;.*)?", re.ASCII | re.DOTALL)
+_ACCEPTED = {"application/json", "application/*", "*/*"}
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a body of this type is JSON."""
+    match = _TYPE.fullmatch(content_type)
+    return match is not None and match[1].lower() == "application/json"
+
+
+def accepts_json(accept: str) -> bool:
+    """Whether an answer in JSON is wanted. Connect looks at no quality, either."""
+    found = (_TYPE.fullmatch(part) for part in accept.split(","))
+    return any(match is not None and match[1].lower() in _ACCEPTED for match in found)
+
 
 _LOG = logging.getLogger(__name__)
 

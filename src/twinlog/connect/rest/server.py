@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.app import admin_app, public_app
-from twinlog.connect.rest.listening import Bound, bind, close
-from twinlog.connect.rest.serving import Serving, servers
+from twinlog.connect.rest.serving import Bound, Serving, bind, close, servers
 from twinlog.connect.rest.settings import Listener
 
 _LOG = logging.getLogger(__name__)

@@ -1,20 +1,129 @@
 """The offset file of a standalone worker, as Connect reads and writes it (Kafka class FileOffsetBackingStore).
 
-Only one worker may have it, and it is replaced as a whole. Beside it, in a file with `.twinlog` at the end of its
-name, stands which content this program wrote last: where the file has another one, somebody else has written it since.
+One worker owns the file and replaces it as a whole. A second file, with `.twinlog` at the end of its name, holds the
+digest of the content that this program wrote last: a different content comes from another program.
+
+Format: one HashMap by the Java Object Serialization Specification, version 6. Any other content of a stream is refused,
+and no class of a stream is ever run or built.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import struct
 from collections.abc import Mapping
 from enum import Enum, auto
 from hashlib import sha256
 from pathlib import Path
 
-from twinlog.connect.storage.java_map import read_java_map, write_java_map
 from twinlog.errors import ConfigError, ConfigProblem
+
+_HEADER = b"\xac\xed\x00\x05"
+_NULL, _REFERENCE, _DESCRIPTION, _OBJECT, _ARRAY = b"\x70", b"\x71", b"\x72", b"\x73", b"\x75"
+_END = b"\x78"
+_BYTES_CLASS = _DESCRIPTION + b"\x00\x02[B" + bytes.fromhex("acf317f8060854e0 02 0000") + _END + _NULL
+_MAP_CLASS = (
+    _DESCRIPTION
+    + b"\x00\x11java.util.HashMap"
+    + bytes.fromhex("0507dac1c31660d1 03 0002")
+    + b"F\x00\x0aloadFactor"
+    + b"I\x00\x09threshold"
+    + _END
+    + _NULL
+)
+_FIRST_HANDLE = 0x7E0000
+"""Classes, objects and arrays are counted from here, for references to them: the map's class, the map, and so on."""
+_BYTES_HANDLE = _FIRST_HANDLE + 2
+_LOAD = 0.75
+
+
+def read_java_map(data: bytes) -> dict[bytes, bytes | None]:
+    """The content of a HashMap<byte[], byte[]>. Raises ValueError for anything else."""
+    try:
+        return _Reader(data).map()
+    except (struct.error, IndexError, KeyError):
+        raise ValueError(
+            "the stream of Java objects ends too early, or refers to something that is not in it"
+        ) from None
+
+
+def write_java_map(content: Mapping[bytes, bytes | None]) -> bytes:
+    """The same the other way round, byte for byte as Java writes a map that was filled in this order."""
+    buckets = 16
+    while len(content) > buckets * _LOAD:
+        buckets *= 2
+    threshold = int(buckets * _LOAD) if content else 0
+    parts = [_HEADER, _OBJECT, _MAP_CLASS, struct.pack(">fi", _LOAD, threshold)]
+    # Its own part: a block of eight bytes, then each key with its value.
+    parts.append(struct.pack(">BBii", 0x77, 8, buckets, len(content)))
+    known = False
+    for pair in content.items():
+        for one in pair:
+            if one is None:
+                parts.append(_NULL)
+                continue
+            kind = _REFERENCE + struct.pack(">i", _BYTES_HANDLE) if known else _BYTES_CLASS
+            known = True
+            parts.append(_ARRAY + kind + struct.pack(">i", len(one)) + one)
+    return b"".join([*parts, _END])
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._next_handle = _FIRST_HANDLE
+        self._arrays: dict[int, bytes] = {}
+        self._bytes_handle = -1
+
+    def map(self) -> dict[bytes, bytes | None]:
+        self._expect(_HEADER, "a stream of Java objects")
+        self._expect(_OBJECT + _MAP_CLASS, "a java.util.HashMap")
+        self._next_handle += 2
+        self._number(">fi")
+        self._expect(b"\x77\x08", "the content of a HashMap")
+        _, size = self._number(">ii")
+        content: dict[bytes, bytes | None] = {}
+        for _ in range(size):
+            key, value = self._array(), self._array()
+            if key is not None:
+                content[key] = value
+        self._expect(_END, "the end of a HashMap")
+        return content
+
+    def _array(self) -> bytes | None:
+        tag = self._take(1)
+        if tag == _NULL:
+            return None
+        if tag == _REFERENCE:
+            return self._arrays[self._number(">i")[0]]
+        if tag != _ARRAY:
+            raise ValueError("the HashMap holds something else than byte arrays")
+        if self._data.startswith(_BYTES_CLASS, self._at):
+            self._at += len(_BYTES_CLASS)
+            self._bytes_handle, self._next_handle = self._next_handle, self._next_handle + 1
+        elif self._take(1) != _REFERENCE or self._number(">i")[0] != self._bytes_handle:
+            raise ValueError("the HashMap holds arrays of something else than bytes")
+        handle, self._next_handle = self._next_handle, self._next_handle + 1
+        found = self._arrays[handle] = self._take(self._number(">i")[0])
+        return found
+
+    def _expect(self, expected: bytes, what: str) -> None:
+        if not self._data.startswith(expected, self._at):
+            raise ValueError(f"not {what}, which a worker of Kafka Connect writes")
+        self._at += len(expected)
+
+    def _take(self, count: int) -> bytes:
+        end = self._at + count
+        if count < 0 or end > len(self._data):
+            raise IndexError
+        self._at, found = end, self._data[self._at : end]
+        return found
+
+    def _number(self, form: str) -> tuple[int, ...]:
+        return struct.unpack(form, self._take(struct.calcsize(form)))
+
 
 KEY = "offset.storage.file.filename"
 _NOTE = ".twinlog"

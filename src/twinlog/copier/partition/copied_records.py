@@ -1,19 +1,39 @@
-"""What of one partition is on the target: up to where, from which source offsets, and how much since when."""
+"""Records of one partition on the target: their source offsets, their counts, and appends at a wrong target offset."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.copier.partition.counts import CopyCounts
-from twinlog.copier.partition.tally import Tally
+from twinlog.copier.partition.counters import CopyCounts, Tally
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.sequence_numbers import sequence_after
 from twinlog.mirror.offsets.exact_map import Run
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.model.types import SourceOffset, TargetOffset
+
+
+@dataclass(slots=True)
+class Misplaced:
+    """Appends at offsets before the acknowledged ones: the remote log had become shorter.
+
+    `end` is where the log ended before them, `next_source` the source offset after them, `runs` where they are.
+    """
+
+    end: TargetOffset
+    next_source: SourceOffset
+    runs: CopiedRuns = field(default_factory=CopiedRuns)
+
+    def reach(self, end: TargetOffset) -> None:
+        """The log may have ended at `end` already."""
+        self.end = min(self.end, end)
+
+    def add(self, append: Append, base_offset: TargetOffset) -> None:
+        """Add an append."""
+        self.next_source = append.next_source_offset
+        self.runs.add(append.spans, base_offset)
 
 
 class CopiedRecords:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from twinlog.clock import wall_ms
+from twinlog.copier.partition.counters import Tally
 from twinlog.copier.partition.produce_errors import WriteDeadLetter
-from twinlog.copier.partition.tally import Tally
 from twinlog.copier.partition.unit import Owner
 from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.new_topic import create_topic

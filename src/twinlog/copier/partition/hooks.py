@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from twinlog.copier.partition.counters import Tally
 from twinlog.copier.partition.dead_letters import RefusedAppend
-from twinlog.copier.partition.tally import Tally
 from twinlog.copier.partition.unit import Unit
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.copier.partition.tally import Tally
+from twinlog.copier.partition.counters import Tally
 from twinlog.kafka.producer.appends import FailedRecord, Prepared
 from twinlog.model.types import TopicPartition
 from twinlog.settings.failed_records import FailedRecordSettings

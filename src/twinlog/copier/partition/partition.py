@@ -8,16 +8,14 @@ from dataclasses import replace
 from twinlog.batches.prepare import prepare as copy_as_it_is
 from twinlog.clock import Clock
 from twinlog.copier.partition import fetch_errors
-from twinlog.copier.partition.batch_limit import BatchLimit
-from twinlog.copier.partition.counts import CopyCounts
+from twinlog.copier.partition.batch_limit import BatchLimit, left_out, naming
+from twinlog.copier.partition.copied_records import Misplaced
+from twinlog.copier.partition.counters import CopyCounts
 from twinlog.copier.partition.fetch_errors import Check, Fail, Pause
 from twinlog.copier.partition.hooks import Hooks
 from twinlog.copier.partition.left_out_records import LeftOutRecords
-from twinlog.copier.partition.misplaced import Misplaced
-from twinlog.copier.partition.oversized import left_out, naming
 from twinlog.copier.partition.partition_appends import PartitionAppends
-from twinlog.copier.partition.read_ahead import ReadAhead
-from twinlog.copier.partition.source_position import SourcePosition
+from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
 from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, Prepared

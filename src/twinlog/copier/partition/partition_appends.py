@@ -12,10 +12,9 @@ from twinlog.batches.split import isolate, split_append
 from twinlog.clock import Clock
 from twinlog.copier.partition import produce_errors, unit
 from twinlog.copier.partition.batch_limit import BatchLimit
-from twinlog.copier.partition.copied_records import CopiedRecords
+from twinlog.copier.partition.copied_records import CopiedRecords, Misplaced
 from twinlog.copier.partition.dead_letters import RefusedAppend
 from twinlog.copier.partition.hooks import Hooks
-from twinlog.copier.partition.misplaced import Misplaced
 from twinlog.copier.partition.produce_errors import (
     Accept,
     Appending,
@@ -28,8 +27,7 @@ from twinlog.copier.partition.produce_errors import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.read_ahead import ReadAhead
-from twinlog.copier.partition.source_position import SourcePosition
+from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
 from twinlog.copier.partition.unit import OpenUnit
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from twinlog.copier.partition.oversized import left_out, refused_as_too_large
+from twinlog.copier.partition.batch_limit import left_out, refused_as_too_large
 from twinlog.errors import CopyError, NotAcknowledgedError, RefusedError, RefusedRecordError, TwinlogError
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.producer.appends import Append

@@ -18,7 +18,6 @@ from typing import Protocol
 from twinlog.batches.split import isolate, split_append
 from twinlog.copier.partition import produce_errors
 from twinlog.copier.partition.dead_letters import RefusedAppend
-from twinlog.copier.partition.placement import Placement, Placing
 from twinlog.copier.partition.produce_errors import (
     Accept,
     Appending,
@@ -31,7 +30,7 @@ from twinlog.copier.partition.produce_errors import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.routed_topics import RoutedTopics
+from twinlog.copier.partition.routed_topics import Placement, Placing, RoutedTopics
 from twinlog.copier.partition.unit import Owner, Unit
 from twinlog.errors import (
     ClusterError,

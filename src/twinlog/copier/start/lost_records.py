@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from twinlog.copier.start.chunks import chunks
+from twinlog.copier.start.log_reader import chunks
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import CopyRules, Prepare
 from twinlog.kafka.protocol.fetch_response import PartitionResponse

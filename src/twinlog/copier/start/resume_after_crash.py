@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from twinlog.batches.prepare import prepare as unchanged
-from twinlog.copier.start.arrived import Arrived
-from twinlog.copier.start.chunks import chunks
+from twinlog.copier.start.log_reader import Arrived, chunks
 from twinlog.copier.start.lost_records import LastRecord
 from twinlog.copier.start.producer_ids import fencing
 from twinlog.kafka.client import ClusterClient

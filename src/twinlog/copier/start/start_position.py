@@ -1,14 +1,13 @@
-"""Finds where a partition goes on: its stored position, the rules for a new one, and what arrived after a crash."""
+"""Finds the first offset of a granted partition: its stored position, its start rule, or the end of arrived records."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
 from twinlog.copier.start.first_look import TOGETHER, Behind, log_starts, look
-from twinlog.copier.start.first_offset import first_offsets
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.logs_at_rest import LogsAtRest
 from twinlog.copier.start.lost_records import Comparison, Transformed
@@ -28,9 +27,46 @@ from twinlog.mirror.gaps import find_gap
 from twinlog.mirror.offsets.exact_map import ExactMap, Run
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
+from twinlog.mirror.offsets.starts import AT_FIRST, Begin
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
+
+
+async def first_offsets(
+    source: ClusterClient, grants: Sequence[Grant], *, read_committed: bool
+) -> dict[TopicPartition, SourceOffset]:
+    """The source offsets at which they begin, of those partitions whose leaders answer; asks each leader at most three
+    times, whatever the number of partitions. Raises ClusterError and RefusedError."""
+    by_place: dict[int | None, list[TopicPartition]] = defaultdict(list)
+    found: dict[TopicPartition, SourceOffset] = {}
+    for grant in grants:
+        begin = _begin_of(source, grant)
+        if begin.offset is not None:
+            found[grant.source] = begin.offset
+        else:
+            by_place[begin.since_ms].append(grant.source)
+    for since, partitions in by_place.items():
+        # The end comes first: a record that is appended between two requests may be copied, and never be passed over.
+        ends: dict[TopicPartition, int] = {}
+        if since is not None:
+            ends = await source.list_offsets(partitions, LATEST, read_committed=read_committed)
+        at = EARLIEST if since is None else since
+        offsets = await source.list_offsets(partitions, at, read_committed=read_committed and since is not None)
+        for partition, offset in offsets.items():
+            if offset >= 0:
+                found[partition] = SourceOffset(offset)
+            elif partition in ends:
+                found[partition] = SourceOffset(ends[partition])
+    return found
+
+
+def _begin_of(source: ClusterClient, grant: Grant) -> Begin:
+    """Where a partition begins: at its first record where its topic was recreated since that was decided."""
+    known = source.topic(grant.source.topic)
+    now = None if known is None or known.topic_id is None else str(known.topic_id)
+    return AT_FIRST if None not in (now, grant.topic_id) and now != grant.topic_id else grant.begin
+
 
 AT_ONCE, OF_TWO_LEADERS = 8, 3
 """How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two

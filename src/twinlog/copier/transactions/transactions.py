@@ -3,17 +3,19 @@
 A transaction takes in the partitions that have something to append, closes after a while, waits until everything sent
 is acknowledged, stores the positions and commits. On any trouble it is aborted, and its partitions go on from their
 last committed positions under a new producer epoch. A copier whose transactional id was taken over ends.
+
+A coordinator ends a transaction once each of its partitions has the marker, and begins no other one under the same
+transactional id before that (Kafka class TransactionMarkerChannelManager).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any, Protocol
 
 from twinlog.clock import LONG_AGO
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
-from twinlog.copier.transactions.leaderless import LeaderlessPartitions
 from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
 from twinlog.copier.transactions.transaction_positions import PATIENCE_S, AbortedError, TransactionPositions
 from twinlog.copier.transactions.transaction_recovery import TransactionRecovery
@@ -28,6 +30,43 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
+
+
+class TakingPart(Protocol):
+    """Some partitions of the open transaction."""
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]: ...
+
+
+class LeaderlessPartitions:
+    """Which partitions of the open transaction, or of the one before it, have no leader, and since when."""
+
+    def __init__(self, client: ClusterClient, *taking_part: TakingPart) -> None:
+        self._client = client
+        self._taking_part = taking_part
+        self._before: set[TopicPartition] = set()
+        self._since: dict[TopicPartition, float] = {}
+
+    def ended(self) -> None:
+        """The open transaction is decided: its partitions get their markers before the next one begins."""
+        self._before = {partition for some in self._taking_part for partition in some.partitions}
+
+    def forget(self) -> None:
+        """Every marker is written."""
+        self._before.clear()
+
+    def named(self) -> str:
+        """The end of a sentence for messages; empty while all of them have a leader, as far as is known."""
+        now = self._client.loop.clock.monotonic()
+        concerned = self._before.union(*(some.partitions for some in self._taking_part))
+        lost = [partition for partition in concerned if self._client.leader(partition) is None]
+        self._since = {partition: self._since.get(partition, now) for partition in lost}
+        if not lost:
+            return ""
+        seconds = now - min(self._since.values())
+        return f"; without a leader for {seconds:.0f} s: {listed(map(str, lost))}"
+
 
 LATE_S = 2.0
 """A partition whose appends are not acknowledged so long after the transaction closed is reported: the others wait for

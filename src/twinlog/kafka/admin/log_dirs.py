@@ -10,7 +10,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.disks import Disk
+from twinlog.model.topics import Disk
 from twinlog.model.types import TopicName, TopicPartition
 
 _TIMEOUT_S = 40.0

@@ -21,9 +21,8 @@ from kafka.future import Future
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.kafka.auth.assertions import packed
 from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
-from twinlog.kafka.auth.token_server import ask_server, where
+from twinlog.kafka.auth.token_server import ask_server, packed, where
 from twinlog.settings.oauth import TokenSettings
 
 _LOGIN_AGAIN = 0.85

@@ -11,9 +11,8 @@ from typing import Protocol
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.fetch_size import FetchSize
+from twinlog.kafka.consumer.fetch_pace import FetchSize, Pace
 from twinlog.kafka.consumer.nearest import NearestReplicas
-from twinlog.kafka.consumer.pace import Pace
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop, Signal

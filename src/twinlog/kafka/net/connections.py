@@ -15,7 +15,7 @@ from kafka.errors import KafkaConnectionError, KafkaError
 from twinlog.kafka.net.addresses import canonical
 from twinlog.kafka.net.bootstrap import Bootstrap
 from twinlog.kafka.net.frames import FrameManager
-from twinlog.kafka.net.run_in_thread import run_in_thread
+from twinlog.kafka.net.loop import run_in_thread
 from twinlog.kafka.net.wire import Wire
 from twinlog.settings.flow import ClientSettings
 

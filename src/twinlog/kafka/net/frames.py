@@ -37,7 +37,7 @@ from twinlog.kafka.net.transport import ClosedHereError, PlainTransport, TlsTran
 from twinlog.kafka.net.unreachable import note_failure
 from twinlog.kafka.net.wire import Wire
 from twinlog.kafka.protocol.raw_request import Expected, RawRequest
-from twinlog.kafka.protocol.varint import skip_tags
+from twinlog.kafka.record.varint import skip_tags
 
 _REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _INT = struct.Struct(">i")

@@ -5,20 +5,56 @@ It is kafka-python's selector loop, because its connections live there; the rest
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import selectors
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from kafka.errors import KafkaConnectionError
 from kafka.future import Future
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.net.selector import LeanSelector
 from twinlog.kafka.net.wire import SocketWire, Wire
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
+
+
+async def run_in_thread(net: Any, function: Callable[[], T]) -> T:
+    """Returns or raises what `function` does; it runs on a thread of its own, while kafka-python's loop `net` goes on.
+
+    Raises KafkaConnectionError when no thread can be started.
+    """
+    done = Future()
+    results: list[T] = []
+    errors: list[Exception] = []
+
+    def resolve() -> None:
+        if errors:
+            done.failure(errors[0])
+        else:
+            done.success(results[0])
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except Exception as error:
+            errors.append(error)
+        # The loop may have ended meanwhile; then its own error is reported.
+        with contextlib.suppress(Exception):
+            net.call_soon_threadsafe(resolve)
+
+    try:
+        threading.Thread(target=run, name="run-in-thread", daemon=True).start()
+    except RuntimeError as error:
+        raise KafkaConnectionError(str(error)) from error
+    result: T = await done
+    return result
+
+
+T = TypeVar("T")
 
 
 class Loop:

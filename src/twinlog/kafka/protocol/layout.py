@@ -5,8 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Protocol
 
-from twinlog.kafka.protocol.varint import skip_tags, uvarint
-from twinlog.kafka.record.varint import read_unsigned
+from twinlog.kafka.record.varint import read_unsigned, skip_tags, uvarint
 
 _INT = Struct(">i")
 _SHORT = Struct(">h")

@@ -1,6 +1,27 @@
-"""Zigzag variable-length integers, as records of format v2 use them (KIP-98; Protocol Buffers' sint64)."""
+"""Variable-length integers: zigzag ones of records (KIP-98), and unsigned ones of flexible requests (KIP-482)."""
 
 from __future__ import annotations
+
+
+def uvarint(value: int) -> bytes:
+    """Encode a number of 0 or more."""
+    out = bytearray()
+    while value >= 128:
+        out.append((value & 127) | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def skip_tags(data: memoryview, at: int) -> int:
+    """Return where a section of tagged fields ends."""
+    count, at = read_unsigned(data, at)
+    for _ in range(count):
+        _, at = read_unsigned(data, at)
+        size, at = read_unsigned(data, at)
+        at += size
+    return at
+
 
 _MASK_64 = (1 << 64) - 1
 

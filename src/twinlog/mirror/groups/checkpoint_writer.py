@@ -1,4 +1,10 @@
-"""Writes checkpoints: periodically, where each group of the source would go on in the remote topics."""
+"""Writes checkpoints: the offsets of each group of the source in the remote topics, periodically.
+
+A checkpoint is due by the rule of Kafka class MirrorCheckpointTask (`checkpointIsMoreRecent`).
+
+A group at the end of a topic has nearly always committed a record that is not copied yet. So a missing translation
+counts as trouble only for one offset that stays untranslated for some time.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +21,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.kafka.record.records import Record
-from twinlog.mirror.groups.awaited_translations import AwaitedTranslations
 from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
-from twinlog.mirror.groups.emission import is_due
 from twinlog.mirror.groups.followed_groups import FollowedGroups
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.topics.compacted_topic import CompactedTopic
@@ -28,6 +32,61 @@ from twinlog.model.types import GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
+
+
+LATE_S = 30.0
+"""An offset that waits for so long is no matter of moments any more: it was copied by MirrorMaker 2, or is too old."""
+
+
+class AwaitedTranslations:
+    """The offsets that wait; `exact(where, offset)` is whether one can be translated exactly now."""
+
+    def __init__(self, exact: Callable[[TopicPartition, SourceOffset], bool]) -> None:
+        self._exact = exact
+        self._since: dict[GroupId, dict[TopicPartition, tuple[SourceOffset, float]]] = {}
+
+    def __contains__(self, group: GroupId) -> bool:
+        return group in self._since
+
+    def take(self, group: GroupId, offsets: Mapping[TopicPartition, SourceOffset], now: float) -> None:
+        """A group stands at these offsets now (monotonic seconds), of those that cannot be translated exactly."""
+        before = self._since.pop(group, {})
+        waiting = {}
+        for where, offset in offsets.items():
+            first, since = before.get(where, (offset, now))
+            if first > offset or (first < offset and self._exact(where, first)):
+                first, since = offset, now
+            waiting[where] = first, since
+        if waiting:
+            self._since[group] = waiting
+
+    def since(self) -> dict[GroupId, float]:
+        """Since when the newest offset of each group waits."""
+        return {group: max(since for _, since in waiting.values()) for group, waiting in self._since.items()}
+
+    def keep(self, groups: Collection[GroupId]) -> None:
+        """Forget all other groups."""
+        for group in self._since.keys() - groups:
+            del self._since[group]
+
+    def late(self, now: float) -> int:
+        """How many groups have an offset that has waited for longer than `LATE_S`."""
+        return sum(any(now - since > LATE_S for _, since in waiting.values()) for waiting in self._since.values())
+
+
+def is_due(new: Checkpoint, last: Checkpoint | None, *, exact: bool) -> bool:
+    """Whether `new` is written, when `last` is the last one of that group and remote partition.
+
+    As in MirrorMaker 2 checkpoints go forward on the target, and back only with the group. Beyond that one is written
+    when only the group's metadata changed, and when an `exact` translation lies before the last checkpoint: the remote
+    topic was recreated, and a group that went on by the old checkpoint would skip records.
+    """
+    if last is None or new.upstream < last.upstream or new.downstream > last.downstream:
+        return True
+    if new.downstream < last.downstream:
+        return exact
+    return new.upstream == last.upstream and new.metadata != last.metadata
+
 
 LOOK_AGAIN_S = 30.0
 """How often everything is translated anew: a remote topic may have been recreated, or the checkpoints deleted."""

@@ -20,9 +20,7 @@ from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import scan
 from twinlog.kafka.record.records import Record, decode_records
 from twinlog.mirror.heartbeats.records import Heartbeat, decode_heartbeat
-from twinlog.model.default_names import passes_as_heartbeats
-from twinlog.model.heartbeat_names import HeartbeatNames
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model.topic_names import HEARTBEATS, HeartbeatNames, passes_as_heartbeats
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
 

@@ -10,9 +10,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity, Connect
 from twinlog.kafka.admin.configs import alter_command, describe_configs
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.internal_topics import internal_topics
-from twinlog.mirror.topology.one_cluster import obstacle
-from twinlog.mirror.topology.topology import Topology
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.mirror.topology.topology import Topology, obstacle
+from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.topics import ConfigEntry, listed, value_of
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import ClientSettings, FlowSettings

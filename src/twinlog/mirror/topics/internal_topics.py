@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.topology.plugins import policy_of
-from twinlog.model.internal_topics import HEARTBEATS, RELOADS, control_topic, progress_topic
+from twinlog.model.topic_names import HEARTBEATS, RELOADS, control_topic, progress_topic
 from twinlog.model.topics import NewTopic
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings

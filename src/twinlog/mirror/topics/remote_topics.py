@@ -12,8 +12,7 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topics.configs import settings_at_creation
 from twinlog.mirror.topics.create import create_topics, require_topics
-from twinlog.mirror.topics.internal_topics import absent, exact_maps, positions, progress
-from twinlog.mirror.topics.offset_syncs_topic import create_syncs_topic
+from twinlog.mirror.topics.internal_topics import absent, exact_maps, offset_syncs, positions, progress
 from twinlog.mirror.topology.filters import ConfigPropertyFilter
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
@@ -21,6 +20,29 @@ from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 
 log = logging.getLogger(__name__)
+
+
+def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
+    """Create it unless the flow writes no offset syncs; a refusal is only logged: records are copied without them.
+
+    Raises ClusterError when the cluster does not answer.
+    """
+    if not settings.emit_offset_syncs:
+        return
+    topic = offset_syncs(settings)
+    holder = source if topic.cluster == source.alias else target
+    if not absent([topic], {topic.cluster: holder.topics()}):
+        return
+    for refusal in create_topics(settings.name, holder, [topic.new()]).values():
+        log.warning(
+            "%s: cluster %s: topic %s could not be created: %s. Records are copied all the same, but MirrorMaker 2 and "
+            "its clients cannot translate offsets; with %s = false none are written",
+            settings.name,
+            holder.alias,
+            topic.name,
+            refusal.text,
+            settings.key("emit_offset_syncs"),
+        )
 
 
 def new_remote_topics(

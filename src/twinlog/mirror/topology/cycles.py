@@ -1,21 +1,92 @@
-"""Finds topics that several flows together would copy back to where they began, for ever.
+"""Finds topics that several flows together would copy back to their origin, for ever.
 
-A policy knows its own copies by their names (`topology.py`). Where names are kept, or flows disagree on the
-separator or the policy, a flow cannot recognise the copies of another one: the same topic goes round, or it comes
-back under a longer name each time. MirrorMaker 2 copies both for ever.
+A policy knows its own copies by their names (`topology.py`). With kept names, or with flows that differ in separator or
+policy, a flow cannot recognize the copies of another flow: the same topic goes round, or it comes back under a longer
+name each time. MirrorMaker 2 copies both for ever.
+
+Two files on two hosts, each with one direction and a separator or a policy of its own, do the same. No file shows such
+a cycle; the names of the existing topics do.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 
 from twinlog.errors import ConfigError
 from twinlog.mirror.topology.naming import ReplicationPolicy
-from twinlog.mirror.topology.places import APART, Places
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.types import Alias, TopicName
+from twinlog.settings.flow import FlowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Aliases that stand for one cluster lead to one and the same of them; the others are not in `first`."""
+
+    first: Mapping[Alias, Alias] = field(default_factory=dict)
+
+    def same(self, one: Alias, other: Alias) -> bool:
+        """Whether both aliases stand for one cluster."""
+        return self._first(one) == self._first(other)
+
+    def joined(self, one: Alias, other: Alias) -> Places:
+        """The same where these two stand for one cluster as well."""
+        here, there = self._first(one), self._first(other)
+        known = {one, other, *self.first}
+        return Places({alias: here if self._first(alias) == there else self._first(alias) for alias in known})
+
+    def _first(self, alias: Alias) -> Alias:
+        return self.first.get(alias, alias)
+
+
+APART = Places()
+"""Each alias stands for a cluster of its own."""
+
+
+def places_of(flows: Iterable[FlowSettings]) -> Places:
+    """Aliases of a file whose clients begin at common servers. Those of connectors are left out: each may mean another
+    cluster by an alias."""
+    clients = {}
+    for flow in flows:
+        if flow.kind is None:
+            clients[flow.source] = flow.source_admin.client
+            clients[flow.target] = flow.target_admin.client
+    places = APART
+    for one, other in combinations(sorted(clients), 2):
+        if clients[one].shares_servers(clients[other]):
+            places = places.joined(one, other)
+    return places
+
+
+_SEPARATORS = "._-"
+"""What may stand between an alias and a topic: topic names have no other punctuation (Kafka class Topic)."""
+
+
+def echo(topology: Topology, topic: TopicName, target: Container[TopicName]) -> str | None:
+    """Why `topic` of the source is a copy of what the flow itself copied before, in words; None if it is none.
+
+    Two cases count, which no name of a topic's own falls into by chance: the name is the target's alias, a separator,
+    and a remote topic of this flow that is there on the target; or it begins with one way over this cluster twice. A
+    topic that `topics` names in full is the user's own.
+    """
+    if topology.keeps_names or topology.names_in_full(topic):
+        return None
+    behind = topic.removeprefix(topology.target_name)
+    remote = TopicName(behind.lstrip(_SEPARATORS))
+    if topic != behind != remote and remote in target and topology.source_topic(remote) not in {None, remote}:
+        return (
+            f"by its name it is the copy of {remote}, which this flow made on {topology.target}, brought back "
+            "under another naming"
+        )
+    alias = re.escape(topology.source_name)
+    if alias and re.match(rf"(.+[{_SEPARATORS}]{alias}[{_SEPARATORS}])\1", topic):
+        return f"by its name it came over {topology.source} twice"
+    return None
+
 
 _ROUNDS = 3
 """A topic that one flow has copied so often under different names is copied for ever, by longer and longer names."""

@@ -1,15 +1,40 @@
-"""Names of remote and internal topics: what MirrorMaker 2 calls a replication policy.
+"""Names of remote and internal topics, and the clusters that a name lists: MirrorMaker 2's replication policy.
 
-Behaviour of Kafka 4.3's classes ReplicationPolicy, DefaultReplicationPolicy and IdentityReplicationPolicy.
+Behaviour of Kafka 4.3's classes DefaultReplicationPolicy, IdentityReplicationPolicy and MirrorClient.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.model import default_names
-from twinlog.model.internal_topics import HEARTBEATS
+from twinlog.model import topic_names as default_names
+from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import Alias, TopicName
+
+
+def sources(policy: ReplicationPolicy, topic: TopicName) -> list[Alias]:
+    """The clusters a topic came over, nearest first; ends where the name names none, or one a second time."""
+    found: list[Alias] = []
+    name: TopicName | None = topic
+    while name is not None:
+        alias = policy.source_alias(name)
+        if alias is None or alias in found:
+            break
+        found.append(alias)
+        name = policy.upstream_name(name)
+    return found
+
+
+def hops(policy: ReplicationPolicy, topic: TopicName, alias: Alias) -> int:
+    """Over how many flows a topic came from cluster `alias`, -1 if it did not."""
+    chain = sources(policy, topic)
+    return chain.index(alias) + 1 if alias in chain else -1
+
+
+def is_remote(policy: ReplicationPolicy, topic: TopicName) -> bool:
+    """Whether a topic is a copy from another cluster; with the identity policy every ordinary topic is."""
+    return policy.source_alias(topic) is not None and not policy.is_internal(topic)
+
 
 OWN_PREFIX = "mm2-twinlog-"
 """Every topic that twinlog keeps for itself begins so."""

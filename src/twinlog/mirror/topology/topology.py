@@ -1,12 +1,16 @@
 """Which topics of the source cluster one flow mirrors.
 
-A topic is mirrored if the filters accept it or it passes as one of heartbeats, and it is not internal, and copying it
-would not send records back to where they came from (Kafka class MirrorSourceConnector, shouldReplicateTopic).
+A topic is mirrored if the filters accept it or it is a heartbeats topic, and it is not internal, and copying it would
+not send records back to their origin (Kafka class MirrorSourceConnector, shouldReplicateTopic).
+
+A flow within one cluster, for which two aliases stand, renames topics or keeps a copy of them, as in MirrorMaker 2. A
+copy is a topic of the source as well, so a flow copies it again for ever if its name does not show the copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ConfigError
@@ -14,9 +18,47 @@ from twinlog.mirror.topology.filters import TopicFilter
 from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.mirror.topology.patterns import spelled_out
 from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
-from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topic_names import HeartbeatNames
+from twinlog.model.topics import listed
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.written import key_of
+
+
+def nothing_mirrored(topology: Topology, seen: Sequence[TopicName], left_out: Mapping[TopicName, str]) -> str:
+    """Why none of the topics `seen` on the source is mirrored, each reason with its topics.
+
+    `left_out` are those that the topology would mirror, and why the flow does not all the same.
+    """
+    if not seen:
+        text = "besides heartbeats and internal ones; does the login have DESCRIBE on them?"
+        return f"no topic of {topology.source} can be seen {text}"
+    reasons: dict[str, list[TopicName]] = defaultdict(list)
+    for name in seen:
+        reasons[left_out.get(name) or topology.refusal(name) or "its remote topic is missing"].append(name)
+    why = "; ".join(f"{reason}: {listed(names)}" for reason, names in reasons.items())
+    return f"no topic of {topology.source} is mirrored, of {len(seen)} that can be seen ({why})"
+
+
+def obstacle(flow: FlowSettings, topology: Topology) -> str | None:
+    """Why a flow must not run within one cluster, with the way out; None where it recognises all its copies."""
+    policy, separator = key_of(FlowSettings, "policy"), key_of(FlowSettings, "separator")
+    if flow.policy == "identity":
+        return f"{policy} keeps names, so that each topic would be copied onto itself for ever; use the default policy"
+    if flow.policy == "custom":
+        return f"{policy} is a class of your own, which may not recognise its copies; use the default policy"
+    if not flow.source or not flow.separator or flow.separator in flow.source:
+        return (
+            f"with the alias {flow.source!r} and {separator} = {flow.separator!r} the flow does not recognise its own "
+            "copies and would copy them for ever; choose an alias without the separator in it"
+        )
+    dead = "" if flow.transform is None else flow.transform.dead_letter_topic
+    if dead and topology.mirrors(TopicName(dead)):
+        return (
+            f"the flow would mirror its dead-letter topic {dead}, and write records there that fail again; write its "
+            f"name in {key_of(FlowSettings, 'topics_exclude')}"
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

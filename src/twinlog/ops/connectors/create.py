@@ -1,20 +1,60 @@
-"""`twinlog connectors create`: creates or replaces connectors from files."""
+"""`twinlog connectors create`: creates or replaces connectors from files, and prints the changed keys."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from twinlog.config.connector_file import ConnectorFile, read_connector_file
+from twinlog.config.keys.scope import connector_key
 from twinlog.errors import ConfigError, ConfigProblem, RequestError, TwinlogError
-from twinlog.ops.connectors.changes import Change, changes
 from twinlog.ops.connectors.options import EXIT_TROUBLE, EXIT_USAGE, Json, asks_worker, note, trouble
 from twinlog.ops.connectors.rest import ConnectRest
+
+HIDDEN = "(hidden)"
+
+_REFERENCE = re.compile(r"\$\{[^}]+\}")
+# Keys of connectors that twinlog does not know, on a worker of Kafka's.
+_SECRET_NAME = re.compile(r"passw|passphrase|pwd|secret|token|credential|jaas|private|api\.?key|(^|[._-])key$", re.I)
+_SECRET_VALUE = re.compile(r"(passw\w*|pwd|secret|token)\s*=|://[^/@\s]+:[^/@\s]+@", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key with its values, which may be shown; None where it had none before, or has none afterwards."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"+ {self.key} = {self.after}"
+        if self.after is None:
+            return f"- {self.key} = {self.before}"
+        return f"~ {self.key} = {self.before} -> {self.after}"
+
+
+def changes(before: Mapping[str, str | None], after: Mapping[str, str]) -> Sequence[Change]:
+    """The keys that differ, in their order."""
+    keys = sorted(key for key in {**before, **after} if before.get(key) != after.get(key))
+    return [Change(key, shown(key, before.get(key)), shown(key, after.get(key))) for key in keys]
+
+
+def shown(key: str, value: str | None) -> str | None:
+    """A value as it may be printed: a reference to a secret is none."""
+    if value is None or _REFERENCE.fullmatch(value.strip()):
+        return value
+    known, _ = connector_key(key)
+    # A known key has a type; whether another one is secret shows by its name and value alone.
+    secret = bool(_SECRET_NAME.search(key)) if known is None else known.secret
+    return HIDDEN if secret or _SECRET_VALUE.search(value) else value
 
 
 @asks_worker

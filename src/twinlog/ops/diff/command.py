@@ -14,7 +14,7 @@ from twinlog.config.client_file import load_client
 from twinlog.config.file_kind import FileKind, known_kind
 from twinlog.console.command_log import log_checks
 from twinlog.console.flow_files import read_flows
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import Secrets
 from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
 from twinlog.settings.flow import ClientSettings, FlowSettings

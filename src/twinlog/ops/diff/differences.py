@@ -13,7 +13,7 @@ from twinlog.mirror.topology.filters import ConfigPropertyFilter, GroupFilter
 from twinlog.mirror.topology.naming import ReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.acls import Acl, Resource
-from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.ops.inventory.contents import Inventory

@@ -12,9 +12,8 @@ import typer
 
 from twinlog.clock import SYSTEM
 from twinlog.console.command_log import log_warnings
-from twinlog.console.flow_choice import chosen
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import Secrets, chosen
 from twinlog.console.table import table
 from twinlog.console.waiting import waits_reported
 from twinlog.console.wrong_file import ends_if_wrong
@@ -68,8 +67,7 @@ def groups(
         flows = read_flows(file, connectors or [], secrets)
     log_warnings()
 
-    from twinlog.ops.groups.followers import followers  # noqa: PLC0415 - Kafka's library is slow to import for --help
-    from twinlog.ops.groups.reader import GroupsReader  # noqa: PLC0415
+    from twinlog.ops.groups.reader import GroupsReader, followers  # noqa: PLC0415 - Kafka is slow to import, --help must not wait
 
     try:
         known = followers(flows)

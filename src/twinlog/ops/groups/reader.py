@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from twinlog.errors import ClusterError, RefusedError, TopicGoneError
+from twinlog.errors import ClusterError, RefusedError, TopicGoneError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.consumer.topic_reader import TopicReader
@@ -28,10 +28,41 @@ from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.inventory.contents import Log
 from twinlog.ops.inventory.reader import logs_of
-from twinlog.ops.status.asking import ask_twice
 from twinlog.ops.status.cluster_groups import ClusterGroups, read_groups, read_offsets
-from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
 from twinlog.settings.flow import FlowSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """A flow that follows groups, those that copy what its groups read, and the flow back, if there is one.
+
+    A flow of a file does both itself; of a worker's connectors one follows groups, others copy.
+    """
+
+    settings: FlowSettings
+    copied_by: tuple[FlowSettings, ...]
+    reverse: FlowSettings | None = None
+
+
+def followers(flows: Sequence[FlowSettings]) -> list[Follower]:
+    """Every flow that follows groups. Raises TwinlogError with the way out if there is none."""
+    found = [_follower(flow, flows) for flow in flows if flow.enabled and flow.kind in (None, "checkpoint")]
+    if not found:
+        raise TwinlogError("no flow of the file follows consumer groups: add that of a MirrorCheckpointConnector")
+    return found
+
+
+def _follower(flow: FlowSettings, flows: Sequence[FlowSettings]) -> Follower:
+    there = [one for one in flows if one.copies and (one.source, one.target) == (flow.source, flow.target)]
+    back = next((one for one in flows if (one.target, one.source) == (flow.source, flow.target) and _copies(one)), None)
+    return Follower(flow, tuple(there) or (flow,), back)
+
+
+def _copies(flow: FlowSettings) -> bool:
+    """Also one that is not enabled: it may have run before."""
+    return flow.kind in (None, "source")
+
 
 CONNECT_S = 10.0
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twinlog.model.acls import Acl, Operation
-from twinlog.model.disks import Disk
 from twinlog.model.groups import Group, GroupOffsets
-from twinlog.model.topics import ConfigEntry, DescribedTopic, Topic
+from twinlog.model.topics import ConfigEntry, DescribedTopic, Disk, Topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 

@@ -10,10 +10,9 @@ import typer
 
 from twinlog.config.queries import check_queries
 from twinlog.console.command_log import log_checks
-from twinlog.console.flow_choice import between, chosen
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.rate import rate_of
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import Secrets, between, chosen
+from twinlog.console.table import rate_of
 from twinlog.console.wrong_file import ends_if_wrong, print_problems, print_warnings
 from twinlog.errors import ConfigError, TwinlogError
 

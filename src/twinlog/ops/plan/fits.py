@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import shown_bytes
-from twinlog.model.disks import Disk
-from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Topic, largest_batch, listed, value_of
+from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, largest_batch, listed, value_of
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.inventory.contents import Log
 from twinlog.ops.plan.flow_plan import Problem

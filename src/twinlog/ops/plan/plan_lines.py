@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from twinlog.console.rate import shown_duration
+from twinlog.console.table import shown_duration
 from twinlog.model.amounts import shown_bytes
 from twinlog.ops.plan.flow_plan import Copying, FlowPlan, GroupPlan, LeftOut, NewRemote
 

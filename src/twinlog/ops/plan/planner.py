@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from twinlog.errors import ConfigError, RefusedError
+from twinlog.errors import ClusterError, ConfigError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
+from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.mirror.gaps import Gap
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.offsets.map_store import MapStore
@@ -20,11 +21,11 @@ from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluste
 from twinlog.mirror.topics.internal_topics import internal_topics
 from twinlog.mirror.topology.plugins import group_filter_of, topic_filter_of
 from twinlog.mirror.topology.topology import topology_of
+from twinlog.model.groups import CONNECT_PROTOCOL, GROUPS_TOPIC
 from twinlog.model.topics import listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory.contents import Inventory
 from twinlog.ops.inventory.reader import Content, read_inventory
-from twinlog.ops.plan.asked_rights import hidden_topics, unreadable_groups, unwritable_topics
 from twinlog.ops.plan.deciding import Deciding, Findings
 from twinlog.ops.plan.fits import (
     after_last_copy,
@@ -36,13 +37,28 @@ from twinlog.ops.plan.fits import (
 )
 from twinlog.ops.plan.flow_plan import FlowPlan, GroupPlan, LeftOut, NewRemote, Problem
 from twinlog.ops.plan.groups import Copied, plan_groups
-from twinlog.ops.plan.others import running_others
-from twinlog.ops.plan.rights import Side, missing_rights
+from twinlog.ops.plan.rights import Side, hidden_topics, missing_rights, unreadable_groups, unwritable_topics
 from twinlog.ops.plan.starts import PlannedStarts, planned_starts
 from twinlog.ops.plan.volume import gaps, leaderless, to_copy
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.topic_refresh import TopicRefresh
+
+
+def running_others(target: ClusterAdmin, flow: FlowSettings, there: Inventory) -> str | None:
+    """Who copies now and stores positions from time to time only, as MirrorMaker 2 does once a minute; None where
+    nobody does, or where that may not be asked."""
+    # To ask for the coordinator of a group makes a broker create this topic.
+    if GROUPS_TOPIC not in there.topics:
+        return None
+    try:
+        group = target.call(GroupAdmin(target.client).described, GroupId(flow.group_id))
+    except ClusterError:
+        return None
+    if group.protocol != CONNECT_PROTOCOL or not group.members:
+        return None
+    return "MirrorMaker 2" if flow.kind is None else f"a worker of group {flow.group_id}"
+
 
 CONNECT_S = 15.0
 

@@ -1,4 +1,4 @@
-"""Which permissions a flow would lack, by what each cluster reports that the login may do (KIP-430)."""
+"""Missing permissions of a flow: by the answers of each cluster about the login (KIP-430), or by its ACLs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,89 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from twinlog.errors import RefusedError
+from twinlog.kafka.admin.cluster import ClusterAdmin
+from twinlog.kafka.admin.described import describe_topics
+from twinlog.kafka.admin.groups import GroupAdmin
+from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.changes import Changes
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
-from twinlog.model.acls import Operation
+from twinlog.model.acls import EVERY_TOPIC, Acl, Operation, Pattern, Permission, Resource
+from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import listed
-from twinlog.model.types import TopicName
+from twinlog.model.types import GroupId, TopicName
 from twinlog.ops.inventory.contents import Inventory
 from twinlog.ops.plan.flow_plan import Problem
-from twinlog.settings.flow import FlowSettings
+from twinlog.settings.flow import ClientSettings, FlowSettings
+
+
+def hidden_topics(target: ClusterAdmin, names: Sequence[TopicName]) -> list[Problem]:
+    """A problem where the login could not see topics afterwards: a broker then refuses to answer that there are none.
+
+    Raises ClusterError.
+    """
+    if not names:
+        return []
+    _, wrong = target.call(describe_topics, target.client, names)
+    hidden = [name for name, code in wrong.items() if error_codes.refused(code)]
+    return _lacks(target, "DESCRIBE", "topic", hidden, "finding its leaders")
+
+
+def unwritable_topics(
+    target: ClusterAdmin, producer: ClientSettings, names: Sequence[TopicName], there: Inventory
+) -> list[Problem]:
+    """A problem where the login of the producer could not write to topics, by the target's ACLs."""
+    # A super user has every right without any ACL. Brokers give names of their own to certificates and tokens.
+    if not there.acls or there.may(Operation.CLUSTER_ACTION) is not False or producer.sasl_username is None:
+        return []
+    login = f"User:{producer.sasl_username}"
+    lacking = [name for name in names if forbidden(there.acls, login, name, Operation.WRITE)]
+    if not lacking:
+        return []
+    text = (
+        f"cluster {target.alias}: {login} lacks WRITE on topic {listed(lacking)}, needed for copying to remote topics"
+    )
+    return [Problem("permission", text)]
+
+
+def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: Inventory, purpose: str) -> list[Problem]:
+    """A problem where the login may not take part in groups, or commit for them. Raises ClusterError."""
+    # To ask for the coordinator of a group makes a broker create this topic.
+    if not groups or GROUPS_TOPIC not in there.topics:
+        return []
+    known = target.call(GroupAdmin(target.client).operations, groups)
+    lacking = [name for name, may in known.items() if may is not None and Operation.READ not in may]
+    return _lacks(target, "READ", "group", lacking, purpose)
+
+
+def _lacks(target: ClusterAdmin, operation: str, kind: str, names: Sequence[str], purpose: str) -> list[Problem]:
+    if not names:
+        return []
+    return [Problem("permission", str(target.client.lacks(operation, f"{kind} {listed(names)}", purpose)))]
+
+
+EVERYBODY = "User:*"
+
+
+def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: Operation) -> bool:
+    """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
+
+    Without any ACL on the topic the brokers' `allow.everyone.if.no.acl.found` decides, which cannot be read: False
+    then. A right for one host counts as one for every host.
+    """
+    here = [acl for acl in acls if acl.resource == Resource.TOPIC and _covers(acl, topic)]
+    mine = [
+        acl for acl in here if acl.principal in (principal, EVERYBODY) and acl.operation in (operation, Operation.ALL)
+    ]
+    if any(acl.permission == Permission.DENY and acl.host == "*" for acl in mine):
+        return True
+    return bool(here) and not any(acl.permission == Permission.ALLOW for acl in mine)
+
+
+def _covers(acl: Acl, topic: TopicName) -> bool:
+    if acl.pattern == Pattern.PREFIXED:
+        return topic.startswith(acl.name)
+    return acl.name in (topic, EVERY_TOPIC)
+
 
 Lacks = Callable[[str, str, str], RefusedError]
 """`ClusterClient.lacks`: operation, resource and purpose to the sentence that a run would log."""

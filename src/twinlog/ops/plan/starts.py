@@ -14,8 +14,7 @@ from twinlog.model.topics import Topic, listed
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.ops.inventory.contents import Log
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.topics.first_start import differs, first_start, plan_topics
-from twinlog.worker.topics.start_places import find_places
+from twinlog.worker.topics.starts import differs, find_places, first_start, plan_topics
 
 
 @dataclass(frozen=True, slots=True)

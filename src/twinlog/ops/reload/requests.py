@@ -17,12 +17,12 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import absent, reloads
-from twinlog.model.internal_topics import RELOADS
+from twinlog.model.topic_names import RELOADS
 from twinlog.model.types import Alias, GroupId
 from twinlog.ops.status.flow import others_of, processes_of
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.reload.reload_messages import ReloadRequest, answered_by, flow_id
 from twinlog.worker.reload.reload_report import ReloadReport
+from twinlog.worker.reload.reload_requests import ReloadRequest, answered_by, flow_id
 
 CONNECT_S = 10.0
 APPEND_S = 10.0

@@ -17,8 +17,7 @@ from twinlog.ops.inventory.reader import logs_of
 from twinlog.ops.replay.bounds import Bound, Option, offsets_of, require_order
 from twinlog.ops.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
-from twinlog.ops.verify.shares import share_out
-from twinlog.ops.verify.topics_option import named
+from twinlog.ops.verify.planner import named, share_out
 from twinlog.settings.flow import FlowSettings
 
 CONNECT_S = 15.0

@@ -1,12 +1,31 @@
-"""What all readers of a flow's clusters have in common: their connections are closed, and name what they wait for."""
+"""The base of all readers of a flow's clusters: it opens and closes connections, and asks a silent cluster twice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
+from twinlog.errors import ClusterError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
+
+T = TypeVar("T")
+
+
+def ask_twice(cluster: ClusterAdmin, look: Callable[[], T]) -> T:
+    """What `look` returns, the second time where a cluster that is connected did not answer.
+
+    By the time that a broker which hangs is given up, another one leads in its place. Raises ClusterError, and
+    RefusedError at once.
+    """
+    try:
+        return look()
+    except RefusedError:
+        raise
+    except ClusterError:
+        if not cluster.client.connected:
+            raise
+    return look()
 
 
 class ClustersReader:

@@ -17,13 +17,11 @@ from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMembers
-from twinlog.model.internal_topics import HEARTBEATS, progress_topic
+from twinlog.model.topic_names import HEARTBEATS, progress_topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.status.asking import ask_twice
-from twinlog.ops.status.clocks import Clocks
-from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
 from twinlog.ops.status.connectors import ConnectorSeen, ConnectorsReader
-from twinlog.ops.status.state import BY_OTHERS, FlowFacts, ProcessSeen, ShownState, state_of
+from twinlog.ops.status.state import BY_OTHERS, Clocks, FlowFacts, ProcessSeen, ShownState, state_of
 from twinlog.ops.status.synced import SyncedOffsets
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings

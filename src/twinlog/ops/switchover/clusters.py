@@ -24,7 +24,6 @@ from twinlog.ops.switchover.entries import Entries
 from twinlog.ops.switchover.fence_calls import holds_everywhere, lift_fence, plan_fence, raise_fence
 from twinlog.ops.switchover.fencing import fenced_too, kept, shared
 from twinlog.ops.switchover.group_facts import GroupFacts
-from twinlog.ops.switchover.hollow import is_hollow
 from twinlog.ops.switchover.journal import TopicJournal
 from twinlog.ops.switchover.model import (
     Copied,
@@ -42,8 +41,7 @@ from twinlog.ops.switchover.model import (
     SwitchoverState,
 )
 from twinlog.ops.switchover.preflight import Facts, judge, moved_topics
-from twinlog.ops.switchover.producer_topics import make_topics, missing_topics
-from twinlog.ops.switchover.seeding import store_start
+from twinlog.ops.switchover.target_topics import is_hollow, make_topics, missing_topics, store_start
 from twinlog.ops.switchover.world import Side
 from twinlog.settings.flow import FlowSettings
 

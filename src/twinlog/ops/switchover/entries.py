@@ -1,6 +1,6 @@
-"""The journal's content: which switchover runs, and of each of its steps what is meant to be done and what was done.
+"""The entries of the journal: the running switchover, and the intent and the result of each of its steps.
 
-Decisions follow from entries alone, so that a process that takes over goes on where the last one was killed.
+Decisions follow from entries alone, so that a process that takes over continues at the point of the last entry.
 """
 
 from __future__ import annotations
@@ -11,7 +11,29 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from twinlog.model.compact_json import object_of, utf8_json
+from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.switchover.model import Data, Ends, Options, SwitchoverState
+
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """Offsets by topic and partition."""
+    found: OffsetsJson = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The offsets that `to_json` wrote."""
+    return {
+        TopicPartition(TopicName(topic), int(partition)): offset
+        for topic, offsets in written.items()
+        for partition, offset in offsets.items()
+    }
+
 
 _FENCED = "fenced"
 

@@ -15,8 +15,8 @@ from twinlog.kafka.admin.acls import (
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import alter_producer_quotas, describe_producer_quotas
 from twinlog.model.acls import Permission
-from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.quotas import EVERY_USER, Quota
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.ops.switchover.fencing import (

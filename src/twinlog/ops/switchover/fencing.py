@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
-from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import TopicName
 from twinlog.ops.switchover.model import Data
 

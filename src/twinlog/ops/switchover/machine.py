@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.ops.switchover.entries import Entries, Entry, Line, Phase, Run, with_lines
+from twinlog.ops.switchover.entries import Entries, Entry, Line, Phase, Run, from_json, with_lines
 from twinlog.ops.switchover.model import Data, Kind, Options, SwitchoverState, TooLongError, UnderWayError
-from twinlog.ops.switchover.offsets_json import from_json
 from twinlog.ops.switchover.steps.step import Again, Context, Show
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
-from twinlog.ops.switchover.steps.watching import ends_of, spans
+from twinlog.ops.switchover.steps.waiting import ends_of, spans
 from twinlog.ops.switchover.world import Journal, World
 
 T = TypeVar("T")

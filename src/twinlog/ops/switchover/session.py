@@ -1,26 +1,63 @@
-"""Does what `twinlog switchover` and `switchback` were asked for, and turns what comes of it into lines and a code."""
+"""Runs `twinlog switchover` and `switchback`: checks the owner of a switchover, and returns the exit code."""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import socket
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
+from twinlog.clock import SYSTEM
 from twinlog.console import signals
 from twinlog.console.command_log import end_process
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.clusters import Clusters
+from twinlog.ops.switchover.entries import Entries
 from twinlog.ops.switchover.journal import TopicJournal
-from twinlog.ops.switchover.machine import Machine
+from twinlog.ops.switchover.machine import ENDED, Machine
 from twinlog.ops.switchover.model import Fence, Kind, NotReadyError, Options, TooLongError, UnderWayError
-from twinlog.ops.switchover.owner import require_free, this_process
 from twinlog.ops.switchover.text import EXIT_NOT_READY, StepLines, print_rehearsal, print_report, stands
 from twinlog.settings.flow import FlowSettings
+
+ALIVE_S = 20.0
+"""A process that wrote to the journal within so many seconds may still be running."""
+
+
+def this_process() -> str:
+    return f"{socket.gethostname()} {os.getpid()}"
+
+
+def require_free(entries: Entries) -> None:
+    """Raise UnderWayError while another process seems to work; one of this host that is gone does not."""
+    run = entries.run
+    if run is None or run.state in ENDED:
+        return
+    times = [entry.at_ms for entry in entries.steps.values()]
+    silent_s = SYSTEM.wall() - max(run.seen_ms, *times, 0) / 1000
+    host, _, pid = run.owner.rpartition(" ")
+    if host == socket.gethostname():
+        if pid == str(os.getpid()):
+            # In a container that was started anew, processes have their numbers again.
+            return
+        try:
+            os.kill(int(pid), 0)
+        except (ProcessLookupError, ValueError):
+            return
+        except PermissionError:
+            pass
+    elif silent_s > ALIVE_S:
+        return
+    raise UnderWayError(
+        f"process {pid} on {host} works on switchover {run.ends} (last entry {silent_s:.0f} s ago); wait for it, or "
+        "give --take-over"
+    )
+
 
 EXIT_FAILED, EXIT_UNDONE, EXIT_UNDER_WAY = 1, 4, 5
 CONNECT_S = 15.0

@@ -12,10 +12,8 @@ import typer
 import typer.core
 
 from twinlog.console.command_log import log_warnings
-from twinlog.console.flow_choice import chosen
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, FlowsOfFile, read_flow_file
-from twinlog.console.moment import HELP, moment_ms
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import HELP, Secrets, chosen, moment_ms
 from twinlog.console.waiting import waits_reported
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError

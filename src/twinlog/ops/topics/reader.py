@@ -21,8 +21,7 @@ from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.held import Held
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.status.asking import ask_twice
-from twinlog.ops.status.clusters_reader import ClustersReader
+from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
 from twinlog.ops.status.flow import FlowReader, FlowSeen
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from twinlog.console.command_log import log_warnings
-from twinlog.console.flow_choice import chosen
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import Secrets, chosen
 from twinlog.console.table import table
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError

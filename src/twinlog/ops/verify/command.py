@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinlog.console import moment, signals
+from twinlog.console import options as moment
+from twinlog.console import signals
 from twinlog.console.command_log import log_warnings
-from twinlog.console.flow_choice import chosen
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
-from twinlog.console.secrets_option import Secrets
+from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
 from twinlog.console.spark_batch import TROUBLE, WRONG, Stop, run_in_spark
-from twinlog.console.spark_options import Conf, Master, spark_options
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import ClusterError, TwinlogError
 
@@ -96,8 +95,7 @@ def verify(
     stop = Stop()
     signals.call(stop)
 
-    from twinlog.ops.verify.planner import VerifyOptions  # noqa: PLC0415
-    from twinlog.ops.verify.topics_option import expressions  # noqa: PLC0415
+    from twinlog.ops.verify.planner import VerifyOptions, expressions  # noqa: PLC0415
     from twinlog.ops.verify.verify_lines import verdict_lines  # noqa: PLC0415 - Spark is slow to import, --help must not wait
 
     options = VerifyOptions(expressions(topics or ""), since_ms, until_ms, every_record, ignore_foreign)

@@ -8,12 +8,11 @@ from functools import partial
 from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, equal_records, match_offsets, same_bytes, spans
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
-from twinlog.ops.verify.alignment import Logs, window
+from twinlog.ops.verify.alignment import Logs, Nearby, window
 from twinlog.ops.verify.by_content import ByContent
 from twinlog.ops.verify.describe import describe
 from twinlog.ops.verify.findings import Findings
 from twinlog.ops.verify.model import Difference, Left, PartitionToVerify, Section, Side, Verdict, VerifyRules
-from twinlog.ops.verify.nearby import Nearby
 from twinlog.ops.verify.sections import COMPACTED_SOURCE, COMPACTED_TARGET, DELETED_SOURCE, DELETED_TARGET, NOT_YET
 
 MOST_MARKERS = 1_000

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twinlog.config import load
-from twinlog.dataframes.flags import flag
+from twinlog.dataframes.options import flag
 from twinlog.errors import OptionError
-from twinlog.ops.verify.planner import VerifyOptions
-from twinlog.ops.verify.topics_option import expressions
+from twinlog.ops.verify.planner import VerifyOptions, expressions
 from twinlog.settings.flow import FlowSettings
 
 MOST_TASKS = 64

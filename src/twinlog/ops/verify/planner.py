@@ -1,13 +1,15 @@
-"""Plans a verification: which partitions of a flow are compared, in which sections, and what cannot be."""
+"""Plans a verification: the compared partitions, their sections, their division among tasks, and refusals."""
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
-from twinlog.errors import ClusterError, OptionError
+from twinlog.errors import ClusterError, OptionError, PatternError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.mirror.offsets.exact_map import ExactMap
@@ -15,6 +17,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.sync_store import SyncStore
+from twinlog.mirror.topology.patterns import compile_list, spelled_out
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName, TopicPartition
@@ -22,11 +25,50 @@ from twinlog.ops.inventory.contents import Log
 from twinlog.ops.inventory.reader import logs_of
 from twinlog.ops.verify.model import Left, PartitionToVerify, VerifyRules
 from twinlog.ops.verify.sections import Bounds, sections_of
-from twinlog.ops.verify.shares import share_out
-from twinlog.ops.verify.topics_option import named
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 
 log = logging.getLogger(__name__)
+
+
+def expressions(text: str) -> tuple[str, ...]:
+    """The Java expressions of such an option, which stand between commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def named(wanted: tuple[str, ...], topics: Collection[TopicName]) -> tuple[list[TopicName], str]:
+    """The topics that Java expressions match, and what is lacking: names that are spelled out, or all of `wanted`.
+
+    Raises OptionError for what is no expression, or takes too long.
+    """
+    try:
+        compiled = compile_list(wanted)
+        found = [] if compiled is None else [name for name in sorted(topics) if compiled.matches(name)]
+    except PatternError as error:
+        raise OptionError(f"topics: {error}") from None
+    lacking = sorted(name for name in spelled_out(wanted) if name not in topics)
+    return found, ", ".join(lacking) or ("" if found else ", ".join(wanted))
+
+
+class Work(Protocol):
+    """A partition with something to do."""
+
+    @property
+    def offsets(self) -> int:
+        """How much that is."""
+
+
+W = TypeVar("W", bound=Work)
+
+
+def share_out(parts: Iterable[W], most: int) -> list[tuple[W, ...]]:
+    """At most so many shares of about the same size, large ones first; thousands of small parts need no task each."""
+    loads: list[tuple[int, int, list[W]]] = [(0, number, []) for number in range(max(1, most))]
+    for part in sorted(parts, key=lambda one: -one.offsets):
+        load, number, share = heapq.heappop(loads)
+        share.append(part)
+        heapq.heappush(loads, (load + part.offsets + 1, number, share))
+    return [tuple(share) for _, _, share in sorted(loads, key=lambda one: (-one[0], one[1])) if share]
+
 
 CONNECT_S = 15.0
 NOT_COPIED = "nothing of them was copied yet"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from twinlog.console.rate import shown_duration
-from twinlog.console.table import table
+from twinlog.console.table import shown_duration, table
 from twinlog.ops.verify.model import Left, Verdict
 from twinlog.ops.verify.sections import NOT_YET
 

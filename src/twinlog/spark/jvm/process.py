@@ -1,8 +1,8 @@
-"""Spark's JVM as a child process: started, called, found dead, and forgotten, so that another one can be started.
+"""Spark's JVM as a child process: started, called, found dead, and forgotten, so that another JVM can be started.
 
-pyspark starts its JVM out of sight and keeps it in attributes of its classes. Here the same command is run with the
-same handshake (pyspark.java_gateway.launch_gateway), because the driver wants to end a JVM that has only just begun to
-start, and to know how one ended.
+pyspark starts its JVM out of sight and keeps it in attributes of its classes. This module runs the same command with
+the same handshake (pyspark.java_gateway.launch_gateway), because the driver must be able to end a JVM that begins to
+start, and to know its exit. Lines of an orderly end are told apart from errors.
 """
 
 from __future__ import annotations
@@ -30,10 +30,50 @@ from pyspark.sql import SparkSession
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.spark.jvm import internals
-from twinlog.spark.jvm.complaints import Complaints
 from twinlog.spark.refusals import Blame, reason_in, reason_of
 
 log = logging.getLogger(__name__)
+
+
+_NOISE = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level use")
+_DEEP = ("\t", " ", "at ", "Caused by", "Traceback", "org.apache.spark", "java.")
+
+_CANCELLED = (
+    "ERROR WriteToDataSourceV2Exec: Data source write support",
+    "ERROR Utils: Aborting task",
+    "ERROR DataWritingSparkTask: Abort",
+)
+"""A query was stopped while its tasks ran; the reason is logged where it was stopped. A task's error is another
+line."""
+
+_ENDED = 'Exception in thread "Idle Worker Monitor'
+"""`spark/query.py:end_useless_threads` interrupted it."""
+
+_MISMATCH = "twinlog.errors.VersionMismatchError"
+"""The driver refused the process that prints this, and has logged both versions itself."""
+
+
+class Complaints:
+    """Lines of a JVM's standard error, one after the other."""
+
+    def __init__(self) -> None:
+        self._frame = ""
+
+    def level(self, line: str) -> int | None:
+        """The level to log a line at; None for one without information."""
+        if not line or line.startswith(_NOISE):
+            return None
+        frame, self._frame = self._frame, line if line.lstrip().startswith("File ") else self._frame
+        if line.startswith(_DEEP):
+            return logging.DEBUG
+        self._frame = ""
+        if line.startswith((*_CANCELLED, _ENDED, _MISMATCH)):
+            return logging.DEBUG
+        # Spark ends workers that were idle for a minute; on its way out each of them finds its line closed.
+        if line.startswith(("BrokenPipeError", "ConnectionResetError")) and "pyspark/daemon.py" in frame:
+            return logging.DEBUG
+        return logging.WARNING
+
 
 LOOK_S = 0.05
 NOTICE_S = 1.0

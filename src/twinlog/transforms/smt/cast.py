@@ -9,8 +9,8 @@ from typing import Any
 from twinlog.errors import TransformError
 from twinlog.transforms.smt.converters import Data, Facts
 from twinlog.transforms.smt.fields import FieldTransform, Settings, as_object, defaults, names
-from twinlog.transforms.smt.header_text import in_its_type, moment_text
 from twinlog.transforms.smt.java_numbers import BITS, BLANK, narrowed, number_text, widened, wrapped
+from twinlog.transforms.smt.literal import in_its_type, moment_text
 from twinlog.transforms.smt.schemas import DECIMAL, Schema, basics, fields_of, struct_of, with_default
 
 CAST_TO = (*BITS, "float32", "float64", "boolean", "string")

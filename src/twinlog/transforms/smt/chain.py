@@ -11,20 +11,22 @@ import pyarrow as pa
 from twinlog.errors import TransformError
 from twinlog.settings.smt import Side, SmtChain, SmtPredicate, SmtStage
 from twinlog.transforms.smt.cast import cast
-from twinlog.transforms.smt.extract_field import extract_field
-from twinlog.transforms.smt.fields import FieldTransform, Settings
-from twinlog.transforms.smt.flatten import flatten
-from twinlog.transforms.smt.header_from import header_from
-from twinlog.transforms.smt.headers import drop_headers, has_header_key, insert_header
-from twinlog.transforms.smt.hoist_field import hoist_field
-from twinlog.transforms.smt.insert_field import insert_field
-from twinlog.transforms.smt.mask_field import mask_field
-from twinlog.transforms.smt.replace_field import replace_field
+from twinlog.transforms.smt.fields import (
+    FieldTransform,
+    Settings,
+    extract_field,
+    flatten,
+    hoist_field,
+    insert_field,
+    mask_field,
+    replace_field,
+    set_schema_metadata,
+    value_to_key,
+)
+from twinlog.transforms.smt.headers import drop_headers, has_header_key, header_from, insert_header
 from twinlog.transforms.smt.rows import Rows, SmtRows
-from twinlog.transforms.smt.set_schema_metadata import set_schema_metadata
 from twinlog.transforms.smt.timestamp_converter import timestamp_converter
 from twinlog.transforms.smt.topics import RowsTransform, regex_router, timestamp_router, topic_name_matches
-from twinlog.transforms.smt.value_to_key import value_to_key
 
 _OF_ROWS: Mapping[str, Callable[[Settings], RowsTransform]] = {
     "RegexRouter": regex_router,

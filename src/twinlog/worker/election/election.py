@@ -17,20 +17,39 @@ from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogE
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.coordinator.group_session import GroupSession
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
-from twinlog.kafka.coordinator.membership import Generation, Membership
+from twinlog.kafka.coordinator.membership import Generation, GroupSeen, Membership
 from twinlog.metrics.window import RecentTimes
-from twinlog.model.groups import TWINLOG_PROTOCOL
+from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.announcements import Announcements
 from twinlog.worker.election.fingerprint import fingerprint
 from twinlog.worker.election.fitness import Fitness
-from twinlog.worker.election.intruders import why_taken
 from twinlog.worker.election.member import Leadership, Member, Term, appoint
 from twinlog.worker.election.role import Role, Standing
 from twinlog.worker.election.roster import Roster
 from twinlog.worker.election.spread import Crew
 
 log = logging.getLogger(__name__)
+
+
+def why_taken(seen: GroupSeen, group: str, flow: str, target: str) -> str:
+    """What keeps this process from taking part, and the way out."""
+    who = ", ".join(seen.members) or "members that just left"
+    if seen.protocol_type == TWINLOG_PROTOCOL:
+        return (
+            f"another version of twinlog runs this flow: group {group} of {target} has the members {who}; "
+            "stop it, this one waits and takes over"
+        )
+    if seen.protocol_type == CONNECT_PROTOCOL:
+        return (
+            f"MirrorMaker 2 still runs this flow: group {group} of {target} has the members {who}; "
+            "stop it, twinlog waits and takes over"
+        )
+    return (
+        f"group {group} of {target} is used by others ({seen.protocol_type or 'no'} protocol: {who}); "
+        f"stop them, or choose another group.id for {flow}; twinlog waits"
+    )
+
 
 RETRY_S = 0.2
 OTHERS_S = 0.5

@@ -1,11 +1,16 @@
-"""Takes requests of `twinlog reload`, from any host: a process follows a topic on each of its targets for them."""
+"""Requests of `twinlog reload` from any host: a process reads them from a topic on each of its targets.
+
+A process passes over a request for flows of other processes, and over a record that it cannot read.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from twinlog.clock import SYSTEM, Clock
@@ -15,14 +20,75 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.log_once import LogOnce
-from twinlog.model.internal_topics import RELOADS
+from twinlog.model.compact_json import ascii_json
+from twinlog.model.topic_names import RELOADS
 from twinlog.model.types import Alias
-from twinlog.settings.flow import ClientSettings
-from twinlog.worker.reload.reload_messages import ReloadRequest, answer_key
+from twinlog.settings.flow import ClientSettings, FlowSettings
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reloading import Reloader
 
 log = logging.getLogger(__name__)
+
+
+REQUEST, ANSWER = b"reload ", b"answer "
+
+FlowId = tuple[str, str]
+"""A flow's name and its group: two sets of processes may run flows of one name to one cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadRequest:
+    """A process that runs one of `flows` is to read its file again; with `only_look`, to answer what that would change.
+
+    `by` names who asks, for the audit; `id` is another one for each request.
+    """
+
+    id: str
+    by: str
+    flows: frozenset[FlowId]
+    only_look: bool = False
+
+    @property
+    def key(self) -> bytes:
+        """The key of its record."""
+        return REQUEST + self.id.encode()
+
+    def encode(self) -> bytes:
+        """The value of its record: one JSON object."""
+        return ascii_json({"by": self.by, "flows": sorted(self.flows), "only_look": self.only_look})
+
+    def concerns(self, flows: Iterable[FlowSettings]) -> bool:
+        """Whether a process that runs these flows, or would, is asked."""
+        return not self.flows.isdisjoint(map(flow_id, flows))
+
+    @classmethod
+    def decode(cls, key: bytes | None, value: bytes | None) -> ReloadRequest | None:
+        """A request from a record, perhaps of a newer version; None when it is none."""
+        if key is None or not key.startswith(REQUEST):
+            return None
+        try:
+            found = json.loads(value or b"")
+            flows = frozenset((str(name), str(group)) for name, group in found["flows"])
+            return cls(key.removeprefix(REQUEST).decode(), str(found["by"]), flows, found["only_look"] is True)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def flow_id(flow: FlowSettings) -> FlowId:
+    """The name of a flow with that of its group."""
+    return flow.name, flow.group_id
+
+
+def answer_key(request: str, process: str) -> bytes:
+    """The key of the answer of a process to a request, by its id."""
+    return ANSWER + f"{request} {process}".encode()
+
+
+def answered_by(key: bytes | None, request: str) -> str | None:
+    """The process that a record is the answer of to a request; None when it is none."""
+    begin = ANSWER + f"{request} ".encode()
+    return None if key is None or not key.startswith(begin) else key.removeprefix(begin).decode(errors="replace")
+
 
 EVERY_S = 1.0
 """How often the topic is looked at, and so how long a request waits at most."""

@@ -14,7 +14,7 @@ from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import TOO_LARGE
 from twinlog.kafka.record.compression import LZ4
 from twinlog.log_once import LogOnce
-from twinlog.model.internal_topics import progress_topic
+from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.status.report import DriverReport, TopicProgress, by_need, encode_report

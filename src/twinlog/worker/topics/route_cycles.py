@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from twinlog.mirror.topology.places import APART, Places
+from twinlog.mirror.topology.cycles import APART, Places
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.model.types import TopicName

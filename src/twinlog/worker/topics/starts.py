@@ -1,6 +1,13 @@
-"""Decides where the topics of a flow begin, and stores that on the target before anything of them is copied.
+"""Decides the first offset of each partition of a flow, and stores it on the target before any record is copied.
 
-Nothing is stored, and no broker is asked, as long as every topic begins at its earliest record.
+No position is stored and no broker is asked as long as every topic begins at its earliest record.
+
+The file's `latest`, a time or a duration means the moment at which the flow first starts with a topic. A topic or a
+partition that appears later begins at its earliest record; otherwise records from before its discovery would be lost
+(KAFKA-4668). Cluster metadata have no time of creation. So a topic counts as older at the very first start of its flow,
+and after a change of the filter that left it out.
+
+A partition whose leader does not answer begins by time once the leader does; it keeps no other partition waiting.
 """
 
 from __future__ import annotations
@@ -9,12 +16,13 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from twinlog.clock import wall_ms
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
+from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.position_writer import LEADER_S
 from twinlog.mirror.offsets.starts import (
@@ -27,14 +35,151 @@ from twinlog.mirror.offsets.starts import (
     encode_start,
     start_key,
 )
+from twinlog.mirror.topology.filters import TopicFilter
+from twinlog.mirror.topology.patterns import PatternError
 from twinlog.model.moment import shown_moment
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.topics.first_start import TopicPlan, differs, first_start, plan_topics
-from twinlog.worker.topics.start_places import find_places, offsets_since
 
 log = logging.getLogger(__name__)
+
+
+def first_start(known: FirstStart | None, chosen: ChosenTopics, now_ms: int) -> FirstStart:
+    """The start that counts for topics which the flow finds now with the filter `chosen`.
+
+    Another filter begins another one, unless the one before is not done: its moment stays.
+    """
+    if known is None:
+        return FirstStart(now_ms, chosen)
+    if known.chosen == chosen:
+        return known
+    if known.done:
+        return FirstStart(now_ms, chosen, before=known.chosen)
+    return replace(known, chosen=chosen)
+
+
+@dataclass(slots=True)
+class TopicPlan:
+    """Where the partitions of one topic begin: by number, None for those that have a position.
+
+    Places are still to be found for partitions in `asked`; those in `later` appeared after the flow had started.
+    """
+
+    topic: Topic
+    begins: list[Begin | None]
+    asked: list[int] = field(default_factory=list)
+    later: list[int] = field(default_factory=list)
+    recreated: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether there is anything to store."""
+        return bool(self.asked or self.later)
+
+    @property
+    def in_part(self) -> bool:
+        """Whether other partitions of the topic have a position, or a place that was decided before."""
+        return not self.recreated and 0 < len(self.later) < self.topic.partitions
+
+
+def differs(settings: FlowSettings, topic: TopicName) -> bool:
+    """Whether a topic may begin elsewhere than at its earliest record, or than nowhere."""
+    return settings.start_of(topic).kind not in {"earliest", "none"}
+
+
+def plan_topics(
+    topics: Iterable[Topic],
+    stored: Mapping[TopicName, TopicStart],
+    first: FirstStart,
+    positions: Collection[TopicPartition],
+) -> list[TopicPlan]:
+    """What is decided for topics at the start `first`; `stored` is what was decided before, and partitions in
+    `positions` have been copied."""
+    return [_plan(topic, stored.get(topic.name), first, positions) for topic in topics]
+
+
+def _plan(
+    topic: Topic, stored: TopicStart | None, first: FirstStart, positions: Collection[TopicPartition]
+) -> TopicPlan:
+    recreated = stored is not None and topic.recreated(stored.topic_id)
+    same = None if recreated else stored
+    plan = TopicPlan(topic, [], recreated=recreated)
+    appeared = recreated or same is not None or _appeared(topic, first)
+    for number in range(topic.partitions):
+        before = same.begins[number] if same is not None and number < len(same.begins) else None
+        if TopicPartition(topic.name, number) in positions:
+            plan.begins.append(None)
+        elif before is not None:
+            plan.begins.append(before)
+        elif appeared:
+            # Also one whose position somebody deleted: nothing says where the file's rule would put it.
+            plan.begins.append(AT_FIRST)
+            plan.later.append(number)
+        else:
+            plan.begins.append(None)
+            plan.asked.append(number)
+    return plan
+
+
+def _appeared(topic: Topic, first: FirstStart) -> bool:
+    """Whether a topic of which nothing is stored appeared after the flow had started with its filter."""
+    return first.done or (first.before is not None and _lets_through(first.before, topic))
+
+
+def _lets_through(chosen: ChosenTopics, topic: Topic) -> bool:
+    """Whether an earlier filter let a topic through; True where nobody can say, so that nothing is lost."""
+    if chosen.class_path is not None:
+        return True
+    try:
+        return TopicFilter(chosen.include, chosen.exclude).accepts(topic.name)
+    except PatternError:
+        return True
+
+
+def find_places(
+    plans: Iterable[TopicPlan], settings: FlowSettings, source: ClusterAdmin, at_ms: int, *, now: bool
+) -> None:
+    """Fill in where the `asked` partitions of plans begin, of a flow that starts with them at `at_ms`.
+
+    With `now` that is the present: a partition that begins at its end takes the end as it is. Otherwise records have
+    come since that moment, and it begins by time.
+    """
+    plans = list(plans)
+    starts = {
+        TopicPartition(plan.topic.name, number): settings.start_of(plan.topic.name)
+        for plan in plans
+        for number in plan.asked
+    }
+    since = {part: start.since_ms(at_ms) for part, start in starts.items()}
+    ends = {part for part, start in starts.items() if now and start.kind == "latest"}
+    offsets = offsets_since(
+        {part: None if part in ends else moment for part, moment in since.items()}, settings, source
+    )
+    for plan in plans:
+        for number in plan.asked:
+            part = TopicPartition(plan.topic.name, number)
+            plan.begins[number] = Begin(offset=offsets[part]) if part in offsets else Begin(since_ms=since[part])
+
+
+def offsets_since(
+    wanted: Mapping[TopicPartition, int | None], settings: FlowSettings, source: ClusterAdmin
+) -> dict[TopicPartition, SourceOffset]:
+    """The first offset of each partition since a moment, or its end where there is none; its end where no moment is
+    given. Partitions whose leader does not answer now are missing. Raises ClusterError."""
+    committed = settings.consumer.isolation_level == "read_committed"
+    # Ends come first: a record that is appended between two requests may be copied, and never be passed over.
+    ends = source.answered(wanted, LATEST, read_committed=committed)
+    found = {part: SourceOffset(end) for part, end in ends.items() if wanted[part] is None}
+    by_moment: dict[int, list[TopicPartition]] = defaultdict(list)
+    for part in ends:
+        moment = wanted[part]
+        if moment is not None:
+            by_moment[moment].append(part)
+    for moment, parts in by_moment.items():
+        for part, offset in source.answered(parts, moment, read_committed=committed).items():
+            found[part] = SourceOffset(ends[part] if offset < 0 else offset)
+    return found
 
 
 class Starts:

@@ -17,10 +17,8 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.position_store import PositionStore, StoredPositions
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.mirror.topology.cycles import Return, returning
-from twinlog.mirror.topology.echoes import echo
+from twinlog.mirror.topology.cycles import Return, echo, places_of, returning
 from twinlog.mirror.topology.patterns import share_no_name
-from twinlog.mirror.topology.places import places_of
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings

@@ -19,8 +19,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import Changes, TopicPair, compare, copyable
 from twinlog.mirror.topics.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
 from twinlog.mirror.topics.remote_topics import TopicMirror
-from twinlog.mirror.topology.nothing_mirrored import nothing_mirrored
-from twinlog.mirror.topology.topology import topology_of
+from twinlog.mirror.topology.topology import nothing_mirrored, topology_of
 from twinlog.model.topics import (
     DEFAULT_MAX_MESSAGE_BYTES,
     MAX_MESSAGE_BYTES,

@@ -14,8 +14,8 @@ import pytest
 from harness.certificates import Certified, authority
 from twinlog.config import load
 from twinlog.config.model import MirrorConfig
-from twinlog.config.security.ciphers import OPENSSL_NAMES, SUITES
 from twinlog.config.security.oauth import BEARER, HANDLERS, UNSECURED
+from twinlog.config.security.tls import OPENSSL_NAMES, SUITES
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import ClientSettings
 from twinlog.settings.oauth import TokenSettings

@@ -13,7 +13,7 @@ from twinlog.config.connector import CONNECTOR_CLASSES, read_connector
 from twinlog.config.keys import table as keys
 from twinlog.config.keys.key import Key, KeyType, Level
 from twinlog.config.keys.table import ALL_KEYS, CONNECTOR, CONNECTOR_KEYS, WORKER_FILE, KeyTable
-from twinlog.config.keys.worker_file import worker_file_keys
+from twinlog.config.keys.worker import worker_file_keys
 from twinlog.config.properties import Entry, parse_properties
 from twinlog.config.text import explain, parse, resolve
 from twinlog.config.text.per_topic import topic_rule

@@ -7,9 +7,17 @@ import pytest
 from twinlog.config.connector_file import InitialState
 from twinlog.config.properties import Entry
 from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
-from twinlog.connect.resource.auto_restart import AutoRestarts
-from twinlog.connect.resource.loggers import logger_levels
-from twinlog.connect.resource.steps import Become, Delete, Present, Put, asked, of_others, steps
+from twinlog.connect.resource.steps import (
+    AutoRestarts,
+    Become,
+    Delete,
+    Present,
+    Put,
+    asked,
+    logger_levels,
+    of_others,
+    steps,
+)
 from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
 
 SOURCE = ConnectorName("a->b.MirrorSourceConnector")

@@ -7,8 +7,8 @@ import base64
 import pytest
 
 from tests.unit.connect.serving import LOOPBACK, Client, serving
+from twinlog.connect.rest.forward import ALGORITHM, SIGNATURE, sign
 from twinlog.connect.rest.settings import RestSettings, Signatures
-from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign
 
 
 def signed(body: bytes, key: bytes = b"session key", algorithm: str = "HmacSHA256") -> dict[str, str]:

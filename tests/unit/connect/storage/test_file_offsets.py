@@ -18,8 +18,7 @@ from twinlog.config.worker import worker_of
 from twinlog.connect.storage import file_offsets as module
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.file_offsets import FileOffsets
-from twinlog.connect.storage.java_map import read_java_map, write_java_map
-from twinlog.connect.storage.offset_file import OffsetFile
+from twinlog.connect.storage.offset_file import OffsetFile, read_java_map, write_java_map
 from twinlog.errors import ClusterError, RefusedError
 
 WORKER = worker_of(parse_properties(kafkas_files.STANDALONE, "w"), "w", distributed=False)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.connect.storage import offset_file as module
-from twinlog.connect.storage.java_map import read_java_map, write_java_map
-from twinlog.connect.storage.offset_file import OffsetFile, Written
+from twinlog.connect.storage.offset_file import OffsetFile, Written, read_java_map, write_java_map
 from twinlog.errors import ConfigError
 
 # What Java 17 writes for a HashMap with k2 = null, k1 = v1, k0 = v0.

@@ -16,12 +16,9 @@ OWNERS = {
     "partition.py": TASK / "partition.py",
     "partition_appends.py": TASK / "partition_appends.py",
     "copied_records.py": TASK / "copied_records.py",
-    "source_position.py": TASK / "source_position.py",
+    "source_log.py": TASK / "source_log.py",
     "batch_limit.py": TASK / "batch_limit.py",
-    "read_ahead.py": TASK / "read_ahead.py",
-    "misplaced.py": TASK / "misplaced.py",
     "append_queue.py": TASK.parents[1] / "kafka" / "producer" / "append_queue.py",
-    "late_appends.py": TASK.parents[1] / "kafka" / "producer" / "late_appends.py",
 }
 """Who may set fields of their own; the queue's owner is the partition."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.worker.test_driver_report import SETTINGS
-from twinlog.copier.partition.oversized import way_on
+from twinlog.copier.partition.batch_limit import way_on
 from twinlog.errors import RecordTooLargeError, RefusedRecordError, TransformError
 from twinlog.model.types import TopicName, TopicPartition
 

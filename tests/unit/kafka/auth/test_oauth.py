@@ -23,10 +23,9 @@ from harness.ports import claim_port, release_port
 from harness.virtual.clock import VirtualClock
 from twinlog.clock import SYSTEM
 from twinlog.kafka.auth import oauth
-from twinlog.kafka.auth.assertions import assertion
 from twinlog.kafka.auth.oauth import TokenSource, token_source
 from twinlog.kafka.auth.refusal import LoginRefusedError, NoTokenError
-from twinlog.kafka.auth.token_server import ask_server, body, headers
+from twinlog.kafka.auth.token_server import ask_server, assertion, body, headers
 from twinlog.kafka.net.loop import Loop
 from twinlog.settings.oauth import AssertionSettings, TokenSettings
 

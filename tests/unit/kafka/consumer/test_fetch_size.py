@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.kafka.consumer.fetch_size import FetchSize
+from twinlog.kafka.consumer.fetch_pace import FetchSize
 
 MB = 1 << 20
 FAR_S = 0.08

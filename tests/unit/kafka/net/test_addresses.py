@@ -17,8 +17,7 @@ from tests.unit.kafka.connecting import ENOUGH_S, QUICK, Connect
 from tests.unit.kafka.fake_broker import FakeBroker
 from twinlog.errors import ClusterError
 from twinlog.kafka.net.addresses import canonical
-from twinlog.kafka.net.loop import Loop
-from twinlog.kafka.net.run_in_thread import run_in_thread
+from twinlog.kafka.net.loop import Loop, run_in_thread
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import google_crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from twinlog.kafka.record.crc import replace_head
+from twinlog.kafka.record.stamp import replace_head
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 300_000))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from twinlog.mirror.groups.checkpoint_writer import is_due
 from twinlog.mirror.groups.checkpoints import Checkpoint
-from twinlog.mirror.groups.emission import is_due
 from twinlog.model.types import GroupId, TopicName
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.record.records import Record
-from twinlog.mirror.groups.awaited_translations import LATE_S, AwaitedTranslations
-from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
+from twinlog.mirror.groups.checkpoint_writer import LATE_S, AwaitedTranslations, CheckpointWriter
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import ahead

@@ -19,7 +19,7 @@ from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.heartbeats.heartbeat_topics import AGAIN_S, LAST, LOOK_S, HeartbeatTopics
 from twinlog.mirror.heartbeats.records import Heartbeat, decode_heartbeat
-from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import ClientSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.mirror.topology.echoes import echo
+from twinlog.mirror.topology.cycles import echo
 from twinlog.mirror.topology.filters import TopicFilter
 from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
 from twinlog.mirror.topology.topology import Topology

@@ -8,8 +8,7 @@ import pytest
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.model.default_names import passes_as_heartbeats
-from twinlog.model.heartbeat_names import HeartbeatNames
+from twinlog.model.topic_names import HeartbeatNames, passes_as_heartbeats
 from twinlog.model.types import Alias, TopicName
 
 KNOWN = HeartbeatNames(".", frozenset(map(Alias, ("east", "west", "eu.north"))))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from twinlog.mirror.topology.filters import TopicFilter
 from twinlog.mirror.topology.naming import ReplicationPolicy
-from twinlog.mirror.topology.nothing_mirrored import nothing_mirrored
-from twinlog.mirror.topology.topology import Topology
+from twinlog.mirror.topology.topology import Topology, nothing_mirrored
 from twinlog.model.types import Alias, TopicName
 
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
-from twinlog.mirror.topology.cycles import cycle, returning
+from twinlog.mirror.topology.cycles import APART, cycle, places_of, returning
 from twinlog.mirror.topology.filters import TopicFilter
 from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
-from twinlog.mirror.topology.one_cluster import obstacle
-from twinlog.mirror.topology.places import APART, places_of
-from twinlog.mirror.topology.topology import Topology, topology_of
+from twinlog.mirror.topology.topology import Topology, obstacle, topology_of
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 from twinlog.settings.smt import SmtChain, SmtStage

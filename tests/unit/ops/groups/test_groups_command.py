@@ -11,8 +11,7 @@ from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.mirror.groups.safe_move import Facts, judge
 from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
-from twinlog.ops.groups.followers import followers
-from twinlog.ops.groups.reader import GroupsSeen, GroupStanding, PartitionStanding
+from twinlog.ops.groups.reader import GroupsSeen, GroupStanding, PartitionStanding, followers
 
 
 def group(name: str, *facts: Facts) -> GroupStanding:

@@ -6,7 +6,7 @@ import pytest
 
 from twinlog.model.acls import Acl, Operation, Pattern, Permission, Resource
 from twinlog.model.types import TopicName
-from twinlog.ops.plan.authorizer import forbidden
+from twinlog.ops.plan.rights import forbidden
 
 ANN = "User:ann"
 

@@ -8,8 +8,7 @@ from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import shown_bytes
-from twinlog.model.disks import Disk
-from twinlog.model.topics import ConfigEntry, ConfigSource, Topic
+from twinlog.model.topics import ConfigEntry, ConfigSource, Disk, Topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.inventory.contents import Log
 from twinlog.ops.plan.fits import (

@@ -9,8 +9,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.worker.test_driver_report import FULL
 from twinlog.clock import wall_ms
-from twinlog.ops.status.clocks import LOOKS_ON_S, Clocks
-from twinlog.ops.status.state import STALE_S, Condition, FlowFacts, ProcessSeen, state_of
+from twinlog.ops.status.state import LOOKS_ON_S, STALE_S, Clocks, Condition, FlowFacts, ProcessSeen, state_of
 from twinlog.worker.status.report import EVERY_S, DriverReport
 
 

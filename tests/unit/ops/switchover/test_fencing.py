@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
-from twinlog.model.heartbeat_names import HeartbeatNames
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
+from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
 from twinlog.ops.switchover.entries import fence_record, other_fences
 from twinlog.ops.switchover.fence_calls import exempt

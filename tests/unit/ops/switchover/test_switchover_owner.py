@@ -11,7 +11,7 @@ import pytest
 from twinlog.model.types import Alias
 from twinlog.ops.switchover.entries import Entries, Run
 from twinlog.ops.switchover.model import Ends, Kind, Options, SwitchoverState, UnderWayError
-from twinlog.ops.switchover.owner import ALIVE_S, require_free
+from twinlog.ops.switchover.session import ALIVE_S, require_free
 
 HERE = socket.gethostname()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import typer
 
-from twinlog.console.moment import moment_ms
+from twinlog.console.options import moment_ms
 from twinlog.ops.verify.model import Difference, Left, Verdict
 from twinlog.ops.verify.sections import NOT_YET
 from twinlog.ops.verify.verify_lines import verdict_lines

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from twinlog.spark.jvm.complaints import Complaints
+from twinlog.spark.jvm.process import Complaints
 
 IDLE_WORKER_ENDS = """\
 Traceback (most recent call last):

@@ -12,8 +12,7 @@ from tests.unit.transforms.sql.lost import ROWS, Ended, WithoutRoom, no_thread
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.transforms.apply import Failure, apply
 from twinlog.transforms.sql import transform
-from twinlog.transforms.sql.shared import SharedJvm
-from twinlog.transforms.sql.transform import SqlTransform
+from twinlog.transforms.sql.transform import SharedJvm, SqlTransform
 
 
 class Waits:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from twinlog.errors import EngineError
-from twinlog.transforms.sql import spark_home
-from twinlog.transforms.sql.spark_home import class_path, find_jars, find_java
+from twinlog.transforms.sql import jvm as spark_home
+from twinlog.transforms.sql.jvm import class_path, find_jars, find_java
 
 
 def program(folder: Path) -> Path:

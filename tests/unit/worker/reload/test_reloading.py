@@ -15,8 +15,8 @@ from twinlog.config.file_changes import RunningFile
 from twinlog.config.keys.live_keys import Takes
 from twinlog.config.load import load_file
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.reload.reload_messages import ReloadRequest, answer_key, answered_by, flow_id
 from twinlog.worker.reload.reload_report import ReadKey, ReloadReport
+from twinlog.worker.reload.reload_requests import ReloadRequest, answer_key, answered_by, flow_id
 from twinlog.worker.reload.reloading import ReadAgain, Reloader
 
 FILE = """\

@@ -9,7 +9,7 @@ import pytest
 from twinlog.mirror.offsets.starts import AT_FIRST, Begin, ChosenTopics, FirstStart, TopicStart
 from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.worker.topics.first_start import TopicPlan, first_start, plan_topics
+from twinlog.worker.topics.starts import TopicPlan, first_start, plan_topics
 
 NAME = TopicName("orders")
 ID, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)

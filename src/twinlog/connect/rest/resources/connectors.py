@@ -1,7 +1,12 @@
-"""`/connectors`, and a connector with its configuration: list, create, read, change, delete."""
+"""`/connectors`: a connector with its configuration, its state and its tasks.
+
+`status`, `restart`, `pause`, `resume`, `stop` and `tasks` follow Kafka class ConnectorsResource;
+`tasks-config` exists up to Kafka 3.9 (KIP-970).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -9,10 +14,115 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api, connector_of
-from twinlog.connect.rest.resource import resource
-from twinlog.connectors.model import ConnectorName
+from twinlog.connect.rest.api import Api, connector_of, flag
+from twinlog.connect.rest.resource import Handler, Method, resource
+from twinlog.connect.rest.resources.internal import Internal
+from twinlog.connectors.model import Config, ConnectorName, Restart, TargetState, TaskId
 from twinlog.errors import RequestError
+
+
+class States:
+    """Changes of a connector's state. Their effect shows in its status a moment later."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._herder = api.herder
+
+    def routes(self) -> list[Route]:
+        one = "/connectors/{connector:encoded}"
+        return [
+            resource(self._api, f"{one}/restart", {"POST": self.restart}),
+            resource(self._api, f"{one}/pause", {"PUT": self._to(TargetState.PAUSED, 202)}),
+            resource(self._api, f"{one}/resume", {"PUT": self._to(TargetState.STARTED, 202)}),
+            resource(self._api, f"{one}/stop", {"PUT": self._to(TargetState.STOPPED, 204)}),
+        ]
+
+    async def restart(self, request: Request) -> Response:
+        """204 for the connector's own instance; 202 with the states when its tasks may be meant (KIP-745)."""
+        wanted = Restart(connector_of(request), flag(request, "includeTasks"), flag(request, "onlyFailed"))
+        return await self._api.change(
+            request,
+            lambda: self._herder.restart(wanted),
+            lambda status: (
+                responses.json_response(responses.connector_status(status), 202)
+                if wanted.whole
+                else responses.empty(204)
+            ),
+        )
+
+    def _to(self, state: TargetState, done: int) -> Handler:
+        async def change(request: Request) -> Response:
+            name = connector_of(request)
+            return await self._api.change(
+                request, lambda: self._herder.set_target_state(name, state), lambda _: responses.empty(done)
+            )
+
+        return change
+
+
+_LARGEST = 2**31
+
+
+class ConnectorTasks:
+    """What a connector is split into, and how each part is."""
+
+    def __init__(self, api: Api, internal: Internal) -> None:
+        self._api = api
+        self._herder = api.herder
+        self._internal = internal
+
+    def routes(self) -> list[Route]:
+        one = "/connectors/{connector:encoded}"
+        store = Method(self._internal.put_task_configs, json=False, login=False)
+        return [
+            resource(self._api, f"{one}/status", {"GET": self.status}),
+            resource(self._api, f"{one}/tasks", {"GET": self.tasks, "POST": store}),
+            resource(self._api, f"{one}/tasks/{{task:encoded}}/status", {"GET": self.task_status}),
+            resource(self._api, f"{one}/tasks/{{task:encoded}}/restart", {"POST": self.restart}),
+            resource(self._api, f"{one}/tasks-config", {"GET": self.tasks_config}),
+        ]
+
+    async def status(self, request: Request) -> Response:
+        name = connector_of(request)
+        return await self._api.look(lambda: self._herder.status(name), responses.connector_status)
+
+    async def task_status(self, request: Request) -> Response:
+        task = _task_of(request)
+        return await self._api.look(
+            lambda: self._herder.task_status(task), lambda status: responses.task_status(task.task, status)
+        )
+
+    async def tasks(self, request: Request) -> Response:
+        name = connector_of(request)
+        return await self._api.change(
+            request,
+            lambda: self._herder.task_configs(name),
+            lambda configs: responses.json_response(
+                [{"id": responses.task_id(task), "config": dict(configs[task])} for task in sorted(configs)]
+            ),
+        )
+
+    async def tasks_config(self, request: Request) -> Response:
+        name = connector_of(request)
+
+        def respond(configs: Mapping[TaskId, Config]) -> Response:
+            return responses.json_response({str(task): dict(configs[task]) for task in sorted(configs)})
+
+        return await self._api.change(request, lambda: self._herder.task_configs(name), respond)
+
+    async def restart(self, request: Request) -> Response:
+        task = _task_of(request)
+        return await self._api.change(request, lambda: self._herder.restart_task(task), lambda _: responses.empty(204))
+
+
+def _task_of(request: Request) -> TaskId:
+    """The task that a path names; what is no number of Java's `int` names none."""
+    text: str = request.path_params["task"]
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and -_LARGEST <= int(text) < _LARGEST):
+        raise RequestError(404, "HTTP 404 Not Found")
+    return TaskId(connector_of(request), int(text))
+
 
 _EXPANSIONS = ("status", "info")
 _UNQUOTED = "!$&'()*+,=:@"

@@ -15,8 +15,8 @@ from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.forward import ALGORITHM, SIGNATURE, sign, supported
 from twinlog.connect.rest.resource import Method, resource
-from twinlog.connect.rest.signature import ALGORITHM, SIGNATURE, sign, supported
 from twinlog.errors import RequestError
 
 

@@ -1,4 +1,7 @@
-"""`/connectors/{name}/topics`: the topics that a connector has used (KIP-558)."""
+"""`/connectors/{name}/topics` (KIP-558), and `/connectors/{name}/twinlog/topics`: requests about single topics.
+
+Connect has no resource below `twinlog`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,45 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.rest import responses
+from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.api import Api, connector_of
-from twinlog.connect.rest.resource import resource
+from twinlog.connect.rest.resource import Handler, resource
 from twinlog.errors import RequestError
+
+VERBS = ("pause", "resume", "restart-from", "skip-to", "accept-gap", "release")
+
+
+class TopicVerbs:
+    """Any worker answers: what is asked is written to the connector's target, and done by the worker that has it."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._herder = api.herder
+
+    def routes(self) -> list[Route]:
+        one = "/connectors/{connector:encoded}/twinlog/topics"
+        verbs = [resource(self._api, f"{one}/{verb}", {"PUT": self._asking(verb)}) for verb in VERBS]
+        return [resource(self._api, one, {"GET": self.read}), *verbs]
+
+    async def read(self, request: Request) -> Response:
+        """The states of topics; both clusters are asked for it, which may take a while."""
+        name = connector_of(request)
+        return await self._api.change(request, lambda: self._herder.topic_states(name), responses.json_response)
+
+    def _asking(self, verb: str) -> Handler:
+        async def ask(request: Request) -> Response:
+            name = connector_of(request)
+            body, value = await self._api.json(request)
+            asked = bodies.topics_request(verb, value)
+            return await self._api.change(request, lambda: self._herder.ask_of_topics(name, asked), _answered, body)
+
+        return ask
+
+
+def _answered(found: object) -> Response:
+    """202 for what is not done yet."""
+    later = isinstance(found, dict) and found.get("result") in ("requested", "begun")
+    return responses.json_response(found, 202 if later else 200)
 
 
 class Topics:

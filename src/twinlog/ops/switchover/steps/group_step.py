@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from twinlog.mirror.groups.safe_move import Facts, MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
+from twinlog.ops.switchover.entries import Offsets, from_json
 from twinlog.ops.switchover.model import Data, GroupOffset, GroupsSeen, Kind
-from twinlog.ops.switchover.offsets_json import Offsets, from_json
 from twinlog.ops.switchover.steps.step import Context
 from twinlog.ops.switchover.world import World
 

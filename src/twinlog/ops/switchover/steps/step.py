@@ -8,9 +8,8 @@ from functools import cached_property
 
 from twinlog.errors import TwinlogError
 from twinlog.model.types import TopicName
-from twinlog.ops.switchover.entries import Entries, Phase
+from twinlog.ops.switchover.entries import Entries, Offsets, Phase, from_json
 from twinlog.ops.switchover.model import Data, Fence, Kind, MovedTopic, Options, TooLongError
-from twinlog.ops.switchover.offsets_json import Offsets, from_json
 from twinlog.ops.switchover.world import World
 
 Show = Callable[[str, str], None]

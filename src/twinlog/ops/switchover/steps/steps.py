@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
+from twinlog.ops.switchover.entries import Offsets, OffsetsJson, from_json, to_json
 from twinlog.ops.switchover.model import Data, Kind, NotReadyError
-from twinlog.ops.switchover.offsets_json import Offsets, OffsetsJson, from_json, to_json
 from twinlog.ops.switchover.steps.group_step import began, sync_groups
 from twinlog.ops.switchover.steps.step import Again, Context, Step, topics_data
-from twinlog.ops.switchover.steps.waiting import catch_up, drain, lag, remotes, settle
-from twinlog.ops.switchover.steps.watching import watch
+from twinlog.ops.switchover.steps.waiting import catch_up, drain, lag, remotes, settle, watch
 
 
 def check(context: Context) -> Data:

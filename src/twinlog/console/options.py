@@ -1,0 +1,153 @@
+"""Options of several commands: Spark, Secrets of a resource, a moment, and the choice of flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
+from twinlog.model.moment import read_moment, shown_moment
+from twinlog.settings.flow import FlowSettings
+from twinlog.spark.submitted import is_submitted
+
+Secrets = Annotated[
+    Path | None,
+    typer.Option(
+        "--secrets",
+        metavar="DIR",
+        envvar=DIRECTORY_VARIABLE,
+        exists=True,
+        file_okay=False,
+        help="Where the Secrets and ConfigMaps of Strimzi's resource are: DIR/NAME/KEY, as Kubernetes mounts them. "
+        "Without, they are read from variables TWINLOG_SECRET_NAME_KEY.",
+        show_default=False,
+    ),
+]
+
+
+HELP = "ms since 1970, or ISO 8601 such as 2026-11-20T08:00:00Z; without a zone it is UTC."
+
+
+SECONDS_BELOW = 10**11
+"""What is below was in March 1973 at the latest, if it means milliseconds; as seconds it is a moment of now."""
+
+
+def moment_ms(text: str | None, option: str, forms: str = HELP) -> int | None:
+    """Milliseconds since 1970; None of nothing. Raises typer.BadParameter.
+
+    An @ may stand before them, as `twinlog replay` needs it: a number without one is an offset. `forms` is what may be
+    written.
+    """
+    if text is None:
+        return None
+    digits = text.strip().removeprefix("@")
+    try:
+        moment = read_moment(digits if digits.isdecimal() else text)
+    except OverflowError as error:
+        raise typer.BadParameter(f"{error}; write {forms}", param_hint=option) from None
+    if moment is None:
+        raise typer.BadParameter(f"{text!r} is no moment; write {forms}", param_hint=option)
+    if digits.isdecimal() and 0 < moment < SECONDS_BELOW:
+        typer.echo(f"twinlog: {option} {text} is {shown_moment(moment)}: numbers are milliseconds since 1970", err=True)
+    return moment
+
+
+def at_work(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
+    """Those that a run does more for than heartbeats: flows that are enabled, and every connector."""
+    return [flow for flow in flows if flow.enabled or flow.kind is not None]
+
+
+def between(flows: Sequence[FlowSettings], source: str, target: str) -> list[FlowSettings]:
+    """Those of them that lead from `source` to `target`: one of a mirror's file, of a worker's every connector."""
+    return [flow for flow in at_work(flows) if (flow.source, flow.target) == (source, target)]
+
+
+def chosen(
+    flows: Sequence[FlowSettings],
+    name: str | None,
+    *,
+    fits: Callable[[FlowSettings], bool] = lambda _: True,
+    doing: str = "",
+    idle: bool = False,
+) -> list[FlowSettings]:
+    """The flows at work that `fits` lets through; with `name` the one that is called so, or that leads there.
+
+    `east->west` is a flow of a mirror's file, and every connector between the two clusters; a connector is known by its
+    own name, too. `doing` names in messages what `fits` asks for. With `idle` a flow that is named need not be enabled,
+    as it may have run before. Raises BadParameter that names the flows there are.
+    """
+    found = [flow for flow in (flows if idle and name is not None else at_work(flows)) if fits(flow)]
+    what = f"flow {doing}".strip()
+    if not found:
+        raise typer.BadParameter(f"it has no {what} that is enabled", param_hint="FILE")
+    if name is None:
+        return found
+    named = [flow for flow in found if name in (flow.name, ends(flow))]
+    if not named:
+        names = ", ".join(flow.name for flow in found)
+        raise typer.BadParameter(
+            f"there is no {what} {name}; the file has {names}{_why(flows, name)}", param_hint="--flow"
+        )
+    return named
+
+
+def ends(flow: FlowSettings) -> str:
+    """`source->target`."""
+    return f"{flow.source}->{flow.target}"
+
+
+def _why(flows: Sequence[FlowSettings], name: str) -> str:
+    """What keeps a flow that the file could have from being one of those."""
+    idle = any(name == flow.name and not flow.enabled and flow.kind is None for flow in flows)
+    return f"; {name} has heartbeats only, without {name}.enabled = true" if idle else ""
+
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="Spark's master; without it Spark runs in this process, local[N].", show_default=False
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be given several times.", show_default=False),
+]
+
+
+def spark_options(master: str | None, conf: list[str] | None) -> tuple[str | None, dict[str, str]]:
+    """Spark's master, however it was given, and the other settings: much depends on whether it is local.
+
+    Raises typer.BadParameter for what is no setting, for two masters, and for any where spark-submit has its own.
+    """
+    if is_submitted():
+        for option, value in (("--master", master), ("--conf", conf)):
+            if value:
+                raise typer.BadParameter(
+                    f"spark-submit has started twinlog, and its Spark with it: give {option} to spark-submit, before "
+                    "the launcher",
+                    param_hint=option,
+                )
+    settings = _settings(conf or [])
+    return _master(master, settings), settings
+
+
+def _master(named: str | None, settings: dict[str, str]) -> str | None:
+    given = settings.pop("spark.master", None)
+    if None not in (named, given) and named != given:
+        raise typer.BadParameter(f"spark.master={given} beside --master {named}: give one of them", param_hint="--conf")
+    return named if given is None else given
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(
+                f"{one!r}: expected KEY=VALUE, as in spark.driver.memory=512m", param_hint="--conf"
+            )
+        settings[key.strip()] = value.strip()
+    return settings

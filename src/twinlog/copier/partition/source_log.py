@@ -1,0 +1,132 @@
+"""The fetch offset of a source partition, the end of its log, and how far it is read ahead of the target."""
+
+from __future__ import annotations
+
+import uuid
+
+from twinlog.clock import LONG_AGO
+from twinlog.kafka.protocol.fetch_request import FetchPosition
+from twinlog.kafka.protocol.fetch_response import PartitionResponse
+from twinlog.mirror.offsets.positions import Position
+from twinlog.model.types import SourceOffset
+
+BACKOFF_S = (2.0, 32.0)
+"""For how long a partition is not read after its memory was freed, at first and at most."""
+
+TRIAL_RECORDS = 1 << 16
+"""A trial ends with so many records."""
+
+
+class ReadAhead:
+    """`held_back` is True while the partition is not read because too much of it waits, or it backs off.
+
+    On trial nothing is read ahead: a record, and twice as many each time that the target has taken all that was read.
+    A record that the target refuses again has then no records behind it that a transform has routed elsewhere.
+    """
+
+    __slots__ = ("_backoffs", "_limit_bytes", "_trial", "_until", "held_back")
+
+    def __init__(self, *, on_trial: bool = False) -> None:
+        self.held_back = False
+        self._trial = 1 if on_trial else 0
+        self._limit_bytes = 0
+        self._until = LONG_AGO
+        self._backoffs = 0
+
+    def is_full(self, queued_bytes: int, limit_bytes: int, now: float) -> bool:
+        """Whether to wait, with so much queued and room for so much (`now` in monotonic seconds)."""
+        self._limit_bytes = limit_bytes
+        self.held_back = queued_bytes >= limit_bytes or now < self._until or bool(self._trial and queued_bytes)
+        return self.held_back
+
+    def next_records(self) -> int | None:
+        """How many records to take of what was read; None for all of them."""
+        now = self._trial
+        self._trial = now * 2 if now < TRIAL_RECORDS else 0
+        return now or None
+
+    def release(self) -> None:
+        """It is not read for another reason."""
+        self.held_back = False
+
+    def back_off(self, now: float) -> None:
+        """What waited was dropped at `now` (monotonic seconds), to free memory.
+
+        It is read again once the target acknowledged something, or after a while that doubles each time, for as long as
+        the target takes nothing of it.
+        """
+        first_s, most_s = BACKOFF_S
+        self._until = now + min(first_s * 2**self._backoffs, most_s)
+        self._backoffs += 1
+
+    def reset(self) -> None:
+        """It is read from another offset now."""
+        self._until = LONG_AGO
+
+    def acknowledged(self, queued_bytes: int) -> bool:
+        """The target took something, and so much is left; whether reading may go on that was held back."""
+        self._until, self._backoffs = LONG_AGO, 0
+        if self.held_back and queued_bytes < self._limit_bytes and not (self._trial and queued_bytes):
+            self.held_back = False
+            return True
+        return False
+
+
+class SourcePosition:
+    """`offset` is fetched next, `epoch` the leader epoch of the last batch read (KIP-320), `topic_id` None if unknown.
+
+    `end` is up to where a consumer may read, -1 before the first answer, and `answered_at` when the source last
+    answered (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now. `open_since`
+    is the moment since which a transaction keeps the records from `end` on from a consumer that reads committed records
+    (monotonic seconds), None where no record is kept.
+    """
+
+    __slots__ = ("answered_at", "end", "epoch", "offset", "open_since", "refusals", "topic_id")
+
+    def __init__(self, position: Position, topic_id: str | None) -> None:
+        self.offset = position.next_source
+        self.epoch = position.leader_epoch
+        known = position.topic_id or topic_id
+        self.topic_id = None if known is None else uuid.UUID(known)
+        self.end = SourceOffset(-1)
+        self.answered_at: float | None = None
+        self.open_since: float | None = None
+        self.refusals = 0
+
+    def seek(self, position: Position) -> None:
+        """Read on at a position."""
+        if position.topic_id is not None:
+            self.topic_id = uuid.UUID(position.topic_id)
+        self.offset = position.next_source
+        self.epoch = position.leader_epoch
+
+    def back(self, offset: SourceOffset) -> None:
+        """Read again from an offset on."""
+        self.offset = offset
+
+    def passed(self, offset: SourceOffset, epoch: int) -> None:
+        """Everything before an offset was read; -1 is no epoch."""
+        self.offset = offset
+        if epoch >= 0:
+            self.epoch = epoch
+
+    def next_fetch(self) -> FetchPosition:
+        """What to ask the source for."""
+        return FetchPosition(self.offset, 0, self.epoch, topic_id=self.topic_id)
+
+    def answered(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
+        """The source answered without an error."""
+        self.refusals = 0
+        self.answered_at = now
+        committed = read_committed and fetched.last_stable_offset >= 0
+        end = SourceOffset(fetched.last_stable_offset if committed else fetched.high_watermark)
+        if end >= fetched.high_watermark:
+            self.open_since = None
+        elif end != self.end or self.open_since is None:
+            self.open_since = now
+        self.end = end
+
+    def refused(self) -> int:
+        """The source refused a fetch for now; returns how often in a row."""
+        self.refusals += 1
+        return self.refusals
