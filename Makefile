@@ -25,7 +25,7 @@ demo: .venv/.ready ## two clusters, load and twinlog between them, on this machi
 test: .venv/.ready ## check, then every test: unit, property, integration on real brokers
 	@scripts/run_tests.sh $(SEED) $(ARGS)
 
-check: .venv/.ready ## lint, format, types, import contracts; container files; what the docs name, and pictures
+check: .venv/.ready ## lint, format, types, import contracts; container files; what the docs name; pictures, sizes, words
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy
@@ -35,6 +35,8 @@ check: .venv/.ready ## lint, format, types, import contracts; container files; w
 	@.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec examples/*/docker-compose.yaml
 	@$(PYTHON) -m scripts.picture --check
 	@$(PYTHON) -m scripts.check_docs
+	@$(PYTHON) -m scripts.check_structure
+	@$(PYTHON) -m scripts.check_words
 
 unit: .venv/.ready ## the tests that need no broker
 	@$(PYTHON) -m pytest -m "not integration" --randomly-seed=$(SEED) $(or $(ARGS),tests/unit tests/property)

@@ -1,0 +1,235 @@
+"""Checks the sizes of files and folders of src/twinlog, its small modules and its names: `LIMITS` has the numbers.
+
+A count above its limit is a problem. Limits of ratchets are the present counts, and a change may only lower them.
+`python -m scripts.check_structure --list` prints the modules, classes and methods of the ratchets;
+`--table` prints the figures of the package in Markdown. The check ends with status 1 if there is a problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LIMITS = {
+    "lines of a file": 600,
+    "files of a folder": 25,
+    "small modules": 96,  # a ratchet; the goal is 20
+    "class names": 66,  # a ratchet; the goal is 0
+    "method names": 74,  # a ratchet; the goal is 0
+}
+SMALL_LINES = 80
+VAGUE_METHODS = {"take", "attend", "look", "go_on", "become", "have"}
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module: its path from the root, its length, its classes, its vague methods and the modules that it names."""
+
+    path: Path
+    lines: int
+    classes: tuple[str, ...]
+    methods: tuple[str, ...]
+    named: frozenset[str]
+
+
+class Structure:
+    """The modules below src/twinlog with their imports of each other."""
+
+    def __init__(self, root: Path) -> None:
+        source = root / "src"
+        self.modules = {
+            _name(path.relative_to(source)): _module(path, path.relative_to(source), root)
+            for path in sorted((source / "twinlog").rglob("*.py"))
+        }
+        self.glossary = root / "docs" / "glossary.md"
+
+    @cached_property
+    def imports(self) -> dict[str, set[str]]:
+        """The modules of the package that each module imports, at the top or in a function."""
+        return {
+            name: {imported for text in module.named if (imported := self._imported(text))}
+            for name, module in self.modules.items()
+        }
+
+    def _imported(self, name: str) -> str:
+        """The module that `name` is, or the module that has the name: `a.b.C` is in `a.b`."""
+        while name and name not in self.modules:
+            name = name.rpartition(".")[0]
+        return name
+
+    @cached_property
+    def folders(self) -> Counter[Path]:
+        """The number of files of each folder."""
+        return Counter(module.path.parent for module in self.modules.values())
+
+    @cached_property
+    def small(self) -> dict[Path, Path]:
+        """Small modules with a single importer, which is in the same folder: the path of each importer."""
+        importers: dict[str, list[str]] = defaultdict(list)
+        for importer, imported in self.imports.items():
+            for name in imported:
+                importers[name].append(importer)
+        found = {}
+        for name, module in self.modules.items():
+            if module.lines < SMALL_LINES and not module.path.stem.startswith("__") and len(importers[name]) == 1:
+                path = self.modules[importers[name][0]].path
+                if path.parent == module.path.parent:
+                    found[module.path] = path
+        return found
+
+    @cached_property
+    def classes(self) -> dict[str, list[Path]]:
+        """The files of each class name."""
+        files: dict[str, list[Path]] = defaultdict(list)
+        for module in self.modules.values():
+            for name in module.classes:
+                files[name].append(module.path)
+        return files
+
+    @cached_property
+    def duplicates(self) -> dict[str, list[Path]]:
+        """The files of each name that several classes have."""
+        return {name: files for name, files in sorted(self.classes.items()) if len(files) > 1}
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """The methods with a vague name, each with its file."""
+        return [f"{module.path}: {method}" for module in self.modules.values() for method in module.methods]
+
+    def chain(self) -> list[str]:
+        """The longest chain of modules, each of which imports the next; an import back into a chain ends it."""
+        longest: dict[str, list[str]] = {}
+
+        def chain_from(name: str) -> list[str]:
+            if name not in longest:
+                longest[name] = []
+                longest[name] = [
+                    name,
+                    *max((chain_from(imported) for imported in sorted(self.imports[name])), key=len, default=[]),
+                ]
+            return longest[name]
+
+        return max((chain_from(name) for name in self.modules), key=len, default=[])
+
+
+def _name(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _module(path: Path, inside: Path, root: Path) -> Module:
+    text = path.read_text(encoding="utf-8")
+    classes: list[str] = []
+    methods: list[str] = []
+    named: set[str] = set()
+    for node in _statements(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+            methods.extend(
+                f"{node.name}.{method.name}"
+                for method in node.body
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name in VAGUE_METHODS
+            )
+        elif isinstance(node, ast.Import):
+            named.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = inside.parent.parts[: len(inside.parent.parts) + 1 - node.level] if node.level else ()
+            origin = ".".join([*package, *([node.module] if node.module else [])])
+            named.update(f"{origin}.{alias.name}" for alias in node.names)
+    return Module(path.relative_to(root), text.count("\n"), tuple(classes), tuple(methods), frozenset(named))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Each statement of a module at any depth; expressions have no statements and are passed over."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("finalbody", "orelse", "cases", "handlers", "body"):
+            block = getattr(node, field, None)
+            if isinstance(block, list):
+                waiting.extend(reversed(block))
+
+
+def problems(structure: Structure, limits: dict[str, int]) -> Iterator[str]:
+    """A paragraph for each count above its limit."""
+    most = limits["lines of a file"]
+    for module in structure.modules.values():
+        if module.lines > most:
+            yield f"{module.path} has {module.lines} lines, and the limit is {most}: divide the file by its concepts"
+    most = limits["files of a folder"]
+    for folder, files in sorted(structure.folders.items()):
+        if files > most:
+            yield f"{folder} has {files} files, and the limit is {most}: give a concept a folder of its own"
+    for name, (lines, way_out) in ratchets(structure).items():
+        if len(lines) > limits[name]:
+            listed = "\n".join(f"  {line}" for line in lines)
+            yield f"{name}: {len(lines)}, and the limit is {limits[name]}:\n{listed}\n  Way out: {way_out}."
+
+
+def ratchets(structure: Structure) -> dict[str, tuple[list[str], str]]:
+    """The lines of each ratchet, and the way to fewer lines."""
+    return {
+        "small modules": (
+            [f"{path}: only {importer.name} imports it" for path, importer in structure.small.items()],
+            f"merge a module of less than {SMALL_LINES} lines into its only importer",
+        ),
+        "class names": (
+            [f"{name}: {', '.join(map(str, files))}" for name, files in structure.duplicates.items()],
+            "rename a class after its own task",
+        ),
+        "method names": (structure.methods, "name a method after its effect on its object"),
+    }
+
+
+def table(structure: Structure) -> str:
+    """The figures of the package in Markdown."""
+    lines = [module.lines for module in structure.modules.values()]
+    glossary = structure.glossary.read_text(encoding="utf-8") if structure.glossary.is_file() else ""
+    limit = LIMITS["files of a folder"]
+    rows = {
+        "files": len(lines),
+        "lines": sum(lines),
+        "median lines of a file": round(median(lines or [0])),
+        f"folders with more than {limit} files": sum(files > limit for files in structure.folders.values()),
+        "small modules with a single importer": len(structure.small),
+        "unique class names": f"{len(structure.classes)} of {sum(map(len, structure.classes.values()))}",
+        "modules of the longest import chain": len(structure.chain()),
+        "rows of the glossary": len(re.findall(r"^\| \*\*", glossary, re.MULTILINE)),
+    }
+    return "\n".join(["| figure | value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+
+
+def main(arguments: list[str], root: Path = ROOT, limits: dict[str, int] = LIMITS) -> int:
+    parser = argparse.ArgumentParser(prog="python -m scripts.check_structure", description="Checks sizes and names.")
+    parser.add_argument("--list", action="store_true", help="print the modules, classes and methods of the ratchets")
+    parser.add_argument("--table", action="store_true", help="print the figures of the package in Markdown")
+    asked = parser.parse_args(arguments)
+    structure = Structure(root)
+    if asked.table:
+        print(table(structure))
+        return 0
+    counted = ratchets(structure)
+    if asked.list:
+        print("\n".join(f"{name}: {line}" for name, (lines, _) in counted.items() for line in lines))
+        return 0
+    wrong = list(problems(structure, limits))
+    print("\n".join(wrong) or "Files, folders, small modules and names keep their limits.")
+    for name, (lines, _) in counted.items():
+        if len(lines) < limits[name]:
+            print(f"{name}: {len(lines)} now; lower the limit of {limits[name]} in scripts/check_structure.py")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
