@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.connect.fake_herder import FakeHerder
-from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Client, kept_levels, serving
+from tests.unit.connect.serving import DEADLINE_S, Client, kept_levels, serving
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.connect.rest.bodies import config_map, parse
-from twinlog.connect.rest.settings import Limits, RestSettings
+from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.users import credentials
 from twinlog.errors import RequestError
 
@@ -104,7 +104,7 @@ kinds = st.sampled_from([None, "application/json", "application/json", "applicat
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with kept_levels(), serving(RestSettings(LOOPBACK, limits=Limits(body_bytes=LIMIT))) as client:
+    with kept_levels(), serving(limits=Limits(body_bytes=LIMIT)) as client:
         yield client
 
 

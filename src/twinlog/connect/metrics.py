@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.metrics_server import MetricsServer
-from twinlog.connect.rest.settings import Listener
 from twinlog.connectors.model import HealthStatus
 from twinlog.settings.metrics import MetricsSettings
 from twinlog.settings.tls import server_context
@@ -18,5 +17,4 @@ def metrics_server(
     """A server for `twinlog.metrics.listeners`, of a worker's `health`, too. Raises ssl.SSLError for certificates that
     are no good."""
     tls = None if settings.https is None else server_context(settings.https, settings.client_auth)
-    listeners = [Listener(one.scheme == "https", one.host, one.port) for one in settings.listeners]
-    return MetricsServer(pages, listeners, tls, health)
+    return MetricsServer(pages, settings.listeners, tls, health)

@@ -14,10 +14,8 @@ from twinlog.connect.group.group import Alone, JoinGroup
 from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
 from twinlog.connect.metrics import metrics_server
-from twinlog.connect.rest import settings as rest
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
-from twinlog.connect.rest.headers import HeaderRule
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
@@ -28,11 +26,9 @@ from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName
 from twinlog.errors import RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.metrics.exposition import Pages
-from twinlog.settings import worker as settings
 from twinlog.settings.flow import ClientSettings
-from twinlog.settings.metrics import Listener
 from twinlog.settings.tls import server_context, tls_context
-from twinlog.settings.worker import GroupSettings, WorkerSettings
+from twinlog.settings.worker import GroupSettings, RestSettings, WorkerSettings
 from twinlog.worker.spark_flows import SparkOptions
 
 log = logging.getLogger(__name__)
@@ -80,7 +76,18 @@ class Worker:
         pages = Pages(self.herder.metrics(SYSTEM).measure)
         own_metrics = config.settings.metrics
         self._metrics = metrics_server(own_metrics, pages, self.herder.health) if own_metrics.listeners else None
-        api = Api(self.herder, rest_settings(config.settings), SYSTEM, users, forwarder, levels=levels, metrics=pages)
+        api = Api(
+            self.herder,
+            own,
+            SYSTEM,
+            users,
+            forwarder,
+            levels=levels,
+            metrics=pages,
+            signatures=config.settings.signatures,
+            topic_tracking=config.settings.topic_tracking,
+            topic_tracking_reset=config.settings.topic_tracking_reset,
+        )
         self.server = RestServer(api, rest_tls(own))
 
     def _join(self, client: ClientSettings, group: GroupSettings) -> JoinGroup:
@@ -149,36 +156,9 @@ class Worker:
         self._admin.close()
 
 
-def rest_settings(worker: WorkerSettings) -> rest.RestSettings:
-    """The settings of the REST server out of those of the worker."""
-    own, group = worker.rest, worker.group
-    return rest.RestSettings(
-        listeners=tuple(map(_listener, own.listeners)),
-        admin_listeners=None if own.admin_listeners is None else tuple(map(_listener, own.admin_listeners)),
-        advertised=rest.Advertised(own.advertised_host, own.advertised_port, own.advertised_listener),
-        allowed_origins=own.allow_origin,
-        allowed_methods=own.allow_methods,
-        response_headers=tuple(_header(one) for one in own.response_headers),
-        topic_tracking=worker.topic_tracking,
-        topic_tracking_reset=worker.topic_tracking_reset,
-        signatures=rest.Signatures(
-            required=group is not None and group.protocol == "sessioned",
-            algorithms=() if group is None else group.verification_algorithms,
-        ),
-    )
-
-
-def rest_tls(own: settings.RestSettings) -> Tls:
+def rest_tls(own: RestSettings) -> Tls:
     """The contexts of the https listeners. Raises ssl.SSLError for certificates that are no good."""
     return Tls(
         None if own.https is None else server_context(own.https, own.https_client_auth),
         None if own.admin_https is None else server_context(own.admin_https, own.admin_https_client_auth),
     )
-
-
-def _header(rule: settings.HeaderRule) -> HeaderRule:
-    return HeaderRule(rule.name, rule.value, rule.action in ("add", "addDate"), rule.action in ("setDate", "addDate"))
-
-
-def _listener(listener: Listener) -> rest.Listener:
-    return rest.Listener(listener.scheme == "https", listener.host, listener.port)

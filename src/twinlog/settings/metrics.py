@@ -13,11 +13,20 @@ Scheme = Literal["http", "https"]
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to listen at; an empty `host` means every address, port 0 any that is free."""
+    """An address to listen at; an empty `host` means every address, port 0 any free port."""
 
     scheme: Scheme
     host: str
     port: int
+
+    @property
+    def tls(self) -> bool:
+        return self.scheme == "https"
+
+    def __str__(self) -> str:
+        """The address as a URL; an address of IPv6 is in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -26,6 +27,16 @@ class HeaderRule:
     action: HeaderAction
     name: str
     value: str
+
+    @property
+    def adds(self) -> bool:
+        """Whether the header stays beside earlier headers of its name; it replaces them otherwise."""
+        return self.action in ("add", "addDate")
+
+    @property
+    def dates(self) -> bool:
+        """Whether the value is a number of milliseconds from the answer on."""
+        return self.action in ("setDate", "addDate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,19 @@ class RestSettings:
     https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
     admin_https: TlsSettings | None = field(default=None, repr=False)
     admin_https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
+
+    def find_advertised(self, bound: Sequence[Listener], own_host: str) -> Listener:
+        """The address of this worker for other workers and clients: one of `bound`, with the parts of
+        `rest.advertised.*` in place of its own.
+
+        Without `rest.advertised.listener` an http listener goes before an https listener. `own_host` is the address of
+        this machine, for a listener on every interface.
+        """
+        tls = self.advertised_listener == "https" if self.advertised_listener else all(one.tls for one in bound)
+        found = next((listener for listener in bound if listener.tls == tls), None)
+        host = self.advertised_host or (found.host if found else "") or own_host
+        port = self.advertised_port if self.advertised_port is not None else (found or bound[0]).port
+        return Listener("https" if tls else "http", host, port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +132,12 @@ class WorkerSettings:
     connector_classes: Annotated[tuple[str, ...], WrittenAs("twinlog.connector.classes")] = ()
     topic_tracking: Annotated[bool, WrittenAs("topic.tracking.enable")] = True
     topic_tracking_reset: Annotated[bool, WrittenAs("topic.tracking.allow.reset")] = True
+
+    @property
+    def signatures(self) -> tuple[str, ...] | None:
+        """The algorithms by which requests of other workers are signed (KIP-507); None for unsigned requests."""
+        sessioned = self.group is not None and self.group.protocol == "sessioned"
+        return self.group.verification_algorithms if self.group is not None and sessioned else None
 
     @property
     def distributed(self) -> bool:

@@ -16,10 +16,11 @@ from tests.unit.connect.fake_herder import FakeHerder
 from twinlog.clock import SYSTEM, Clock
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.server import RestServer, Tls
-from twinlog.connect.rest.settings import Listener, RestSettings
 from twinlog.connect.rest.users import Users
+from twinlog.settings.metrics import Listener
+from twinlog.settings.worker import RestSettings
 
-LOOPBACK = (Listener(False, "127.0.0.1", 0),)
+LOOPBACK = (Listener("http", "127.0.0.1", 0),)
 DEADLINE_S = 120.0
 GETS = [
     "/",

@@ -12,12 +12,11 @@ import pytest
 from tests.unit.connect.serving import serving
 from twinlog.connect.metrics import metrics_server
 from twinlog.connect.rest.metrics_server import MetricsServer
-from twinlog.connect.rest.settings import Listener
 from twinlog.connectors.model import Health, HealthStatus
 from twinlog.settings import metrics as settings
-from twinlog.settings.metrics import MetricsSettings
+from twinlog.settings.metrics import Listener, MetricsSettings
 
-FREE = Listener(False, "127.0.0.1", 0)
+FREE = Listener("http", "127.0.0.1", 0)
 
 
 class Pages:

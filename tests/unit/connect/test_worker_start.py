@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from tests.unit.config import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import worker as worker_module
-from twinlog.connect.worker import Worker, rest_settings
+from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.protocol import Limits
+from twinlog.connect.worker import Worker
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.tls import TlsSettings, tls_context
 from twinlog.worker.spark_flows import SparkOptions
@@ -58,7 +61,7 @@ def ask(url: str, path: str, tls: ssl.SSLContext) -> tuple[int, Any]:
 def test_every_address_answers_before_any_cluster_does(
     text: str, asked: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "rest_settings", lambda own: replace(rest_settings(own), request_timeout_s=0.5))
+    monkeypatch.setattr(worker_module, "Api", partial(Api, limits=Limits(request_s=0.5)))
     text = text.replace("/tmp/connect.offsets", str(tmp_path / "offsets"))
     text += "listeners = http://127.0.0.1:0, HTTP://127.0.0.1:0\nadmin.listeners = http://127.0.0.1:0\n"
     config = worker_of(parse_properties(text, "w"), "w", distributed="group.id" in text)

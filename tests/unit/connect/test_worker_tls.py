@@ -9,14 +9,15 @@ import pytest
 
 from harness.certificates import Certified, authority
 from tests.unit.connect.serving import Client, serving
-from twinlog.connect.rest.settings import Listener, RestSettings
 from twinlog.connect.worker import rest_tls
 from twinlog.settings import worker
+from twinlog.settings.metrics import Listener
 from twinlog.settings.tls import ClientAuth, TlsSettings, tls_context
+from twinlog.settings.worker import RestSettings
 
 ABOVE = authority()
 OTHERS = authority("Another authority")
-LISTENER = Listener(True, "localhost", 0)
+LISTENER = Listener("https", "localhost", 0)
 
 
 def shown(by: Certified, trusts: Certified = ABOVE) -> TlsSettings:

@@ -23,8 +23,8 @@ from twinlog.connect import running
 from twinlog.connect.group.group import Alone
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.server import RestServer
-from twinlog.connect.rest.settings import Limits, RestSettings
 from twinlog.connect.storage import config_records, offset_records, status_records
 from twinlog.connect.storage.config_records import StoredRecord
 from twinlog.connect.storage.record_log import MemoryLog
@@ -33,6 +33,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, ClusterIdentity
 from twinlog.model.groups import CommittedOffset, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
+from twinlog.settings.worker import RestSettings
 from twinlog.worker.spark_flows import SparkOptions
 
 BODY_BYTES = 20_000
@@ -142,8 +143,8 @@ def whole_worker(config_append_s: float = 0.0) -> Iterator[tuple[Client, Beats]]
             patch.setattr(running, name, _pretended(beats))
         admin = Nowhere("worker", config.settings.client)
         herder = WorkerHerder(config, state, Alone, admin, SparkOptions())
-        settings = RestSettings(LOOPBACK, limits=Limits(body_bytes=BODY_BYTES))
-        with RestServer(Api(herder, settings, SYSTEM)) as server:
+        limits = Limits(body_bytes=BODY_BYTES)
+        with RestServer(Api(herder, RestSettings(LOOPBACK), SYSTEM, limits=limits)) as server:
             client = Client(server.urls[0], cast(Any, herder), server)
             herder.start(server.advertised_url, "worker:8083")
             try:

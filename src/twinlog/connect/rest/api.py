@@ -16,11 +16,12 @@ from twinlog.connect.rest import bodies, responses
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.metric_pages import MetricPages
-from twinlog.connect.rest.settings import RestSettings
+from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.thread_pools import ThreadPool, ThreadPools
 from twinlog.connect.rest.users import Users
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import NotOwnerError, RequestError, UndeliveredError
+from twinlog.settings.worker import RestSettings
 
 T = TypeVar("T")
 
@@ -33,7 +34,11 @@ LOOK_S = (0.05, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One worker's API. `users` is None without logins."""
+    """The API of one worker.
+
+    `users` is None without logins. `signatures` are the algorithms of signed requests between workers (KIP-507), None
+    for unsigned requests. `topic_tracking` and `topic_tracking_reset` allow requests about the topics of a connector.
+    """
 
     herder: Herder
     settings: RestSettings
@@ -43,6 +48,10 @@ class Api:
     pools: ThreadPools = field(default_factory=ThreadPools)
     levels: Levels = field(default_factory=Levels)
     metrics: MetricPages | None = None
+    signatures: tuple[str, ...] | None = ("HmacSHA256",)
+    topic_tracking: bool = True
+    topic_tracking_reset: bool = True
+    limits: Limits = field(default_factory=Limits)
 
     async def started(self) -> None:
         """Wait, on no thread, until this worker has read the state of the connectors: a request that comes before is
@@ -93,7 +102,7 @@ class Api:
 
     async def body(self, request: Request) -> bytes:
         """The bytes of a request, within the limits."""
-        limits = self.settings.limits
+        limits = self.limits
         return await bodies.read_body(request, limits.body_bytes, limits.body_s)
 
     async def json(self, request: Request) -> tuple[bytes, Any]:

@@ -86,8 +86,8 @@ def public_app(api: Api) -> ASGIApp:
     app = _bounded(api, Router(routes, redirect_slashes=False, default=_unknown))
     if settings.response_headers:
         app = ResponseHeaders(app, settings.response_headers, api.clock)
-    if settings.allowed_origins.strip():
-        app = CrossOrigin(app, settings.allowed_origins, settings.allowed_methods)
+    if settings.allow_origin.strip():
+        app = CrossOrigin(app, settings.allow_origin, settings.allow_methods)
     return AccessLog(app, api.clock)
 
 
@@ -99,7 +99,7 @@ def admin_app(api: Api) -> ASGIApp:
 
 def _bounded(api: Api, router: Router) -> ASGIApp:
     """Only what is HTTP, with headers of a bounded size, on its path as it was sent."""
-    most = api.settings.limits.header_bytes
+    most = api.limits.header_bytes
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         refused: Response | None = None

@@ -9,12 +9,12 @@ that let a browser show it. With all origins allowed, no page may use the login 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from email.utils import formatdate
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twinlog.clock import Clock
+from twinlog.settings.worker import HeaderRule
 
 _DEFAULT_METHODS = "GET,POST,HEAD"
 _HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
@@ -84,20 +84,6 @@ def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderRule:
-    """One header: `adds` beside others of its name, and `dates` for a value that is milliseconds from now."""
-
-    name: str
-    value: str
-    adds: bool
-    dates: bool
-
-    def at(self, now: float) -> str:
-        """The value of an answer that is sent `now`, in seconds since 1970."""
-        return formatdate(now + int(self.value) / 1000, usegmt=True) if self.dates else self.value
-
-
 class ResponseHeaders:
     """Adds the headers of `rules` to what `app` answers."""
 
@@ -124,5 +110,6 @@ class ResponseHeaders:
                 continue
             if not rule.adds:
                 ours = [header for header in ours if header[0] != name]
-            ours.append((name, rule.at(now).encode()))
+            value = formatdate(now + int(rule.value) / 1000, usegmt=True) if rule.dates else rule.value
+            ours.append((name, value.encode()))
         return [*ours, *own]

@@ -17,11 +17,12 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from twinlog.connect.rest.metric_pages import MetricPages
+from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.resources.metrics import JSON, TEXT, json_page, text_page
 from twinlog.connect.rest.resources.root import HEALTH, health_response
 from twinlog.connect.rest.serving import Bound, Serving, bind, close, servers
-from twinlog.connect.rest.settings import Limits, Listener
 from twinlog.connectors.model import Health, HealthStatus
+from twinlog.settings.metrics import Listener
 
 _LOG = logging.getLogger(__name__)
 LIVE = "/live"

@@ -10,6 +10,7 @@ import asyncio
 import json
 import socket
 import sys
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -18,9 +19,24 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from twinlog.connect.rest.settings import Limits
-
 _LINGER_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client may take of this worker: bytes, seconds, connections.
+
+    A connection may be `idle_s` without a whole request, and a body may take `body_s` to arrive. A request is answered
+    within `request_s`, `/health` within `health_s` (Kafka class ConnectResource).
+    """
+
+    header_bytes: int = 8 * 1024
+    body_bytes: int = 8 * 1024 * 1024
+    idle_s: float = 30.0
+    body_s: float = 30.0
+    connections: int = 512
+    request_s: float = 90.0
+    health_s: float = 10.0
 
 
 def bounded(limits: Limits) -> type[asyncio.Protocol]:

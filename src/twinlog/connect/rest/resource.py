@@ -109,7 +109,7 @@ class Resource:
 
     async def _in_time(self, request: Request, method: Method) -> Response:
         try:
-            async with asyncio.timeout(self._api.settings.request_timeout_s):
+            async with asyncio.timeout(self._api.limits.request_s):
                 return await method.handle(request)
         except TimeoutError:
             raise RequestError(500, timed_out(self._api.herder.stage())) from None

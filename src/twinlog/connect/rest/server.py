@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.app import admin_app, public_app
 from twinlog.connect.rest.serving import Bound, Serving, bind, close, servers
-from twinlog.connect.rest.settings import Listener
+from twinlog.settings.metrics import Listener
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class RestServer:
             close(self._public)
             raise
         self._own_address = _own_address()
-        limits = self._api.settings.limits
+        limits = self._api.limits
         found = [
             *servers(self._public, public_app(self._api), self._tls.public, limits),
             *servers(self._admin, admin_app(self._api), self._tls.admin, limits),
@@ -98,7 +98,7 @@ class RestServer:
     def advertised(self) -> Listener:
         """What other workers and clients call it by: the worker's id is its host and port."""
         listeners = [bound.listener for bound in self._public]
-        return self._api.settings.advertised.over(listeners, self._own_address)
+        return self._api.settings.find_advertised(listeners, self._own_address)
 
     @property
     def advertised_url(self) -> str:

@@ -16,8 +16,8 @@ from typing import cast
 from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
-from twinlog.connect.rest.protocol import bounded
-from twinlog.connect.rest.settings import Limits, Listener
+from twinlog.connect.rest.protocol import Limits, bounded
+from twinlog.settings.metrics import Listener
 
 _WAITING = 1024
 """Connections that the system holds until they are taken."""

@@ -16,9 +16,9 @@ from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, serving
 from twinlog.clock import SystemClock
-from twinlog.connect.rest.headers import HeaderRule
-from twinlog.connect.rest.settings import Limits, RestSettings
+from twinlog.connect.rest.protocol import Limits
 from twinlog.errors import RequestError
+from twinlog.settings.worker import HeaderRule, RestSettings
 
 
 @pytest.mark.parametrize("path", GETS)
@@ -124,12 +124,12 @@ class Then(SystemClock):
 
 def test_every_answer_has_the_headers_that_are_wanted() -> None:
     rules = (
-        HeaderRule("X-A", "1", True, False),
-        HeaderRule("x-a", "2", True, False),
-        HeaderRule("Cache-Control", "public", True, False),
-        HeaderRule("Cache-Control", "no-cache, no-store", False, False),
-        HeaderRule("Expires", "60000", False, True),
-        HeaderRule("Content-Type", "x/y", False, False),
+        HeaderRule("add", "X-A", "1"),
+        HeaderRule("add", "x-a", "2"),
+        HeaderRule("add", "Cache-Control", "public"),
+        HeaderRule("set", "Cache-Control", "no-cache, no-store"),
+        HeaderRule("setDate", "Expires", "60000"),
+        HeaderRule("set", "Content-Type", "x/y"),
     )
     with serving(RestSettings(LOOPBACK, response_headers=rules), clock=Then()) as client:
         for path, status in (("/", 200), ("/nowhere", 404)):
@@ -144,7 +144,7 @@ def test_every_answer_has_the_headers_that_are_wanted() -> None:
 
 
 def test_a_body_has_a_limit() -> None:
-    with serving(RestSettings(LOOPBACK, limits=Limits(body_bytes=1000))) as client:
+    with serving(limits=Limits(body_bytes=1000)) as client:
         body = json.dumps({"k": "v" * 2000}).encode()
         assert client.ask("PUT", "/connectors/c/config", body).status == 413
         chunked = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=DEADLINE_S)
@@ -194,7 +194,7 @@ def test_headers_without_an_end_are_refused(client: Client) -> None:
 
 
 def test_a_connection_that_asks_nothing_is_closed() -> None:
-    with serving(RestSettings(LOOPBACK, limits=Limits(idle_s=0.2, body_s=0.2))) as client:
+    with serving(limits=Limits(idle_s=0.2, body_s=0.2)) as client:
         assert raw(client) == b""
         assert raw(client, b"GET / HTT") == b""
         assert raw(client, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 200 ")
@@ -208,7 +208,7 @@ def test_a_client_that_goes_away_leaves_nothing(client: Client, caplog: pytest.L
 
 
 def test_connections_have_a_limit() -> None:
-    with serving(RestSettings(LOOPBACK, limits=Limits(connections=3))) as client:
+    with serving(limits=Limits(connections=3)) as client:
         address = urlsplit(client.url)
         idle = [socket.create_connection((address.hostname or "", address.port or 0)) for _ in range(10)]
         try:
@@ -252,12 +252,12 @@ def test_the_herder_decides_the_status(client: Client) -> None:
 def test_who_waits_too_long_hears_what_goes_on() -> None:
     go_on = threading.Event()
     herder = FakeHerder(before=lambda method: None if method == "connectors" else bool(go_on.wait(DEADLINE_S)) and None)
-    with serving(RestSettings(LOOPBACK, request_timeout_s=0.2), herder=herder) as client:
+    with serving(herder=herder, limits=Limits(request_s=0.2)) as client:
         answer = client.ask("PUT", "/connectors/c/config", {})
         assert (answer.status, answer.message) == (500, "Request timed out. The worker is reading the config topic.")
         # On a busy machine this may take as long, too.
         wait_for(lambda: client.get("/connectors").json == [], DEADLINE_S, "others to be answered meanwhile")
-    with serving(RestSettings(LOOPBACK, health_timeout_s=0.2), herder=herder) as client:
+    with serving(herder=herder, limits=Limits(health_s=0.2)) as client:
         health = client.get("/health")
         assert (health.status, health.json["status"]) == (500, "unhealthy")
         assert "reading the config topic" in health.json["message"]

@@ -6,9 +6,8 @@ import base64
 
 import pytest
 
-from tests.unit.connect.serving import LOOPBACK, Client, serving
+from tests.unit.connect.serving import Client, serving
 from twinlog.connect.rest.forward import ALGORITHM, SIGNATURE, sign
-from twinlog.connect.rest.settings import RestSettings, Signatures
 
 
 def signed(body: bytes, key: bytes = b"session key", algorithm: str = "HmacSHA256") -> dict[str, str]:
@@ -47,6 +46,6 @@ def test_a_session_key_may_not_be_known_yet(client: Client) -> None:
 
 
 def test_workers_of_older_protocols_do_not_sign() -> None:
-    with serving(RestSettings(LOOPBACK, signatures=Signatures(required=False))) as client:
+    with serving(signatures=None) as client:
         client.ask("PUT", "/connectors/c/config", {"a": "b"})
         assert client.ask("POST", "/connectors/c/tasks", b"[]").status == 204

@@ -10,8 +10,8 @@ import pytest
 
 from harness.wait import wait_for
 from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, serving
-from twinlog.connect.rest.settings import RestSettings
 from twinlog.connect.rest.users import Users
+from twinlog.settings.worker import RestSettings
 
 
 def basic(user: str, password: str) -> dict[str, str]:
@@ -59,9 +59,7 @@ def test_an_empty_file_lets_everyone_in() -> None:
 
 
 def test_pages_of_other_origins() -> None:
-    settings = RestSettings(
-        LOOPBACK, allowed_origins="http://a.example, https://*.b.example", allowed_methods="GET,PUT"
-    )
+    settings = RestSettings(LOOPBACK, allow_origin="http://a.example, https://*.b.example", allow_methods="GET,PUT")
     with serving(settings, users=Users({"u": "p"})) as client:
         allowed = client.get("/", Origin="https://x.b.example", **basic("u", "p"))
         assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (200, "https://x.b.example")
@@ -81,7 +79,7 @@ def test_pages_of_other_origins() -> None:
 
 
 def test_where_every_origin_is_allowed_none_uses_a_kept_login() -> None:
-    with serving(RestSettings(LOOPBACK, allowed_origins="*")) as client:
+    with serving(RestSettings(LOOPBACK, allow_origin="*")) as client:
         answer = client.get("/", Origin="http://c.example")
         assert answer.headers["access-control-allow-origin"] == "http://c.example"
         assert "access-control-allow-credentials" not in answer.headers

@@ -7,8 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.unit.connect.fake_herder import SOURCE
-from tests.unit.connect.serving import LOOPBACK, Client, afresh, serving
-from twinlog.connect.rest.settings import RestSettings
+from tests.unit.connect.serving import Client, afresh, serving
 from twinlog.connectors.model import Health, HealthStatus, TargetState
 from twinlog.errors import RequestError
 
@@ -306,10 +305,10 @@ def test_topics_are_listed_and_forgotten(client: Client) -> None:
 
 
 def test_topics_may_not_be_tracked() -> None:
-    with serving(RestSettings(LOOPBACK, topic_tracking=False)) as client:
+    with serving(topic_tracking=False) as client:
         assert client.get("/connectors/c/topics").message == "Topic tracking is disabled."
         assert client.ask("PUT", "/connectors/c/topics/reset").status == 403
-    with serving(RestSettings(LOOPBACK, topic_tracking_reset=False)) as client:
+    with serving(topic_tracking_reset=False) as client:
         assert client.get("/connectors/c/topics").status == 200
         assert client.ask("PUT", "/connectors/c/topics/reset").message == "Topic tracking reset is disabled."
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,11 +23,12 @@ from twinlog.clock import SYSTEM, SystemClock
 from twinlog.connect.rest.api import Api
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.server import RestServer, Tls
-from twinlog.connect.rest.settings import Advertised, Listener, RestSettings
 from twinlog.connect.rest.users import Users
 from twinlog.errors import NotOwnerError
+from twinlog.settings.metrics import Listener
+from twinlog.settings.worker import RestSettings
 
-HTTP, HTTPS = Listener(False, "127.0.0.1", 0), Listener(True, "localhost", 0)
+HTTP, HTTPS = Listener("http", "127.0.0.1", 0), Listener("https", "localhost", 0)
 
 
 def has_v6() -> bool:
@@ -61,7 +63,7 @@ def tls(above: Certified, tmp_path: Path) -> Tls:
 
 
 def test_every_listener_serves_the_same(above: Certified, tmp_path: Path, tls: Tls) -> None:
-    listeners = (HTTP, HTTPS, HTTP, *([Listener(False, "::1", 0)] if has_v6() else []))
+    listeners = (HTTP, HTTPS, HTTP, *([Listener("http", "::1", 0)] if has_v6() else []))
     with serving(RestSettings(listeners), tls=tls, client_tls=context(above, tmp_path, server=False)) as client:
         assert [urlsplit(url).scheme for url in client.server.urls][:3] == ["http", "https", "http"]
         assert len({urlsplit(url).port for url in client.server.urls}) == len(listeners)
@@ -73,7 +75,7 @@ def test_every_listener_serves_the_same(above: Certified, tmp_path: Path, tls: T
 
 
 def test_an_empty_host_is_every_interface() -> None:
-    with serving(RestSettings((Listener(False, "", 0),))) as client:
+    with serving(RestSettings((Listener("http", "", 0),))) as client:
         port = urlsplit(client.url).port
         for host in ("127.0.0.1", *(["[::1]"] if has_v6() else [])):
             assert client.ask("HEAD", "/", url=f"http://{host}:{port}").status == 200
@@ -92,7 +94,7 @@ def test_a_client_must_show_its_certificate(above: Certified, tmp_path: Path, tl
 
 def test_an_address_that_is_taken_is_named_and_the_others_are_let_go() -> None:
     with serving() as client:
-        taken = Listener(False, "127.0.0.1", urlsplit(client.url).port or 0)
+        taken = Listener("http", "127.0.0.1", urlsplit(client.url).port or 0)
         second = RestServer(Api(FakeHerder(), RestSettings((HTTP, taken)), SYSTEM))
         with pytest.raises(OSError, match=rf"cannot listen at {client.url}: Address already in use"):
             second.start()
@@ -137,16 +139,20 @@ def test_the_part_for_administrators_has_listeners_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("listeners", "advertised", "url"),
     [
-        ((Listener(False, "0.0.0.0", 1),), Advertised("connect", 8083), "http://connect:8083"),
-        ((Listener(False, "", 1),), Advertised(), "http://10.0.0.1:1"),
-        ((Listener(True, "a", 1), Listener(False, "b", 2)), Advertised(), "http://b:2"),
-        ((Listener(True, "a", 1), Listener(False, "b", 2)), Advertised(scheme="HTTPS"), "https://a:1"),
-        ((Listener(True, "a", 1),), Advertised(), "https://a:1"),
-        ((Listener(False, "::1", 1),), Advertised(port=0), "http://[::1]:0"),
+        (
+            (Listener("http", "0.0.0.0", 1),),
+            {"advertised_host": "connect", "advertised_port": 8083},
+            "http://connect:8083",
+        ),
+        ((Listener("http", "", 1),), {}, "http://10.0.0.1:1"),
+        ((Listener("https", "a", 1), Listener("http", "b", 2)), {}, "http://b:2"),
+        ((Listener("https", "a", 1), Listener("http", "b", 2)), {"advertised_listener": "https"}, "https://a:1"),
+        ((Listener("https", "a", 1),), {}, "https://a:1"),
+        ((Listener("http", "::1", 1),), {"advertised_port": 0}, "http://[::1]:0"),
     ],
 )
-def test_what_others_call_a_worker_by(listeners: tuple[Listener, ...], advertised: Advertised, url: str) -> None:
-    assert str(advertised.over(listeners, "10.0.0.1")) == url
+def test_what_others_call_a_worker_by(listeners: tuple[Listener, ...], advertised: dict[str, Any], url: str) -> None:
+    assert str(RestSettings(**advertised).find_advertised(listeners, "10.0.0.1")) == url
 
 
 # -- other workers

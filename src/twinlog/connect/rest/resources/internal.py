@@ -49,8 +49,8 @@ class Internal:
 
     def _check(self, request: Request, body: bytes) -> None:
         """Raises RequestError unless a worker of this group has signed the body."""
-        wanted = self._api.settings.signatures
-        if not wanted.required:
+        algorithms = self._api.signatures
+        if algorithms is None:
             return
         algorithm, signature = request.headers.get(ALGORITHM), request.headers.get(SIGNATURE)
         if algorithm is None or signature is None:
@@ -61,8 +61,8 @@ class Internal:
             given = base64.b64decode(signature, validate=True)
         except (binascii.Error, ValueError):
             raise RequestError(400, "The signature of this request is not in base64.") from None
-        if algorithm not in wanted.algorithms:
-            permitted = ", ".join(wanted.algorithms)
+        if algorithm not in algorithms:
+            permitted = ", ".join(algorithms)
             message = f"This worker takes requests that are signed with [{permitted}], and not with '{algorithm}'."
             raise RequestError(400, f"{message} Let inter.worker.verification.algorithms be the same on every worker.")
         key = self._herder.session_key()

@@ -37,7 +37,7 @@ class Root:
     async def health(self, request: Request) -> Response:
         """200, 503 while it starts, or 500; also 500 when the herder does not answer in time."""
         try:
-            async with asyncio.timeout(self._api.settings.health_timeout_s):
+            async with asyncio.timeout(self._api.limits.health_s):
                 found = await self._api.pools.health.run(self._api.herder.health)
         except TimeoutError:
             message = f"{_SILENT} {self._api.herder.stage()}".rstrip()

@@ -73,7 +73,7 @@ class Topics:
 
     async def reset(self, request: Request) -> Response:
         self._need_tracking()
-        if not self._api.settings.topic_tracking_reset:
+        if not self._api.topic_tracking_reset:
             raise RequestError(403, "Topic tracking reset is disabled.")
         name = connector_of(request)
         return await self._api.change(
@@ -81,5 +81,5 @@ class Topics:
         )
 
     def _need_tracking(self) -> None:
-        if not self._api.settings.topic_tracking:
+        if not self._api.topic_tracking:
             raise RequestError(403, "Topic tracking is disabled.")
