@@ -18,12 +18,12 @@ from twinlog.copier.reporter import INTERVAL_S
 from twinlog.lease.channel import BEAT_S, Channel, DriverAddress
 from twinlog.lease.greeting import greet_as_copier
 from twinlog.lease.messages import (
-    Beat,
-    Bye,
     Claim,
-    End,
+    CopierEnded,
+    CopierHeartbeat,
     FromCopier,
     Grants,
+    LeaseEnded,
     Release,
     Released,
     ReportMessage,
@@ -54,7 +54,7 @@ class Pretender:
         self._send(Claim(lease))
 
     def beat(self) -> None:
-        self._send(Beat(time.monotonic()))
+        self._send(CopierHeartbeat(time.monotonic()))
 
     def report(self, offset: int, *, busy: bool) -> None:
         """As if every partition that is new, or when `busy` every one, had come to `offset`, its end."""
@@ -78,11 +78,11 @@ class Pretender:
                     case Release(parts):
                         self.held -= set(parts)
                         self._send(Released(parts, ()))
-                    case End(lease):
+                    case LeaseEnded(lease):
                         # What Spark's tasks do with the next micro-batch.
                         threading.Timer(NEXT_LEASE_S, self.claim, [lease + 1]).start()
                     case Stop():
-                        self._send(Bye())
+                        self._send(CopierEnded())
 
     def _send(self, message: FromCopier) -> None:
         with self._sending:

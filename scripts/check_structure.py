@@ -24,7 +24,7 @@ LIMITS = {
     "lines of a file": 600,
     "files of a folder": 25,
     "small modules": 21,  # a ratchet; the goal is 20
-    "class names": 66,  # a ratchet; the goal is 0
+    "class names": 0,
     "method names": 74,  # a ratchet; the goal is 0
 }
 SMALL_LINES = 80

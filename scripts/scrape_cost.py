@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.metrics.exposition import Measured, Pages
+from twinlog.metrics.exposition import Measurements, Pages
 from twinlog.metrics.facts import CopyFacts
 from twinlog.metrics.mirror_beans import client_beans, source_beans
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -28,7 +28,7 @@ def main() -> None:
     status.plan(set(keys))
     few = replace(report, partitions=report.partitions[:3])
 
-    def measure() -> Measured:
+    def measure() -> Measurements:
         facts = CopyFacts(
             "east->west.MirrorSourceConnector",
             "east",
@@ -40,7 +40,7 @@ def main() -> None:
             tasks=status.tasks(),
             totals=dict(status.meters.tasks),
         )
-        return Measured([*source_beans(facts), *client_beans(facts, partitions=True)])
+        return Measurements([*source_beans(facts), *client_beans(facts, partitions=True)])
 
     print(f"a report in which all {PARTITIONS:,} moved: {_cpu_ms(lambda: status.take(report)):.1f} ms")
     print(f"a report in which 3 of them moved: {_cpu_ms(lambda: status.take(few)):.3f} ms")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.storage import config_records, offset_records, status_records
-from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.errors import ClusterError, TopicGoneError
 from twinlog.settings.worker import GroupSettings
 
@@ -56,7 +56,7 @@ class Topic:
             self.topic_id, self._read = self._log.number, 0
         records, self._read = self._log[self._read :], len(self._log)
         decoded = [self._decode(*record) for record in records]
-        assert not any(isinstance(one, Unreadable) for one in decoded)
+        assert not any(isinstance(one, UnreadableRecord) for one in decoded)
         return [one for one in decoded if one is not None]
 
     def append(self, records: Any) -> None:

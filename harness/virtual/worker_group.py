@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
+from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
 from twinlog.connect.group.spreading import assign
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
 from twinlog.metrics.window import RecentTimes
@@ -50,7 +50,7 @@ class Coordinator:
         self.generation += 1
         members = {member.worker.name: member for member in self.seen}
         leader = next(iter(members.values()))
-        joined = {name: Worker.decode(member.join()) for name, member in members.items()}
+        joined = {name: WorkerState.decode(member.join()) for name, member in members.items()}
         spread = assign({name: one.owned for name, one in joined.items()}, leader.connectors(), self._planned)
         given, self._planned = spread.given, spread.planned
         owners = {name: joined[worker].url for worker, names in given.items() for name in names}
@@ -72,7 +72,7 @@ class Member:
         self.rebalances = 0
         self.synced_at: float | None = None
         self.rebalance_times = RecentTimes()
-        self.myself = Worker("", "")
+        self.myself = WorkerState("", "")
         self.ready: Callable[[], bool] = lambda: True
         self.connectors = connectors
         self._owned = owned
@@ -120,7 +120,7 @@ class Member:
 
     def join(self) -> bytes:
         self._declared = frozenset(self._owned())
-        return Worker(self.myself.url, self.myself.worker_id, self._declared).encode()
+        return WorkerState(self.myself.url, self.myself.worker_id, self._declared).encode()
 
     def take(self, assignment: Assignment) -> None:
         self._lease.confirmed(self.worker.world.clock.now, SESSION_S, stable=True)

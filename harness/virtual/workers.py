@@ -19,7 +19,7 @@ from harness.virtual.worker_group import Coordinator, Member
 from twinlog.config.connector import build_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect import connector_flows, parts, running, worker_herder
-from twinlog.connect.group.member import Worker
+from twinlog.connect.group.member import WorkerState
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.connectors.model import Validation
 from twinlog.errors import NotOwnerError, RequestError
@@ -120,7 +120,7 @@ class VirtualWorker:
         self.thread = self.herder._thread
         self.thread.worker_id = f"{name}:8083"
         self.member = cast(Member, self.herder._group)
-        self.member.myself = Worker(self.url, self.thread.worker_id)
+        self.member.myself = WorkerState(self.url, self.thread.worker_id)
 
     def _append_only_while(self, allowed: Callable[[], bool], *, reads: bool) -> None:
         assert reads

@@ -28,7 +28,7 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.topology import naming as chains
-from twinlog.mirror.topology.naming import ReplicationPolicy
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
@@ -45,7 +45,7 @@ __all__ = [
     "upstream_clusters",
 ]
 
-DEFAULT_POLICY = ReplicationPolicy()
+DEFAULT_POLICY = DefaultReplicationPolicy()
 CONNECT_TIMEOUT_S = 30.0
 
 
@@ -56,7 +56,7 @@ class MirrorClient:
     does not answer and RefusedError when a permission is missing.
     """
 
-    def __init__(self, settings: ClientSettings, policy: ReplicationPolicy = DEFAULT_POLICY) -> None:
+    def __init__(self, settings: ClientSettings, policy: DefaultReplicationPolicy = DEFAULT_POLICY) -> None:
         self.policy = policy
         self._settings = settings
         self._open: ClusterAdmin | None = None
@@ -182,7 +182,7 @@ def translate_offsets(
     group: str,
     timeout_s: float,
     *,
-    policy: ReplicationPolicy = DEFAULT_POLICY,
+    policy: DefaultReplicationPolicy = DEFAULT_POLICY,
 ) -> dict[TopicPartition, CommittedOffset]: ...
 
 
@@ -193,7 +193,7 @@ def translate_offsets(
     group: re.Pattern[str],
     timeout_s: float,
     *,
-    policy: ReplicationPolicy = DEFAULT_POLICY,
+    policy: DefaultReplicationPolicy = DEFAULT_POLICY,
 ) -> dict[GroupId, dict[TopicPartition, CommittedOffset]]: ...
 
 
@@ -203,7 +203,7 @@ def translate_offsets(
     group: str | re.Pattern[str],
     timeout_s: float,
     *,
-    policy: ReplicationPolicy = DEFAULT_POLICY,
+    policy: DefaultReplicationPolicy = DEFAULT_POLICY,
 ) -> dict[TopicPartition, CommittedOffset] | dict[GroupId, dict[TopicPartition, CommittedOffset]]:
     """`MirrorClient.translate_offsets` on the cluster that `settings` reach."""
     with MirrorClient(settings, policy) as client:
@@ -211,33 +211,33 @@ def translate_offsets(
 
 
 def replication_hops(
-    settings: ClientSettings, upstream_alias: str, *, policy: ReplicationPolicy = DEFAULT_POLICY
+    settings: ClientSettings, upstream_alias: str, *, policy: DefaultReplicationPolicy = DEFAULT_POLICY
 ) -> int:
     """`MirrorClient.replication_hops` on the cluster that `settings` reach."""
     with MirrorClient(settings, policy) as client:
         return client.replication_hops(upstream_alias)
 
 
-def upstream_clusters(settings: ClientSettings, *, policy: ReplicationPolicy = DEFAULT_POLICY) -> set[Alias]:
+def upstream_clusters(settings: ClientSettings, *, policy: DefaultReplicationPolicy = DEFAULT_POLICY) -> set[Alias]:
     """`MirrorClient.upstream_clusters` on the cluster that `settings` reach."""
     with MirrorClient(settings, policy) as client:
         return client.upstream_clusters()
 
 
-def heartbeat_topics(settings: ClientSettings, *, policy: ReplicationPolicy = DEFAULT_POLICY) -> set[TopicName]:
+def heartbeat_topics(settings: ClientSettings, *, policy: DefaultReplicationPolicy = DEFAULT_POLICY) -> set[TopicName]:
     """`MirrorClient.heartbeat_topics` on the cluster that `settings` reach."""
     with MirrorClient(settings, policy) as client:
         return client.heartbeat_topics()
 
 
-def checkpoint_topics(settings: ClientSettings, *, policy: ReplicationPolicy = DEFAULT_POLICY) -> set[TopicName]:
+def checkpoint_topics(settings: ClientSettings, *, policy: DefaultReplicationPolicy = DEFAULT_POLICY) -> set[TopicName]:
     """`MirrorClient.checkpoint_topics` on the cluster that `settings` reach."""
     with MirrorClient(settings, policy) as client:
         return client.checkpoint_topics()
 
 
 def remote_topics(
-    settings: ClientSettings, source_alias: str | None = None, *, policy: ReplicationPolicy = DEFAULT_POLICY
+    settings: ClientSettings, source_alias: str | None = None, *, policy: DefaultReplicationPolicy = DEFAULT_POLICY
 ) -> set[TopicName]:
     """`MirrorClient.remote_topics` on the cluster that `settings` reach."""
     with MirrorClient(settings, policy) as client:

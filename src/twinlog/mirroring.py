@@ -31,7 +31,7 @@ from twinlog.spark.given_session import GivenSession
 from twinlog.worker.outcome import Outcome
 from twinlog.worker.reload.reload_report import ReloadReport
 from twinlog.worker.reload.reload_requests import ReloadRequests
-from twinlog.worker.reload.reloading import ReadAgain, Reloader
+from twinlog.worker.reload.reloading import ReloadableFile, Reloader
 from twinlog.worker.runner import Runner, RunOptions
 from twinlog.worker.spark_flows import SparkOptions
 from twinlog.worker.status.flow_status import Summary
@@ -67,7 +67,7 @@ class Mirroring:
         *,
         until_caught_up: bool = False,
         slots: int | None = None,
-        file: ReadAgain | None = None,
+        file: ReloadableFile | None = None,
     ) -> None:
         self._config = config
         given = GivenSession(session, slots=slots)
@@ -189,14 +189,14 @@ def start(
     Raises ConfigError when the file is wrong, and EngineError when the session is one of Spark Connect, or is stopped:
     no cluster has been contacted then.
     """
-    file: ReadAgain | None = None
+    file: ReloadableFile | None = None
     if isinstance(config, MirrorConfig):
         read = config
     else:
         again = partial(checked_file, config, clusters)
         loaded = again()
         read = loaded.config
-        file = None if is_resource(config) else ReadAgain(str(config), RunningFile.of(loaded), again)
+        file = None if is_resource(config) else ReloadableFile(str(config), RunningFile.of(loaded), again)
     mirroring = Mirroring(session, read, until_caught_up=until_caught_up, slots=slots, file=file)
     mirroring.begin()
     return mirroring

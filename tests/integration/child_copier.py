@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.settings.flow import FlowSettings
@@ -40,7 +40,7 @@ def main() -> None:
     settings, grants = pickle.load(sys.stdin.buffer)
     loop = Loop()
     loop.net.start()
-    copier = Copier(loop, settings, Listener(lambda *_: None, lambda *_: None))
+    copier = Copier(loop, settings, CopierListener(lambda *_: None, lambda *_: None))
     loop.run(copier.start)
     loop.run(copier.grant, grants)
     # Until it is killed, or whoever started it is gone.

@@ -17,7 +17,7 @@ from harness.wait import wait_for
 from tests.integration.child_copier import ChildCopier
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.net.loop import Loop
@@ -27,9 +27,9 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
-from twinlog.mirror.offsets.starts import AT_FIRST, Begin
+from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.mirror.offsets.translator import Translator
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -72,7 +72,7 @@ class Heard:
 
     failures: list[tuple[TopicPartition | None, TwinlogError]] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    held: list[HeldPartition] = field(default_factory=list)
 
 
 class RunningCopier:
@@ -84,7 +84,7 @@ class RunningCopier:
         self.allowed = threading.Event()
         """Cleared: the copier may not append, as when its driver does not answer."""
         self.allowed.set()
-        listener = Listener(
+        listener = CopierListener(
             lambda partition, error: self.heard.failures.append((partition, error)),
             lambda kind, text: self.heard.events.append((kind, text)),
             self.heard.held.append,
@@ -123,7 +123,7 @@ class RunningCopier:
         assert self.heard.failures == []
         return self.position(topic, partition)
 
-    def wait_for_held(self) -> Held:
+    def wait_for_held(self) -> HeldPartition:
         """Wait until the copier holds a partition, and return what it reports of the first."""
         wait_for(lambda: bool(self.heard.held), DEADLINE_S, "a partition is held", every_s=0.005)
         assert self.heard.failures == []
@@ -274,7 +274,7 @@ class CopyFlow:
         return Grant(partition, remote, None, self._limit(partition.topic), position, drained=True, tip=tip)
 
     def start(
-        self, *names: str, max_batch_bytes: int | None = None, begin: Begin = AT_FIRST, **settings: Any
+        self, *names: str, max_batch_bytes: int | None = None, begin: StartSpec = AT_FIRST, **settings: Any
     ) -> RunningCopier:
         """Begin to copy topics from their stored positions, partitions without one where `begin` says.
 

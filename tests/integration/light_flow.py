@@ -16,7 +16,7 @@ from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.segments import Tip
+from twinlog.mirror.offsets.segments import LastPoint
 from twinlog.mirror.topics.remote_topics import TopicMirror
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import TopicName, TopicPartition
@@ -70,7 +70,7 @@ class LightFlow:
 
     def _stored(
         self, settings: FlowSettings, target: ClusterAdmin
-    ) -> tuple[Mapping[TopicPartition, Position], Mapping[TopicPartition, Tip]] | None:
+    ) -> tuple[Mapping[TopicPartition, Position], Mapping[TopicPartition, LastPoint]] | None:
         store = PositionStore(settings, target)
         maps = MapStore(settings, target, store)
         try:

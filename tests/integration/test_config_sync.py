@@ -25,7 +25,7 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.mirror.topics.changes import TopicPair, compare
 from twinlog.mirror.topics.configs import ConfigSync, wanted_settings
-from twinlog.mirror.topology.filters import ConfigPropertyFilter
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import ConfigEntry as Setting
 from twinlog.settings.flow import FlowSettings
@@ -184,7 +184,7 @@ def test_one_topic_that_cannot_be_changed_hides_no_other(
     set_topic_config(clusters[0], odd, {"flush.ms": "3001"})
     assert has(clusters[0], odd, {"retention.ms": "1000", "segment.ms": "2000", "flush.ms": "3001"})
 
-    def with_vendors_setting(source: Sequence[Setting], chosen: ConfigPropertyFilter) -> dict[str, str | None]:
+    def with_vendors_setting(source: Sequence[Setting], chosen: DefaultConfigPropertyFilter) -> dict[str, str | None]:
         """A source with a setting that Kafka does not know, as managed services have them."""
         settings = wanted_settings(source, chosen)
         return {"vendor.tier": "hot", **settings} if settings["flush.ms"] == "3001" else settings

@@ -99,7 +99,7 @@ def test_a_long_topic_with_leftovers_is_read_once(
 
     decoded: list[bytes | None] = []
 
-    def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | config_records.Unreadable | None:
+    def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | config_records.UnreadableRecord | None:
         decoded.append(key)
         return config_records.decode(key, value)
 

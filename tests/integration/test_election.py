@@ -20,8 +20,8 @@ from twinlog.kafka.coordinator import membership
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 from twinlog.worker.election import election, fitness
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
 
 ENOUGH_S = 60.0
 
@@ -32,7 +32,7 @@ def elections(settings: FlowSettings, count: int) -> Iterator[list[Election]]:
     members: list[Election] = []
     try:
         for number in range(count):
-            member = Election(settings, lambda: None, Roster(ready=True, name=f"m-{number}"))
+            member = Election(settings, lambda: None, ElectionRegistry(ready=True, name=f"m-{number}"))
             members.append(member)
             member.start()
             wait_for(lambda: members[-1].leadership is not None, ENOUGH_S, "the leader is known")
@@ -51,7 +51,7 @@ def sampled(seconds: float) -> Iterator[float]:
 
 
 def leads(member: Election) -> bool:
-    return member.standing is Standing.LEADING
+    return member.standing is ElectionState.LEADING
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_a_leader_stays_one_while_others_come_and_go(settings: FlowSettings) -> 
         proven = []
         for _ in range(2):
             with elections(settings, 2) as others:
-                assert [other.standing for other in others] == [Standing.STANDBY] * 2
+                assert [other.standing for other in others] == [ElectionState.STANDBY] * 2
                 assert {str(other.leadership) for other in others} == {str(first.leadership)}
                 assert "(since " in others[0].text
                 assert [other.leads_for_s() for other in others] == [0.0] * 2
@@ -102,7 +102,7 @@ def test_who_did_not_reach_the_source_is_not_ready_before_it_does(
     nowhere = replace(settings, source_admin=AdminSettings(ClientSettings(("127.0.0.1:1",))))
     with elections(nowhere, 2) as (first, second):
         first.give_up("m-1", unfit_s=0.1)
-        wait_for(lambda: leads(second) and first.standing is Standing.STANDBY, ENOUGH_S, "the other one leads")
+        wait_for(lambda: leads(second) and first.standing is ElectionState.STANDBY, ENOUGH_S, "the other one leads")
         assert first.text.endswith(f"not ready, as {settings.source} was not reached from here")
         for member in (first, second):
             assert member._roster.crews()[settings.name].ready == {"m-0": False, "m-1": True}
@@ -150,14 +150,14 @@ def test_members_of_another_kind_are_named_and_waited_for(
             "session.timeout.ms": 6000,
         }
     )
-    member = Election(settings, lambda: None, Roster(ready=True))
+    member = Election(settings, lambda: None, ElectionRegistry(ready=True))
     try:
         consumer.subscribe([topic_name])
         wait_for(
             lambda: consumer.poll(0.1) is None and bool(consumer.assignment()), ENOUGH_S, "the consumer is a member"
         )
         member.start()
-        wait_for(lambda: member.standing is Standing.WAITING, ENOUGH_S, "it waits")
+        wait_for(lambda: member.standing is ElectionState.WAITING, ENOUGH_S, "it waits")
         assert f"group {settings.group_id} of {settings.target} is used by others" in member.text
         assert "consumer protocol: somebody at 127.0.0.1" in member.text
         consumer.close()
@@ -181,7 +181,7 @@ def test_a_coordinator_that_comes_back_finds_the_same_leader(
         fragile.restart()
         wait_for(lambda: first.leads_for_s() > 0.0, 60, "the coordinator confirms")
         assert (leads(first), first.term) == (True, 1)
-        wait_for(lambda: second.standing is Standing.STANDBY, ENOUGH_S, "the other one stands by")
+        wait_for(lambda: second.standing is ElectionState.STANDBY, ENOUGH_S, "the other one stands by")
         assert second.term == 0
 
 
@@ -189,13 +189,13 @@ def test_one_that_was_appointed_by_another_stays_when_the_coordinator_comes_back
     settings = replace(flow_settings(fragile, fragile), worker_group_id="appointed")
     with elections(settings, 2) as (leader, runner):
         leader.give_up("m-1")
-        wait_for(lambda: leads(runner) and leader.standing is Standing.STANDBY, ENOUGH_S, "it was handed over")
+        wait_for(lambda: leads(runner) and leader.standing is ElectionState.STANDBY, ENOUGH_S, "it was handed over")
         assert leader.leadership == runner.leadership
         fragile.kill()
         wait_for(lambda: runner.leads_for_s() == 0.0, ENOUGH_S, "nothing is proven")
         fragile.restart()
         wait_for(lambda: runner.leads_for_s() > 0.0, 60, "the coordinator confirms")
-        assert (leads(runner), runner.term, leader.standing) == (True, 1, Standing.STANDBY)
+        assert (leads(runner), runner.term, leader.standing) == (True, 1, ElectionState.STANDBY)
         # The group's leader goes, the runner stays.
         proven = []
         leader.stop(1.0)
@@ -213,10 +213,10 @@ def test_the_right_that_it_needs_is_named_until_it_is_there(
         (fragile.sasl_bootstrap,), "SASL_PLAINTEXT", "PLAIN", "mirrormaker", fragile.users["mirrormaker"]
     )
     settings = replace(flow_settings(fragile, fragile), target_admin=AdminSettings(login), worker_group_id=group)
-    member = Election(settings, lambda: None, Roster(ready=True))
+    member = Election(settings, lambda: None, ElectionRegistry(ready=True))
     try:
         member.start()
-        wait_for(lambda: member.standing is Standing.REFUSED, ENOUGH_S, "it is refused")
+        wait_for(lambda: member.standing is ElectionState.REFUSED, ENOUGH_S, "it is refused")
         assert member.reason == (
             f"cluster south: User:mirrormaker lacks READ on group {group}, needed for choosing "
             "which process runs the flow"

@@ -24,7 +24,7 @@ from twinlog.kafka.consumer.topic_reader import TopicReader
 from twinlog.kafka.record.own_records import own_batch, record_body
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.heartbeats.records import Heartbeat
-from twinlog.mirror.offsets.exact_map import ExactMap, Run, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Translated
 from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
 from twinlog.mirror.offsets.syncs import OffsetSync
@@ -211,7 +211,7 @@ def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, her
     reader, maps = TopicReader(here, TopicName(topic)), ExactMaps()
     writer, truth = SegmentWriter(part, 0, 3, complete=True), ExactMap(0, 3, complete=True)
     for number in range(600):
-        writer.copied([Run(number * 5, 3 + number * 3, 3)])
+        writer.copied([CopiedRun(number * 5, 3 + number * 3, 3)])
         truth.copied(number * 5, 3 + number * 3, 3)
         if number % 150 == 0:
             write_segments(here, topic, writer)

@@ -22,7 +22,7 @@ from twinlog.errors import GapError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.control.deciding import decide
-from twinlog.worker.control.model import Command, Selector, Verb
+from twinlog.worker.control.model import PartitionSelector, TopicCommand, TopicVerb
 from twinlog.worker.control.source_logs import look
 
 KEPT, LOST = 100, 60
@@ -177,7 +177,7 @@ def test_the_gap_that_would_be_accepted_begins_where_the_log_was_cut(torn: Torn,
     flow, topic = torn.flow, torn.topic(Case(False, grown, "stop"))
     part = TopicPartition(TopicName(topic), 0)
     settings = flow_settings(flow.source, flow.target)
-    command = Command("c", Verb.ACCEPT_GAP, (Selector(topic),))
+    command = TopicCommand("c", TopicVerb.ACCEPT_GAP, (PartitionSelector(topic),))
     position = flow.stored(topic)
     assert position is not None
     assert position.next_source == COPIED

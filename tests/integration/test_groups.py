@@ -21,7 +21,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings
 
@@ -120,7 +120,7 @@ def test_states_of_groups_and_who_may_not_be_committed_for(
         member.read(3)
         member.commit()
         there = admin.call(groups.listed)[name]
-        assert there == Group(name, "consumer", "Stable", there.kind)
+        assert there == GroupListing(name, "consumer", "Stable", there.kind)
         assert there.kind.lower() == protocol
         assert there.commits
         assert not there.empty

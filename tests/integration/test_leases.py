@@ -24,7 +24,7 @@ from twinlog.lease.assignment import Assignment
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import receive_hello
-from twinlog.lease.messages import Beat, BeatResponse, Claim, Grants
+from twinlog.lease.messages import Claim, CopierHeartbeat, CopierHeartbeatResponse, Grants
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status import load as load_module
@@ -231,8 +231,8 @@ class MuteDriver:
                 match line.receive():
                     case Claim():
                         line.send(Grants(1, (self._grant,)))
-                    case Beat(at) if self.answers.is_set():
-                        line.send(BeatResponse(at, MUTE_AFTER_S))
+                    case CopierHeartbeat(at) if self.answers.is_set():
+                        line.send(CopierHeartbeatResponse(at, MUTE_AFTER_S))
         except (OSError, EOFError):
             line.close()
         finally:

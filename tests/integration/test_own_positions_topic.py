@@ -12,7 +12,7 @@ from harness.topics import create_topic, topics
 from harness.wait import wait_for
 from tests.integration.copying import SOURCE, TARGET, flow_settings
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.mirror.offsets.exact_map import Run, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, Translated
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
@@ -102,7 +102,7 @@ def test_who_stands_by_reads_along_and_goes_on_there(
     producer = Producer({**target.client_config(), "acks": "all"})
 
     def store(next_source: int) -> None:
-        writer.copied([Run(next_source - 1, next_source - 1, 1)])
+        writer.copied([CopiedRun(next_source - 1, next_source - 1, 1)])
         for segment in writer.changed():
             producer.produce(segments_topic(SOURCE), segment.value, segment.key)
         record = encode_position(SOURCE, part, Position(next_source, next_source, generation=writer.generation))

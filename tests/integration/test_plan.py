@@ -35,9 +35,9 @@ from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.kafka.admin.cluster import ClusterAdmin
-from twinlog.model.acls import Acl, Operation, Permission, Resource
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, ResourceType
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.inventory.reader import read_inventory
 from twinlog.settings.flow import ClientSettings
 
@@ -481,12 +481,12 @@ def test_an_inventory_holds_what_the_cluster_holds(guarded: Clusters, new_name: 
         found = read_inventory(admin, wanted=lambda name: name == topic, progress=lambda *step: steps.append(step))
     described = found.topics[topic]
     assert (described.topic.partitions, described.replicas, described.leaderless) == (3, 1, 0)
-    assert found.may(Operation.WRITE, topic)
-    assert found.may(Operation.ALTER)
-    assert found.may(Operation.READ, other)
+    assert found.may(AclOperation.WRITE, topic)
+    assert found.may(AclOperation.ALTER)
+    assert found.may(AclOperation.READ, other)
     assert set(found.configs) == {topic}
     assert next(entry.value for entry in found.configs[topic] if entry.name == "retention.ms") == "-1"
-    assert found.logs == {(topic, 0): Log(0, 0), (topic, 1): Log(0, 30), (topic, 2): Log(0, 0)}
+    assert found.logs == {(topic, 0): LogOffsets(0, 0), (topic, 1): LogOffsets(0, 30), (topic, 2): LogOffsets(0, 0)}
     assert found.sizes is not None
     assert found.sizes[TopicPartition(topic, 1)] > 30 > found.sizes[TopicPartition(topic, 0)] == 0
     (disk,) = found.disks
@@ -496,7 +496,7 @@ def test_an_inventory_holds_what_the_cluster_holds(guarded: Clusters, new_name: 
     assert found.groups[group].empty
     assert {where: committed.offset for where, committed in found.committed[group].items()} == {(topic, 1): 12}
     assert found.acls is not None
-    assert Acl(Resource.GROUP, group, "User:ann", "*", Operation.READ, Permission.ALLOW) in found.acls
+    assert Acl(ResourceType.GROUP, group, "User:ann", "*", AclOperation.READ, AclPermissionType.ALLOW) in found.acls
     assert found.unread == ()
     assert {what for what, *_ in steps} == {"topics", "settings", "log ends", "groups"}
 
@@ -511,10 +511,10 @@ def test_an_inventory_says_what_the_login_may_not_read(guarded: Clusters, new_na
     with connected(cluster, READER) as admin:
         found = read_inventory(admin)
     assert (topic in found.topics, unseen in found.topics, found.groups) == (True, False, {})
-    assert found.may(Operation.DESCRIBE, topic)
-    assert found.may(Operation.READ, topic) is False
-    assert found.may(Operation.DESCRIBE) is False
-    assert found.logs == {(topic, 0): Log(0, 0)}
+    assert found.may(AclOperation.DESCRIBE, topic)
+    assert found.may(AclOperation.READ, topic) is False
+    assert found.may(AclOperation.DESCRIBE) is False
+    assert found.logs == {(topic, 0): LogOffsets(0, 0)}
     assert not found.configs
     assert found.hidden == {topic}
     assert found.sizes is None

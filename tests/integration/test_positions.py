@@ -18,7 +18,7 @@ from tests.integration.copying import SOURCE, CopyFlow
 from tests.integration.records import lively, seen
 from tests.integration.segments import stored_batches
 from twinlog.mirror.offsets.positions import Position, PositionRecord, encode_position
-from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, Begin
+from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, StartSpec
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 NEVER = {"position_interval_ms": 3_600_000}
@@ -277,8 +277,8 @@ def test_a_remote_topic_that_is_recreated_while_copying(copy_flow: CopyFlow, top
     assert offsets(copy_flow.target, remote) == (0, 10)
 
 
-@pytest.mark.parametrize(("begin", "first"), [(AT_FIRST, 0), (Begin(offset=SourceOffset(10)), 10)])
-def test_where_a_new_partition_begins(copy_flow: CopyFlow, topic_name: str, begin: Begin, first: int) -> None:
+@pytest.mark.parametrize(("begin", "first"), [(AT_FIRST, 0), (StartSpec(offset=SourceOffset(10)), 10)])
+def test_where_a_new_partition_begins(copy_flow: CopyFlow, topic_name: str, begin: StartSpec, first: int) -> None:
     remote = copy_flow.create(topic_name)
     produce(copy_flow.source, topic_name, numbered(10))
     running = copy_flow.start(topic_name, begin=begin)
@@ -287,7 +287,7 @@ def test_where_a_new_partition_begins(copy_flow: CopyFlow, topic_name: str, begi
     running.release()
     # With a position nothing else counts.
     produce(copy_flow.source, topic_name, numbered(10, start=20))
-    copy_flow.copy(topic_name, begin=Begin(offset=SourceOffset(25)))
+    copy_flow.copy(topic_name, begin=StartSpec(offset=SourceOffset(25)))
 
     assert [one.value for one in consume(copy_flow.target, remote)] == [b"%d" % number for number in range(first, 30)]
 

@@ -35,7 +35,7 @@ from twinlog.cli.main import app
 from twinlog.config import load
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.roster import ElectionRegistry
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ def test_nothing_dead_is_shown_as_running_and_no_old_figure_as_one_of_now(
 
     # Another process stands by; it has no Spark, which nobody sees from outside.
     wake = threading.Event()
-    other = Election(settings, wake.set, Roster(ready=True, name="other-1"))
+    other = Election(settings, wake.set, ElectionRegistry(ready=True, name="other-1"))
     other.start()
     try:
         mirror.wait_for("status", 0, r"standing by other-1 ready\n")

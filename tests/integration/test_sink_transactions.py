@@ -15,9 +15,9 @@ import pytest
 from harness.cluster import KafkaCluster
 from harness.consume import consume
 from harness.topics import create_topic
-from twinlog.dataframes.decision import Decision
+from twinlog.dataframes.decision import CommitDecision
 from twinlog.dataframes.transactions import BatchTransactions
-from twinlog.dataframes.write_task import MicroBatch, Part, WriteTask
+from twinlog.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
 from twinlog.dataframes.writer import abort_parts, commit_parts, link_to, transactions_of, write_rows
 from twinlog.errors import ClusterError, CopyError, FencedError
 from twinlog.kafka.coordinator.transactions import NOBODY
@@ -37,11 +37,11 @@ class Query:
         producer = ProducerSettings(client, delivery_timeout_ms=60_000, transaction_timeout_ms=60_000)
         self.task = WriteTask(producer, TopicName(topic), True, False, topic)
 
-    def write(self, number: int, part: int, *values: str) -> Part:
+    def write(self, number: int, part: int, *values: str) -> WriteTaskResult:
         rows = pa.record_batch({"value": pa.array([f"{number}/{value}" for value in values], pa.string())})
         return write_rows(self.task, [rows], MicroBatch(QUERY, number, part), part)
 
-    def commit(self, number: int, *parts: Part) -> None:
+    def commit(self, number: int, *parts: WriteTaskResult) -> None:
         commit_parts(self.task, number, parts)
 
     @property
@@ -51,15 +51,15 @@ class Query:
     def on_loop(self, step: Callable[..., Any], *args: Any) -> Any:
         return link_to(self.task.producer).loop.run(step, *args)
 
-    def decide(self, number: int, *parts: Part) -> None:
+    def decide(self, number: int, *parts: WriteTaskResult) -> None:
         """As far as a driver comes that ends right after its decision."""
         transactions = self.transactions
         holder = self.on_loop(transactions._become_root, {part.root for part in parts})
-        decision = Decision(number, tuple(part.holder for part in parts))
+        decision = CommitDecision(number, tuple(part.holder for part in parts))
         (somewhere,) = {part.somewhere for part in parts if part.somewhere is not None}
         self.on_loop(transactions._decisions.make, decision, transactions._root, holder, somewhere)
 
-    def end(self, part: Part) -> None:
+    def end(self, part: WriteTaskResult) -> None:
         """As a driver does after its decision."""
         coordinator = self.transactions.coordinator(part.part)
 
@@ -68,7 +68,7 @@ class Query:
 
         assert self.on_loop(commit)
 
-    def time_out(self, part: Part) -> None:
+    def time_out(self, part: WriteTaskResult) -> None:
         """As the coordinator does: it aborts the transaction, and its producer can do nothing more."""
         self.on_loop(self.transactions.coordinator(part.part).init)
 

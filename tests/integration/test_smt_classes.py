@@ -22,9 +22,9 @@ from tests.integration.smt_tool import Refused, SmtRecord, SmtTool
 from twinlog.arrow.arrays import schema
 from twinlog.config.keys.names import ConnectorKeyNames
 from twinlog.config.keys.table import CONNECTOR
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.smt.read import read_chain
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.errors import TransformError
 from twinlog.model.types import Alias
@@ -79,11 +79,11 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmtTool]:
 
 
 def chain_of(config: Mapping[str, str]) -> tuple[SmtChain | None, list[str]]:
-    layer = {name: Entry(name, value, "connector c", None, value) for name, value in config.items()}
+    layer = {name: PropertyEntry(name, value, "connector c", None, value) for name, value in config.items()}
     problems = Problems([])
     a, b = Alias("a"), Alias("b")
     layers = FlowLayers(a, b, layer, {}, {}, {}, {}, {}, ConnectorKeyNames(a, b), kind="source")
-    chain = read_chain(Reading(layer, CONNECTOR, problems), layers, "c", [])
+    chain = read_chain(ConfigReader(layer, CONNECTOR, problems), layers, "c", [])
     return chain, [str(problem) for problem in problems.all()]
 
 

@@ -15,8 +15,8 @@ from tests.integration.copying import flow_settings
 from twinlog.model.types import Alias
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.election.spreading import spread
 
 FLOWS = 4
@@ -29,13 +29,13 @@ class HostedFlow:
 
     clearing = False
 
-    def __init__(self, settings: FlowSettings, roster: Roster) -> None:
+    def __init__(self, settings: FlowSettings, roster: ElectionRegistry) -> None:
         self.settings = settings
         self.election = Election(settings, lambda: None, roster)
 
     @property
     def leads(self) -> bool:
-        return self.election.standing is Standing.LEADING
+        return self.election.standing is ElectionState.LEADING
 
     @property
     def can_hand_over(self) -> bool:
@@ -50,7 +50,7 @@ class Process:
 
     def __init__(self, name: str, flows: list[FlowSettings], *, ready: bool, packs: bool = False) -> None:
         self.name = name
-        self.roster = Roster(ready=ready, packs=packs, name=name)
+        self.roster = ElectionRegistry(ready=ready, packs=packs, name=name)
         self.hosted_flows = [HostedFlow(flow, self.roster) for flow in flows]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -138,7 +138,7 @@ def test_flows_follow_processes_that_come_and_go(flows: list[FlowSettings]) -> N
         # One that is not ready is given nothing; once it is, flows move, and no more of them than it takes.
         second = start("second", ready=False)
         wait_for(
-            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in second.hosted_flows),
+            lambda: all(hosted.election.standing is ElectionState.STANDBY for hosted in second.hosted_flows),
             ENOUGH_S,
             "stand by",
         )
@@ -186,7 +186,7 @@ def test_where_one_packs_all_flows_stay_together(flows: list[FlowSettings]) -> N
         wait_for(lambda: sorted(process.runs for process in processes) == [0, FLOWS], ENOUGH_S, "one runs all flows")
         (runner, other) = sorted(processes, key=lambda process: -process.runs)
         wait_for(
-            lambda: all(hosted.election.standing is Standing.STANDBY for hosted in other.hosted_flows),
+            lambda: all(hosted.election.standing is ElectionState.STANDBY for hosted in other.hosted_flows),
             ENOUGH_S,
             "stand by",
         )

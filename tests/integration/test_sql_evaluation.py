@@ -20,9 +20,9 @@ from harness.cheap_sql import cheap_sql
 from harness.wait import wait_for
 from twinlog.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
-from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.contract import checked
-from twinlog.transforms.sql.evaluate import Evaluation
+from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import SqlJvm
 
 STARTS_ONE = "import time; from twinlog.transforms.sql.jvm import SqlJvm; print(SqlJvm().process.pid, flush=True)"
@@ -68,7 +68,7 @@ def rows(*values: bytes | None) -> Any:
 
 
 def made(jvm: SqlJvm, text: str, given: Any) -> list[dict[str, Any]]:
-    evaluation = Evaluation(jvm, text)
+    evaluation = SqlEvaluation(jvm, text)
     try:
         found: list[dict[str, Any]] = checked(given, evaluation(given)).to_pylist()
         return found
@@ -127,10 +127,10 @@ def test_much_at_once_comes_in_order(jvm: SqlJvm) -> None:
 
 
 def test_an_error_names_its_record_and_leaves_nothing_behind(jvm: SqlJvm) -> None:
-    evaluation = Evaluation(jvm, "SELECT cast(cast(cast(value AS STRING) AS INT) AS STRING) AS value FROM records")
+    evaluation = SqlEvaluation(jvm, "SELECT cast(cast(cast(value AS STRING) AS INT) AS STRING) AS value FROM records")
     given = rows(*(b"x" if number == 37 else b"%d" % number for number in range(100)))
     for _ in range(3):
-        failures: list[Failure] = []
+        failures: list[FailedRow] = []
         found = [row for part in apply(evaluation, given, failures.append) for row in part.column("value").to_pylist()]
         assert found == [b"%d" % number for number in range(100) if number != 37]
         (failure,) = failures
@@ -175,7 +175,7 @@ def test_an_error_names_its_record_and_leaves_nothing_behind(jvm: SqlJvm) -> Non
 )
 def test_what_cannot_be_done_record_by_record_is_refused(jvm: SqlJvm, text: str, complaint: str) -> None:
     with pytest.raises(TransformError, match=complaint):
-        Evaluation(jvm, text)
+        SqlEvaluation(jvm, text)
 
 
 def test_the_jvm_ends_with_the_process_that_started_it() -> None:
@@ -193,7 +193,7 @@ def test_a_jvm_that_hangs_keeps_nobody_from_ending_a_flow() -> None:
     jvm = SqlJvm()
     try:
         assert jvm.process is not None
-        evaluation = Evaluation(jvm, "SELECT value FROM records")
+        evaluation = SqlEvaluation(jvm, "SELECT value FROM records")
         # Only what hangs is to be killed, so that the query had all the time it wanted.
         evaluation._answer_s = 1.0
         unused = jvm.java.java.lang.Object()
@@ -221,7 +221,7 @@ def test_the_record_that_a_query_never_ends_on_is_known() -> None:
     jvm = SqlJvm()
     try:
         for_ever = r"regexp_replace(cast(value AS STRING), '^([a-z]+ ?)*\\1$', 'x') AS value"
-        evaluation = Evaluation(jvm, f"SELECT {for_ever} FROM records", 5.0)
+        evaluation = SqlEvaluation(jvm, f"SELECT {for_ever} FROM records", 5.0)
         assert 0 < jvm._cpu_s() < 3600
         with pytest.raises(EngineLostError, match="has not answered for 5 s, and was killed"):
             evaluation(rows(b"a", b"b", b"a" * 60 + b"!", b"c"))

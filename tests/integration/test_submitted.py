@@ -14,7 +14,7 @@ import kubernetes_validate
 
 from harness.kubernetes import Kubernetes
 from harness.spark_cluster import spark_home
-from twinlog.spark.cluster_settings import Need, contradictions
+from twinlog.spark.cluster_settings import TaskResources, contradictions
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs/clusters.md"
@@ -78,7 +78,7 @@ def test_spark_submit_reads_the_command_for_yarn_as_it_is_meant(tmp_path: Path) 
     assert config["spark.yarn.dist.archives"].endswith("/twinlog.tar.gz#twinlog")
     assert config["spark.yarn.dist.files"].endswith("/mm2.properties")
     assert config["spark.pyspark.python"] == "./twinlog/bin/python"
-    assert contradictions("yarn", Need(4), config) == []
+    assert contradictions("yarn", TaskResources(4), config) == []
 
 
 def test_spark_submit_asks_kubernetes_for_a_driver_that_it_takes(tmp_path: Path) -> None:

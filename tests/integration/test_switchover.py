@@ -29,9 +29,9 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import describe_producer_quotas
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName
-from twinlog.ops.switchover.entries import Entry, Line, Phase, Run
+from twinlog.ops.switchover.entries import JournalEntry, JournalLine, StepPhase, SwitchoverRun
 from twinlog.ops.switchover.journal import TopicJournal
-from twinlog.ops.switchover.model import Ends, Kind, Options, SwitchoverState
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions, SwitchoverState
 from twinlog.settings.flow import ClientSettings
 
 COMMAND_S = 240.0
@@ -329,13 +329,13 @@ def test_the_journal_has_room_for_what_became_of_very_many_groups(
     pair: tuple[KafkaCluster, KafkaCluster], chance: Random
 ) -> None:
     admin = ClusterAdmin("west", ClientSettings((pair[1].bootstrap,)))
-    ends, data = Ends(Alias("north"), Alias("west")), {"groups": chance.randbytes(2 << 20).hex()}
+    ends, data = SwitchoverDirection(Alias("north"), Alias("west")), {"groups": chance.randbytes(2 << 20).hex()}
     try:
         admin.connect()
         journal = TopicJournal(ends, admin, 1)
         journal.take()
-        run = Run("one", ends, Options(Kind.PLANNED), SwitchoverState.RUNNING, 0)
-        journal.write([Line("groups", Phase.DONE, Entry(0, data))], run)
+        run = SwitchoverRun("one", ends, SwitchoverOptions(SwitchoverKind.PLANNED), SwitchoverState.RUNNING, 0)
+        journal.write([JournalLine("groups", StepPhase.DONE, JournalEntry(0, data))], run)
         assert TopicJournal(ends, admin, 1).read().done("groups") == data
     finally:
         admin.close()

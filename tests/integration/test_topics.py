@@ -34,7 +34,7 @@ from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.ops.status.flow import FlowReader
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.journal import ControlJournal
-from twinlog.worker.control.model import Result
+from twinlog.worker.control.model import CommandState
 
 DONE, NOT_ALL, LATER = 0, 3, 4
 QUIET = {
@@ -306,7 +306,7 @@ def test_a_process_that_is_killed_while_it_does_what_another_one_asked(
     ids = [f"round-{number}" for number in range(3)]
     with scene.process() as process, scene.journal(settings) as journal:
 
-        def result(name: str) -> Result | None:
+        def result(name: str) -> CommandState | None:
             found = journal.read().outcome(name)
             return None if found is None else found.result
 
@@ -316,13 +316,13 @@ def test_a_process_that_is_killed_while_it_does_what_another_one_asked(
             # Each time by another process, as a script would.
             words = [str(scene.file), f"{topic}-1", "--earliest", "--yes", "--id", name, "--timeout", "0"]
             asking = subprocess.Popen([sys.executable, "-m", "twinlog", "topics", "restart-from", *words])
-            wait_for(lambda name=name: result(name) not in (None, Result.REQUESTED), 120, f"{name} is begun")  # type: ignore[misc]
+            wait_for(lambda name=name: result(name) not in (None, CommandState.REQUESTED), 120, f"{name} is begun")  # type: ignore[misc]
             time.sleep(chance.uniform(0.0, 0.4))
             process.kill()
             assert asking.wait(120) in (DONE, LATER)
         process.start()
         scene.wait_for_copies(topic, 4000 + 2000 * len(ids))
-        wait_for(lambda: [result(name) for name in ids] == [Result.APPLIED] * len(ids), 60, "all are applied")
+        wait_for(lambda: [result(name) for name in ids] == [CommandState.APPLIED] * len(ids), 60, "all are applied")
         assert process.terminate() == 0
     assert scene.topics("pause", paused)[1]["result"] == "requested"
     produce(scene.source, paused, numbered(5, start=5))

@@ -173,7 +173,7 @@ def test_one_broker_of_the_list_is_enough(source_cluster: KafkaCluster) -> None:
 
 
 def test_brokers_that_are_too_old(source_cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "NEEDED", (versions.Need(0, "Produce", 99, 99, "9.9"),))
+    monkeypatch.setattr(versions, "NEEDED", (versions.RequestVersions(0, "Produce", 99, 99, "9.9"),))
     error = fault(source_cluster.bootstrap)
     assert isinstance(error, RefusedError)
     assert "twinlog needs 99, which Kafka has since 9.9" in str(error)

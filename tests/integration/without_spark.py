@@ -10,7 +10,7 @@ from harness.wait import wait_for
 from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import TwinlogError
 from twinlog.lease.assignment import Assignment
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.channel import Channel
 from twinlog.lease.greeting import greet_as_planner
 from twinlog.lease.lease_server import LeaseServer
@@ -83,7 +83,7 @@ class FlowWithoutSpark:
             settings, slots=workers, tasks=1, until_caught_up=False, wake=lambda: None, flows=flows or (settings,)
         )
         self._lease_server = LeaseServer("127.0.0.1", {settings.name: self.runner.leases})
-        self._lease_server.bundles[settings.name] = Bundle(settings.name, [self.runner.leases])
+        self._lease_server.bundles[settings.name] = QueryFlows(settings.name, [self.runner.leases])
         self._stopping = threading.Event()
         self._planner = threading.Thread(target=self._plan, name="planner", daemon=True)
 

@@ -26,7 +26,7 @@ from twinlog.ops.convert.from_connectors import mirrors_of_connectors
 from twinlog.ops.convert.from_properties import mirrors_of_properties
 from twinlog.ops.convert.from_resource import mirrors_of_resource
 from twinlog.ops.convert.model import Mirrors, Output
-from twinlog.ops.convert.secrets import Vault
+from twinlog.ops.convert.secrets import SecretStore
 from twinlog.ops.convert.to_connectors import to_connectors
 from twinlog.ops.convert.to_properties import to_properties
 from twinlog.ops.convert.to_strimzi import to_strimzi
@@ -142,7 +142,7 @@ def test_properties_come_back_from_connectors(text: str) -> None:
         mirrors = mirrors_of_properties(read_properties(first), str(first))
         assert not mirrors.not_converted
         (one,) = [each for each in workers(mirrors) if each.workers[0].target == "B"]
-        output = to_connectors(one, Vault(str(folder / "secrets")))
+        output = to_connectors(one, SecretStore(str(folder / "secrets")))
         assert not output.not_converted
         written(output, folder / "connectors")
         written(Output({}, output.secrets, (), ()), folder)
@@ -160,7 +160,7 @@ def test_properties_come_back_from_connectors(text: str) -> None:
                     assert mine[part] == whole[part]
         back = to_properties(
             mirrors_of_connectors(folder / "connectors" / "worker.properties", connectors),
-            Vault(str(folder / "secrets")),
+            SecretStore(str(folder / "secrets")),
         )
         assert not [str(one) for one in back.not_converted]
         written(back, folder / "back")
@@ -178,14 +178,14 @@ def test_properties_come_back_from_a_resource(text: str, version: Version) -> No
             before = copying(first)
         except ConfigError:
             return
-        vault = Vault(str(folder / "secrets"))
+        vault = SecretStore(str(folder / "secrets"))
         output = to_strimzi(mirrors_of_properties(read_properties(first), str(first)), vault, version)
         written(output, folder)
         (resource,) = folder.glob("*.yaml")
         load_resource(resource, folder / "secrets")
         if not output.not_converted:
             assert copying(resource, folder / "secrets") == before
-        back = to_properties(mirrors_of_resource(resource), Vault(str(folder / "secrets")))
+        back = to_properties(mirrors_of_resource(resource), SecretStore(str(folder / "secrets")))
         written(back, folder / "back")
         left = {one for one in back.not_converted if "replicas" not in one.key}
         if not output.not_converted and not left:

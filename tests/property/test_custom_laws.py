@@ -48,7 +48,10 @@ def named(path: str) -> CustomClass:
 @settings(deadline=None)
 def test_the_default_policy_by_its_own_name(source: Alias, topic: TopicName) -> None:
     plain = flow(source)
-    ours, theirs = topology_of(plain), topology_of(replace(plain, policy_class=named("naming:ReplicationPolicy")))
+    ours, theirs = (
+        topology_of(plain),
+        topology_of(replace(plain, policy_class=named("naming:DefaultReplicationPolicy"))),
+    )
     assert theirs.refusal(topic) == ours.refusal(topic)
     assert theirs.remote_name(topic) == ours.remote_name(topic)
     assert theirs.source_topic(topic) == ours.source_topic(topic)
@@ -61,7 +64,9 @@ def test_the_default_policy_by_its_own_name(source: Alias, topic: TopicName) -> 
 def test_filters_by_their_own_names(source: Alias, topic: TopicName) -> None:
     plain = flow(source)
     custom = replace(
-        plain, topic_filter_class=named("filters:TopicFilter"), group_filter_class=named("filters:GroupFilter")
+        plain,
+        topic_filter_class=named("filters:DefaultTopicFilter"),
+        group_filter_class=named("filters:DefaultGroupFilter"),
     )
     assert topic_filter_of(custom).accepts(topic) == topic_filter_of(plain).accepts(topic)
     assert group_filter_of(custom).accepts(topic) == group_filter_of(plain).accepts(topic)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlog.mirror.topology.cycles import APART, returning
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.topic_names import HEARTBEATS, HeartbeatNames
 from twinlog.model.types import Alias, TopicName
@@ -22,7 +22,7 @@ TOPICS = st.text("abc.-_", min_size=1, max_size=12).filter(lambda topic: topic.s
 
 @given(SEPARATORS, PLAIN, TOPICS)
 def test_upstream_undoes_remote(separator: str, alias: str, topic: str) -> None:
-    policy = ReplicationPolicy(separator, separator)
+    policy = DefaultReplicationPolicy(separator, separator)
     remote = policy.remote_name(Alias(alias), TopicName(topic))
     assert policy.source_alias(remote) == alias
     assert policy.upstream_name(remote) == topic
@@ -30,7 +30,7 @@ def test_upstream_undoes_remote(separator: str, alias: str, topic: str) -> None:
 
 @given(SEPARATORS, PLAIN, TOPICS)
 def test_identity_keeps_every_name(separator: str, alias: str, topic: str) -> None:
-    policy = IdentityPolicy(separator, separator, Alias(alias))
+    policy = IdentityReplicationPolicy(separator, separator, Alias(alias))
     remote = policy.remote_name(Alias(alias), TopicName(topic))
     assert remote == policy.upstream_name(remote) == topic
     assert policy.source_alias(remote) == alias
@@ -40,7 +40,10 @@ def test_identity_keeps_every_name(separator: str, alias: str, topic: str) -> No
 def test_a_copy_leads_back_to_its_source_also_where_no_alias_or_separator_shows_it(
     separator: str, alias: str, topic: str
 ) -> None:
-    for policy in (ReplicationPolicy(separator, separator), IdentityPolicy(separator, separator, Alias(alias))):
+    for policy in (
+        DefaultReplicationPolicy(separator, separator),
+        IdentityReplicationPolicy(separator, separator, Alias(alias)),
+    ):
         remote = policy.remote_name(Alias(alias), TopicName(topic))
         assert policy.source_topic(Alias(alias), remote) == topic
         assert policy.keeps_names(Alias(alias)) == (remote == topic)
@@ -48,7 +51,10 @@ def test_a_copy_leads_back_to_its_source_also_where_no_alias_or_separator_shows_
 
 @given(SEPARATORS, st.lists(PLAIN, max_size=4))
 def test_heartbeats_are_known_over_any_number_of_hops(separator: str, hops: list[str]) -> None:
-    for policy in (ReplicationPolicy(separator, separator), IdentityPolicy(separator, separator, Alias("a"))):
+    for policy in (
+        DefaultReplicationPolicy(separator, separator),
+        IdentityReplicationPolicy(separator, separator, Alias("a")),
+    ):
         name = HEARTBEATS
         for alias in hops:
             name = policy.remote_name(Alias(alias), name)
@@ -63,7 +69,7 @@ def test_heartbeats_are_known_over_any_number_of_hops(separator: str, hops: list
 
 @given(SEPARATORS, st.booleans(), PLAIN)
 def test_own_internal_topics_are_never_mirrored(separator: str, follows: bool, alias: str) -> None:
-    policy = ReplicationPolicy(separator, separator if follows else ".")
+    policy = DefaultReplicationPolicy(separator, separator if follows else ".")
     assert policy.is_internal(policy.offset_syncs_topic(Alias(alias)))
     assert policy.is_internal(policy.checkpoints_topic(Alias(alias)))
     assert policy.is_checkpoints(policy.checkpoints_topic(Alias(alias)))
@@ -81,12 +87,14 @@ def test_whatever_flows_there_are_topics_come_to_an_end(data: st.DataObject) -> 
         separator = data.draw(st.one_of(SEPARATORS, st.just("")))
         other = st.sampled_from([None, *map(Alias, ("", "a", "src"))])
         named_source, named_target = data.draw(other), data.draw(other)
-        policy = ReplicationPolicy(separator, separator)
+        policy = DefaultReplicationPolicy(separator, separator)
         # Names are not kept within one cluster, see `mirror/topology/topology.py`.
         if data.draw(st.integers(0, 3)) == 0 and not places.same(Alias(source), Alias(target)):
-            policy = IdentityPolicy(separator, separator, Alias(source) if named_source is None else named_source)
+            policy = IdentityReplicationPolicy(
+                separator, separator, Alias(source) if named_source is None else named_source
+            )
         names = {"source_cluster_alias": named_source, "target_cluster_alias": named_target}
-        flows.append(Topology(Alias(source), Alias(target), policy, TopicFilter(), **names))
+        flows.append(Topology(Alias(source), Alias(target), policy, DefaultTopicFilter(), **names))
     at = {Alias(alias): next(one for one in "abc" if places.same(Alias(alias), Alias(one))) for alias in "abc"}
     clusters = {alias: {TopicName(f"{alias}t")} for alias in set(at.values())}
     for _ in range(20):

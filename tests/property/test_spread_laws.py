@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlog.worker.election.spread import Crew, choose, loads, next_gathering, next_move
+from twinlog.worker.election.spread import FlowMembers, choose, loads, next_gathering, next_move
 
 
-def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, Crew]:
+def crews(runs: dict[str, str], ready: dict[str, bool]) -> dict[str, FlowMembers]:
     """Every process is in every group."""
-    return {flow: Crew(runner, ready) for flow, runner in runs.items()}
+    return {flow: FlowMembers(runner, ready) for flow, runner in runs.items()}
 
 
 def settle(runs: dict[str, str], ready: dict[str, bool], stuck: frozenset[str] = frozenset()) -> int:
@@ -94,7 +94,12 @@ def test_flows_gather_where_most_are(runners: list[str], ready: dict[str, bool])
 def test_only_flows_count_that_both_may_run() -> None:
     # b runs two flows of which a knows nothing, as with `--clusters`.
     both, alone = {"a": True, "b": True}, {"b": True}
-    known = {"1": Crew("a", both), "2": Crew("b", both), "3": Crew("b", alone), "4": Crew("b", alone)}
+    known = {
+        "1": FlowMembers("a", both),
+        "2": FlowMembers("b", both),
+        "3": FlowMembers("b", alone),
+        "4": FlowMembers("b", alone),
+    }
     assert next_move(known, "b", known) is None
     assert next_move({flow: crew for flow, crew in known.items() if crew.ready is both}, "a", known) is None
 

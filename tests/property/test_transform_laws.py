@@ -15,10 +15,10 @@ from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.road import TransformedRoad
+from twinlog.transforms.road import FetchTransformer
 
 WHERE = TopicPartition(TopicName("t"), 0)
-ROAD = TransformedRoad(identity, TransformSettings("a:b"), "a->b", WHERE, WHERE, lambda _: 1, lambda: 0.0)
+ROAD = FetchTransformer(identity, TransformSettings("a:b"), "a->b", WHERE, WHERE, lambda _: 1, lambda: 0.0)
 
 anything = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 

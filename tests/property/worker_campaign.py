@@ -11,9 +11,9 @@ from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.storage import config_records
 from twinlog.connect.storage.cluster_state import ClusterState
-from twinlog.connect.storage.config_records import Unreadable
+from twinlog.connect.storage.config_records import UnreadableRecord
 from twinlog.connect.worker_herder import WorkerHerder
-from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, StoredOffset, TargetState, TaskId
+from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, StoredOffset, TargetState, TaskId
 from twinlog.errors import RequestError
 
 WORKER_TEXT = worker_files.distributed()
@@ -67,7 +67,7 @@ class Campaign:
         state = ClusterState()
         for record in self.world.topics.get("configs", ()):
             decoded = config_records.decode(*record)
-            if decoded is not None and not isinstance(decoded, Unreadable):
+            if decoded is not None and not isinstance(decoded, UnreadableRecord):
                 state.take([decoded])
         return {name: (one.config, state.target_state(name)) for name, one in state.connectors.items()}
 
@@ -112,7 +112,7 @@ class Campaign:
             state = self.chance.choice(list(TargetState))
             self.change(name, (config, state), lambda herder: herder.set_target_state(name, state))
         elif kind == "restart" and config is not None:
-            restart = Restart(name, self.chance.random() < 0.5, self.chance.random() < 0.5)
+            restart = RestartRequest(name, self.chance.random() < 0.5, self.chance.random() < 0.5)
             one = self.chance.random() < 0.5
             self.change(
                 name,

@@ -13,7 +13,7 @@ import pytest
 from twinlog.client import MirrorClient, translate_offsets
 from twinlog.errors import ClusterError
 from twinlog.mirror.topology import naming as chains
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import ClientSettings
 
@@ -27,9 +27,9 @@ def test_answers_are_those_of_kafkas_client(kind: str, separator: str) -> None:
     rows = [row for row in ROWS if row["policy"] == kind and row["separator"] == separator]
     assert len(rows) > 20
     policy = (
-        ReplicationPolicy(separator, separator)
+        DefaultReplicationPolicy(separator, separator)
         if kind == "default"
-        else IdentityPolicy(separator, separator, Alias("east"))
+        else IdentityReplicationPolicy(separator, separator, Alias("east"))
     )
     for row in rows:
         topic = TopicName(row["topic"])

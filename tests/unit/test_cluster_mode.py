@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from twinlog.config import load
-from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, Need, contradictions, derived
+from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, TaskResources, contradictions, derived
 
 HERE = Path(__file__).parents[2] / "deploy/kubernetes/cluster-mode"
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]
@@ -39,7 +39,7 @@ def test_the_settings_are_those_that_the_tasks_of_the_flows_need(tmp_path: Path)
     file = tmp_path / "mm2.properties"
     file.write_text(config_map["data"]["mm2.properties"], "utf-8")
     config = load(file)
-    need = Need(sum(flow.tasks_max for flow in config.flows if flow.enabled))
+    need = TaskResources(sum(flow.tasks_max for flow in config.flows if flow.enabled))
     ours = settings()
     assert contradictions(MASTER, need, ours) == []
     for key, value in derived(MASTER, need, {}).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.model.groups import Group
+from twinlog.model.groups import GroupListing
 from twinlog.model.types import GroupId
 
 
@@ -23,10 +23,10 @@ from twinlog.model.types import GroupId
     ],
 )
 def test_groups_that_commit_as_consumers_do(protocol: str, kind: str, commits: bool) -> None:
-    assert Group(GroupId("g"), protocol, "Empty", kind).commits is commits
+    assert GroupListing(GroupId("g"), protocol, "Empty", kind).commits is commits
 
 
 @pytest.mark.parametrize("state", ["Stable", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", ""])
 def test_only_the_state_empty_proves_that_a_group_is(state: str) -> None:
-    assert not Group(GroupId("g"), "consumer", state).empty
-    assert Group(GroupId("g"), "consumer", "Empty").empty
+    assert not GroupListing(GroupId("g"), "consumer", state).empty
+    assert GroupListing(GroupId("g"), "consumer", "Empty").empty

@@ -15,19 +15,19 @@ from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.mirror.offsets.exact_map import ExactMap, Point, Run
+from twinlog.mirror.offsets.exact_map import ExactMap, Point, CopiedRun
 from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.runs import CopiedRuns
-from twinlog.mirror.offsets.segments import Tip
+from twinlog.mirror.offsets.segments import LastPoint
 from twinlog.mirror.offsets.syncs import OffsetSync, SyncEmitter
 from twinlog.mirror.offsets.sync_translation import MirrorTranslation
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.gaps import Gap, find_gap
-from twinlog.copier.partition.copied_records import Misplaced
+from twinlog.copier.partition.copied_records import MisplacedAppends
 from twinlog.copier.partition.copied_records import CopiedRecords
-from twinlog.copier.start.lost_records import Place
-from twinlog.copier.start.resume_after_crash import Logs
+from twinlog.copier.start.lost_records import ResumePoint
+from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.copier.partition.source_log import SourcePosition
 from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.append_queue import AppendQueue
@@ -38,7 +38,7 @@ part = TopicPartition(topic, 0)
 def some(
     map_: ExactMap, maps: ExactMaps, runs: CopiedRuns, append: Append, mirror: MirrorTranslation, emitter: SyncEmitter,
     translator: Translator, groups: GroupOffsetTranslator, copied: CopiedRecords, read: SourcePosition, grant: Grant,
-    queue: AppendQueue, tip: Tip,
+    queue: AppendQueue, tip: LastPoint,
 ) -> None:
     found_there, found_here = map_.to_target(s), map_.to_source(t)
     assert found_there is not None and found_here is not None
@@ -49,8 +49,8 @@ RIGHT_AND_WRONG = [
     ("Position({}, {})", "s, t", "t, s"),
     ("Position({})", "grant.position.next_source", "grant.position.next_target"),
     ("Point({}, {})", "s, t", "t, s"),
-    ("Run({}, {}, 5)", "s, t", "s, s"),
-    ("Tip(0, {}, {})", "s, t", "t, t"),
+    ("CopiedRun({}, {}, 5)", "s, t", "s, s"),
+    ("LastPoint(0, {}, {})", "s, t", "t, t"),
     ("tip.before({}, {})", "s, t", "t, s"),
     ("OffsetSync(topic, 0, {}, {})", "s, t", "t, s"),
     ("Checkpoint(group, topic, 0, {}, {})", "s, t", "t, s"),
@@ -71,9 +71,9 @@ RIGHT_AND_WRONG = [
     ("groups.find(part, {})", "s", "t"),
     ("Gap('retention', s, s, {})", "s", "t"),
     ("find_gap({}, s, s)", "grant.position.next_source", "grant.position.next_target"),
-    ("Place({}, True, {})", "s, t", "t, s"),
-    ("Logs({}, t, t)", "s", "t"),
-    ("Misplaced({}, {})", "t, s", "s, t"),
+    ("ResumePoint({}, True, {})", "s, t", "t, s"),
+    ("LogBounds({}, t, t)", "s", "t"),
+    ("MisplacedAppends({}, {})", "t, s", "s, t"),
     ("copied.add(append, {}, 0)", "t", "s"),
     ("copied.pass_over({}, 0)", "s", "t"),
     ("read.back({})", "append.first_source_offset", "t"),

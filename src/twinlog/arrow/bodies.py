@@ -191,7 +191,7 @@ def first_difference(source: Bodies, target: Bodies) -> int:
 
 
 @dataclass(slots=True)
-class ByOffset:
+class OffsetMatch:
     """Two sides matched by offset: places of common records, and of those that only one side has."""
 
     source: Any
@@ -200,14 +200,14 @@ class ByOffset:
     target_only: Any
 
 
-def match_offsets(source: Bodies, target: Bodies, shift: int) -> ByOffset:
+def match_offsets(source: Bodies, target: Bodies, shift: int) -> OffsetMatch:
     """Match records whose target offset is `shift` more than the source offset."""
     ours, theirs = source.offsets + shift, target.offsets
     if len(ours) == len(theirs) and (ours == theirs).all():
         every = np.arange(len(ours))
-        return ByOffset(every, every, every[:0], every[:0])
+        return OffsetMatch(every, every, every[:0], every[:0])
     in_target, in_source = np.isin(ours, theirs), np.isin(theirs, ours)
-    return ByOffset(*(np.flatnonzero(which) for which in (in_target, in_source, ~in_target, ~in_source)))
+    return OffsetMatch(*(np.flatnonzero(which) for which in (in_target, in_source, ~in_target, ~in_source)))
 
 
 def same_bytes(one: memoryview, other: memoryview) -> bool:

@@ -11,7 +11,7 @@ from twinlog.batches.many import ManySmallBatches
 from twinlog.batches.merge import take_records, take_row
 from twinlog.batches.split import build_appends
 from twinlog.errors import CopyError, CorruptBatchError
-from twinlog.kafka.producer.appends import Append, CopyRules, OversizedRecord, Prepared, Road
+from twinlog.kafka.producer.appends import Append, CopyRules, OversizedRecord, PreparedFetch, Road
 from twinlog.kafka.record.aborted import AbortedFilter
 from twinlog.kafka.record.batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, Batch, check_crc, read_batch
 from twinlog.kafka.record.builder import LARGEST_GROWTH, MAX_RECORDS, BatchBuilder
@@ -20,7 +20,7 @@ from twinlog.kafka.record.legacy import legacy_records
 from twinlog.kafka.record.records import corrupt, is_abort_marker, records_block
 from twinlog.model.types import SourceOffset
 
-__all__ = ["Append", "CopyRules", "OversizedRecord", "Prepared", "prepare"]
+__all__ = ["Append", "CopyRules", "OversizedRecord", "PreparedFetch", "prepare"]
 
 _EMPTY = (0, 0)
 _LARGEST_BLOCK = 16_777_216
@@ -32,7 +32,7 @@ def prepare(
     position: SourceOffset,
     rules: CopyRules,
     aborted: Iterable[tuple[int, int]] | None = None,
-) -> Prepared:
+) -> PreparedFetch:
     """Prepare the batches of one partition's fetch for the remote topic, from source offset `position` on.
 
     `records` is a writable view that belongs to the caller until the appends are acknowledged: appends share its bytes.
@@ -45,7 +45,7 @@ def prepare(
     not after the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
     it is unknown which one is right.
     """
-    work = _Preparation(records, position, rules)
+    work = _FetchPreparation(records, position, rules)
     try:
         work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
     except CopyError:
@@ -55,7 +55,7 @@ def prepare(
     return work.prepared
 
 
-class _Preparation:
+class _FetchPreparation:
     """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
     second one to be merged with; never both."""
 
@@ -81,7 +81,7 @@ class _Preparation:
         self.position = position
         self.past = 0
         """The offset after the last v2 batch that was looked at."""
-        self.prepared = Prepared(SourceOffset(position))
+        self.prepared = PreparedFetch(SourceOffset(position))
         self.many = ManySmallBatches(records, rules, self.target)
         self.builder: BatchBuilder | None = None
         self.lone: Batch | None = None

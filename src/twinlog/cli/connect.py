@@ -46,7 +46,7 @@ class WorkerExits:
     connector: int
 
 
-class Beside(Protocol):
+class WorkerService(Protocol):
     """Something that goes on while a worker runs."""
 
     def start(self) -> None: ...
@@ -129,7 +129,7 @@ def run_worker(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     warnings: Sequence[str] = (),
-    beside: Callable[[Worker], Beside] | None = None,
+    beside: Callable[[Worker], WorkerService] | None = None,
 ) -> int:
     """Run a worker with `connectors` until SIGTERM or SIGINT; the exit code. `warnings` are logged with the file's.
 
@@ -177,7 +177,7 @@ def _run(
     exits: WorkerExits,
     connectors: Sequence[ConnectorFile],
     spark: SparkOptions,
-    beside: Callable[[Worker], Beside] | None,
+    beside: Callable[[Worker], WorkerService] | None,
     asked: threading.Event,
 ) -> int:
     from twinlog.connect.worker import Worker  # noqa: PLC0415

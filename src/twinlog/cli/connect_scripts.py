@@ -51,7 +51,7 @@ STANDALONE = Script(
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class ConnectArguments:
     """What a command line asks for."""
 
     worker: Path
@@ -60,7 +60,7 @@ class Arguments:
     log_name: str
 
 
-def parse(script: Script, words: Sequence[str], environment: Mapping[str, str]) -> Arguments:
+def parse(script: Script, words: Sequence[str], environment: Mapping[str, str]) -> ConnectArguments:
     """The meaning of a command line. Exits with 1 where it has no file, or asks for help."""
     extra = read_extra_args(environment, script.log_name)
     daemon = extra.daemon or words[:1] == ["-daemon"]
@@ -68,7 +68,7 @@ def parse(script: Script, words: Sequence[str], environment: Mapping[str, str]) 
     if not files or "--help" in files:
         sys.stderr.write(f"USAGE: {script.program} [-daemon] {script.usage}\n")
         raise SystemExit(EXIT_USAGE)
-    return Arguments(Path(files[0]), tuple(map(Path, files[1:])), daemon, extra.log_name)
+    return ConnectArguments(Path(files[0]), tuple(map(Path, files[1:])), daemon, extra.log_name)
 
 
 def run_distributed() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from twinlog.cli.live_table import LiveTable
-    from twinlog.worker.reload.reloading import ReadAgain, Reloader
+    from twinlog.worker.reload.reloading import ReloadableFile, Reloader
     from twinlog.worker.runner import Runner
     from twinlog.worker.spark_flows import SparkOptions
 
@@ -52,7 +52,7 @@ def run_flows(
     conf: Mapping[str, str] | None = None,
     until_caught_up: bool = False,
     warnings: Sequence[str] = (),
-    file: ReadAgain | None = None,
+    file: ReloadableFile | None = None,
 ) -> int:
     """Run the flows until SIGTERM, SIGINT or their end; the exit code. `warnings` are logged before those of FILE.
 
@@ -64,7 +64,7 @@ def run_flows(
     for warning in (*warnings, *config.warnings):
         log.warning("%s", warning)
     try:
-        stop = _Stop(file)
+        stop = _RunSignalHandler(file)
         signals.call(stop, stop.hang_up)
         with adopted(master, conf or {}) as given:
             from twinlog.worker.spark_flows import SparkOptions  # noqa: PLC0415 - Spark is slow to import
@@ -81,11 +81,11 @@ def run_flows(
         return codes.failed
 
 
-class _Stop:
+class _RunSignalHandler:
     """What a signal does: it ends the process while nothing runs, and afterwards has the runner end in order; SIGHUP
     has the file read again."""
 
-    def __init__(self, file: ReadAgain | None) -> None:
+    def __init__(self, file: ReloadableFile | None) -> None:
         self._lock = Lock()
         self._file = file
         self._runner: Runner | None = None
@@ -125,10 +125,10 @@ def _run(
     config: MirrorConfig,
     terminal: Console | None,
     codes: ExitCodes,
-    stop: _Stop,
+    stop: _RunSignalHandler,
     spark: SparkOptions,
     until_caught_up: bool,
-    file: ReadAgain | None,
+    file: ReloadableFile | None,
 ) -> int:
     from twinlog.worker.outcome import Outcome  # noqa: PLC0415 - Spark is slow to import, --help must not wait
     from twinlog.worker.reload.reload_requests import ReloadRequests  # noqa: PLC0415

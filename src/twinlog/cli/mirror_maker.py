@@ -23,7 +23,7 @@ from twinlog.config.queries import checked_file
 from twinlog.console.command_log import end_process
 from twinlog.console.wrong_file import print_refusal
 from twinlog.errors import ConfigError
-from twinlog.worker.reload.reloading import ReadAgain
+from twinlog.worker.reload.reloading import ReloadableFile
 
 PROGRAM = "connect-mirror-maker"
 EXIT_ARGUMENTS = 255
@@ -33,7 +33,7 @@ EXITS = ExitCodes(failed=EXIT_ERROR, broken=3, nothing=0, held=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class MirrorMakerArguments:
     """What a command line asks for; `clusters` is None for all."""
 
     file: Path
@@ -42,18 +42,18 @@ class Arguments:
     log_name: str
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(EXIT_ARGUMENTS, f"{self.prog}: error: {message}\n")
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments:
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> MirrorMakerArguments:
     """The meaning of a command line. Exits with 1 if it is empty, with 255 if it is wrong, with 0 after `--help`."""
     if not arguments:
         sys.stderr.write(f"USAGE: {PROGRAM} [-daemon] mm2.properties\n")
         raise SystemExit(EXIT_USAGE)
-    parser = _Parser(
+    parser = _ArgumentParser(
         PROGRAM,
         allow_abbrev=False,
         description="Runs the flows of a MirrorMaker 2 file with twinlog. SIGHUP has the file read again.",
@@ -77,7 +77,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Arguments
         parser.error(f"argument mm2.properties: '{found.file}' is Strimzi's resource; write: twinlog run {found.file}")
     extra = read_extra_args(environment, "mirrorMaker")
     clusters = None if found.clusters is None else tuple(found.clusters)
-    return Arguments(found.file, clusters, found.daemon or extra.daemon, extra.log_name)
+    return MirrorMakerArguments(found.file, clusters, found.daemon or extra.daemon, extra.log_name)
 
 
 def main() -> None:
@@ -95,5 +95,5 @@ def main() -> None:
             words += ["--clusters", *arguments.clusters]
         run_as_daemon(PROGRAM, "twinlog.connect_mirror_maker", words, arguments.log_name, os.environ)
         return
-    again = ReadAgain(str(arguments.file), RunningFile.of(loaded), read)
+    again = ReloadableFile(str(arguments.file), RunningFile.of(loaded), read)
     end_process(run_flows(loaded.config, EXITS, warnings=java_warnings(os.environ), file=again))

@@ -20,7 +20,7 @@ from twinlog.console.command_log import end_process
 from twinlog.console.options import Conf, Master, Secrets, spark_options
 from twinlog.console.wrong_file import EXIT_CONFIG, print_refusal
 from twinlog.errors import ConfigError
-from twinlog.worker.reload.reloading import ReadAgain
+from twinlog.worker.reload.reloading import ReloadableFile
 
 EXITS = ExitCodes(failed=1, broken=3, nothing=4, held=5)
 
@@ -119,7 +119,7 @@ def run(
         raise typer.Exit(EXIT_CONFIG) from None
     config = replace(loaded.config, metrics=with_listeners(loaded.config.metrics, metrics_listener))
     # A run that ends by itself has to see the end of what was there at its start.
-    again = None if until is not None else ReadAgain(str(file), RunningFile.of(loaded), read)
+    again = None if until is not None else ReloadableFile(str(file), RunningFile.of(loaded), read)
     end_process(
         run_flows(config, EXITS, master=master, conf=settings, until_caught_up=until is Until.CAUGHT_UP, file=again)
     )

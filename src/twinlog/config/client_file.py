@@ -7,9 +7,9 @@ from pathlib import Path
 from twinlog.config.file_kind import FileKind, require_kind
 from twinlog.config.flow.connection import read_connection
 from twinlog.config.keys.table import ADMIN
-from twinlog.config.properties import Entry, read_properties
+from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.errors import ConfigError, ConfigProblem
 from twinlog.settings.flow import ClientSettings
 
@@ -25,7 +25,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
     last = without_duplicates(read_properties(Path(path)), warnings)
     providers = read_providers(last, file, found, warnings)
     problems = Problems(found)
-    layer: dict[str, Entry] = {}
+    layer: dict[str, PropertyEntry] = {}
     for name, entry in last.items():
         if name.startswith("config.providers"):
             continue
@@ -35,7 +35,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
             warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored")
         else:
             problems.add_new(filter(None, [check_value(layer[name], key, warnings)]))
-    settings = read_connection(Reading(layer, ADMIN, problems), str, file, warnings, "twinlog")
+    settings = read_connection(ConfigReader(layer, ADMIN, problems), str, file, warnings, "twinlog")
     if problems.all():
         in_order = sorted(problems.all(), key=lambda problem: (problem.line is None, problem.line or 0))
         raise ConfigError(in_order, warnings)

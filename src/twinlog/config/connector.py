@@ -13,9 +13,9 @@ from twinlog.config.keys.scope import connector_key
 from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.keys.unused_connector_keys import no_effect, unknown_key
 from twinlog.config.overrides import check_overrides
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.entries import check_value, resolve_entry
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.text.resolve import resolve_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.errors import ConfigError, ConfigProblem
@@ -73,11 +73,11 @@ def refused_class(class_name: str) -> str:
 
 def connector_entries(
     name: str, config: Mapping[str, str | None], worker: WorkerConfig, warnings: list[str]
-) -> dict[str, Entry]:
+) -> dict[str, PropertyEntry]:
     """The configuration as entries, `${...}` resolved by the worker's providers; keys without a value are left out."""
     origin = f"connector {name}"
     return {
-        key: resolve_entry(Entry(key, value, origin, None, value), None, worker.providers, warnings)
+        key: resolve_entry(PropertyEntry(key, value, origin, None, value), None, worker.providers, warnings)
         for key, value in config.items()
         if value is not None
     }
@@ -94,7 +94,7 @@ def build_connector(name: str, config: Mapping[str, str | None], worker: WorkerC
 
 
 def read_connector(
-    name: str, entries: Mapping[str, Entry], worker: WorkerConfig, problems: Problems, warnings: list[str]
+    name: str, entries: Mapping[str, PropertyEntry], worker: WorkerConfig, problems: Problems, warnings: list[str]
 ) -> ConnectorFlow | None:
     """The same of entries; what is wrong is added to `problems`. None where it is no connector of MirrorMaker 2."""
     origin = f"connector {name}"
@@ -122,8 +122,8 @@ def read_connector(
 
 
 def _without_other_classes(
-    entries: Mapping[str, Entry], allowed: tuple[str, ...], problems: Problems
-) -> dict[str, Entry]:
+    entries: Mapping[str, PropertyEntry], allowed: tuple[str, ...], problems: Problems
+) -> dict[str, PropertyEntry]:
     """Refuses Python classes and functions that the worker's operator does not allow: whoever may use the REST API
     would have code run here by naming it."""
     kept = dict(entries)
@@ -140,17 +140,17 @@ def _listed() -> str:
     return ", ".join(CONNECTOR_CLASSES.values())
 
 
-def _alias(entries: Mapping[str, Entry], name: str) -> Alias | None:
+def _alias(entries: Mapping[str, PropertyEntry], name: str) -> Alias | None:
     entry = entries.get(name)
     return None if entry is None or not entry.value.strip() else Alias(entry.value.strip())
 
 
-def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, Entry]) -> bool:
+def _idle(kind: ConnectorKind, settings: FlowSettings, entries: Mapping[str, PropertyEntry]) -> bool:
     """MirrorHeartbeatConnector does not ask whether it is `enabled`."""
     if kind == "heartbeat":
         return settings.emit_heartbeats_interval_s is None
     # The key's own default is that of a file, where a flow has to be enabled.
-    enabled = "enabled" not in entries or Reading(entries, CONNECTOR, Problems([])).flag("enabled")
+    enabled = "enabled" not in entries or ConfigReader(entries, CONNECTOR, Problems([])).flag("enabled")
     return not enabled or (kind == "checkpoint" and settings.emit_checkpoints_interval_s is None)
 
 
@@ -166,7 +166,7 @@ def _warn_of_another_target(origin: str, flow: FlowSettings, worker: WorkerConfi
         )
 
 
-def _check(entries: Mapping[str, Entry], problems: Problems, warnings: list[str]) -> None:
+def _check(entries: Mapping[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:
     """What does not depend on other keys. A key without a meaning here may have any value, as in Connect."""
     for name, entry in entries.items():
         key, prefix = connector_key(name)

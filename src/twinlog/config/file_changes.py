@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Any
 
 from twinlog.config.keys.key import Key, Level
-from twinlog.config.keys.live_keys import Takes, fields_of, live_fields, takes
+from twinlog.config.keys.live_keys import UpdateMode, fields_of, live_fields, takes
 from twinlog.config.keys.scope import KeyScope, KeyScopes
 from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.load import LoadedFile
 from twinlog.config.model import MirrorConfig
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.explain import HIDDEN
 from twinlog.config.text.parse import ParsedFile
@@ -66,12 +66,12 @@ def _class_settings(running: FlowSettings, written: FlowSettings) -> tuple[tuple
     live = {
         name: value
         for name, value in written.class_settings
-        if (key := CONNECTOR.find(name)) is not None and takes(key) not in (Takes.RESTART, Takes.NOTHING)
+        if (key := CONNECTOR.find(name)) is not None and takes(key) not in (UpdateMode.RESTART, UpdateMode.NOTHING)
     }
     kept = {
         name: value
         for name, value in running.class_settings
-        if (key := CONNECTOR.find(name)) is None or takes(key) in (Takes.RESTART, Takes.NOTHING)
+        if (key := CONNECTOR.find(name)) is None or takes(key) in (UpdateMode.RESTART, UpdateMode.NOTHING)
     }
     return tuple(sorted({**kept, **live}.items()))
 
@@ -96,7 +96,7 @@ class KeyChange:
     place: str
     before: str | None
     after: str | None
-    takes: Takes
+    takes: UpdateMode
     flows: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class RunningFile:
     """
 
     config: MirrorConfig
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, PropertyEntry]
 
     @classmethod
     def of(cls, loaded: LoadedFile) -> RunningFile:
@@ -136,7 +136,7 @@ class FileChange:
     waiting: Mapping[str, str]
     running: RunningFile
 
-    def of(self, *how: Takes) -> tuple[KeyChange, ...]:
+    def of(self, *how: UpdateMode) -> tuple[KeyChange, ...]:
         """The keys that are taken over so."""
         return tuple(change for change in self.keys if change.takes in how)
 
@@ -193,7 +193,7 @@ class _Comparison:
 
     # -- keys
 
-    def _pairs(self) -> Iterator[tuple[Entry | None, Entry | None, KeyScope]]:
+    def _pairs(self) -> Iterator[tuple[PropertyEntry | None, PropertyEntry | None, KeyScope]]:
         """The entries that have changed, in the order of the file; entries that are gone come last."""
         before = self._running.entries
         for key in [*self._entries, *(key for key in before if key not in self._entries)]:
@@ -208,7 +208,7 @@ class _Comparison:
         """Whether a key is of a cluster that is not in the file any more: `clusters` has that."""
         return scope.alias in self._gone or any(alias in self._gone for alias in scope.flow or ())
 
-    def _key_change(self, old: Entry | None, new: Entry | None, scope: KeyScope) -> KeyChange:
+    def _key_change(self, old: PropertyEntry | None, new: PropertyEntry | None, scope: KeyScope) -> KeyChange:
         entry = new or old
         assert entry is not None
         how, flows = self._judge(scope)
@@ -218,27 +218,27 @@ class _Comparison:
             after = f"{after}, {OTHER}"
         return KeyChange(entry.key, place, before, after, how, flows)
 
-    def _judge(self, scope: KeyScope) -> tuple[Takes, tuple[str, ...]]:
+    def _judge(self, scope: KeyScope) -> tuple[UpdateMode, tuple[str, ...]]:
         """How a key is taken over whose value has changed, and by which flows."""
         key = scope.key
         if scope.no_effect is not None:
-            return Takes.NOTHING, ()
+            return UpdateMode.NOTHING, ()
         if self._is_new(scope):
             # It counts with the flow, or with the cluster.
-            return Takes.AT_ONCE, tuple(self._of_scope(scope))
+            return UpdateMode.AT_ONCE, tuple(self._of_scope(scope))
         if key is None:
             # A class of the user's reads it, and was given all it needs when it was made.
-            return Takes.RESTART, tuple(self._of_scope(scope))
+            return UpdateMode.RESTART, tuple(self._of_scope(scope))
         if key.name == "clusters":
-            return (Takes.RESTART if self._gone else Takes.AT_ONCE), ()
+            return (UpdateMode.RESTART if self._gone else UpdateMode.AT_ONCE), ()
         how, fields = takes(key), _fields(key)
-        if how is Takes.RESTART and key.level is Level.PROCESS:
+        if how is UpdateMode.RESTART and key.level is Level.PROCESS:
             return how, ()
         if key.name == "enabled":
             return how, tuple(name for name in self._of_scope(scope) if self._copies(name) != self._copied(name))
         flows = tuple(name for name in self._of_scope(scope) if self._differs(name, fields))
         # Another line may win, or the default is the same. What counts while the file is read fills no field.
-        return (how, flows) if flows or (how is not Takes.NOTHING and not fields) else (Takes.NOTHING, ())
+        return (how, flows) if flows or (how is not UpdateMode.NOTHING and not fields) else (UpdateMode.NOTHING, ())
 
     def _differs(self, name: str, fields: Sequence[str]) -> bool:
         """Whether a flow of both versions has other values; of one that does not copy, heartbeats alone count."""
@@ -272,7 +272,7 @@ class _Comparison:
 
     def _referred(self, keys: Sequence[KeyChange]) -> Iterator[KeyChange]:
         """What has another value though no line has: key stores, token files, what a converter is for."""
-        told = {name for change in keys if change.takes is Takes.RESTART for name in change.flows}
+        told = {name for change in keys if change.takes is UpdateMode.RESTART for name in change.flows}
         found: dict[str, list[str]] = {}
         for name in self._flows:
             if self._copies(name) and self._copied(name) and name not in told:
@@ -280,12 +280,12 @@ class _Comparison:
                 for what in _unlike(merged(old, new), new):
                     found.setdefault(what, []).append(name)
         for what, flows in found.items():
-            yield KeyChange(what, self._file, "as the process began with it", OTHER, Takes.RESTART, tuple(flows))
+            yield KeyChange(what, self._file, "as the process began with it", OTHER, UpdateMode.RESTART, tuple(flows))
 
-    def _in_effect(self, keys: Sequence[KeyChange]) -> Mapping[str, Entry]:
+    def _in_effect(self, keys: Sequence[KeyChange]) -> Mapping[str, PropertyEntry]:
         """The entries by which the process runs from now on."""
         before = self._running.entries
-        waiting = {change.key for change in keys if change.takes is Takes.RESTART}
+        waiting = {change.key for change in keys if change.takes is UpdateMode.RESTART}
         waiting |= {key for key, entry in before.items() if self._is_of_gone(self._scopes.scope_of(entry))}
         found = {key: entry for key, entry in self._entries.items() if key not in waiting}
         return found | {key: entry for key, entry in before.items() if key in waiting}
@@ -296,7 +296,7 @@ class _Comparison:
         """Flows that would begin beside flows that keep older values until a restart, of clusters or names."""
         found: dict[str, str] = {}
         # What a file refers to has no line, and comes last.
-        restart = [(one, scope) for one, scope in zip(keys, scopes, strict=False) if one.takes is Takes.RESTART]
+        restart = [(one, scope) for one, scope in zip(keys, scopes, strict=False) if one.takes is UpdateMode.RESTART]
         for name, flow in self._written.items():
             if name in self._flows and self._flows[name].enabled == flow.enabled:
                 continue
@@ -343,7 +343,7 @@ def _by_name(flows: Iterator[FlowSettings] | Sequence[FlowSettings]) -> dict[str
     return {flow.name: flow for flow in flows}
 
 
-def _entries(parsed: ParsedFile) -> dict[str, Entry]:
+def _entries(parsed: ParsedFile) -> dict[str, PropertyEntry]:
     """By their keys as written, in the order of the file."""
     layers = chain([parsed.top], parsed.clusters.values(), parsed.flows.values())
     entries = sorted((entry for layer in layers for entry in layer.values()), key=lambda entry: entry.line or 0)
@@ -355,7 +355,7 @@ def _fields(key: Key) -> tuple[str, ...]:
     if key.level in _OF_CLIENTS:
         return CLIENTS
     found = fields_of(key)
-    return found or (("transform",) if takes(key) is Takes.RESTART else ())
+    return found or (("transform",) if takes(key) is UpdateMode.RESTART else ())
 
 
 def _unlike(running: FlowSettings, written: FlowSettings) -> Iterator[str]:
@@ -366,7 +366,7 @@ def _unlike(running: FlowSettings, written: FlowSettings) -> Iterator[str]:
             yield f"{running.name}.{key_of(FlowSettings, name)}"
 
 
-def _same(old: Entry | None, new: Entry | None, key: Key | None) -> bool:
+def _same(old: PropertyEntry | None, new: PropertyEntry | None, key: Key | None) -> bool:
     if old is None or new is None:
         return old is new
     if (old.value, old.unresolved) == (new.value, new.unresolved):
@@ -379,7 +379,7 @@ def _same(old: Entry | None, new: Entry | None, key: Key | None) -> bool:
         return False
 
 
-def _shown(entry: Entry | None, key: Key | None) -> str | None:
+def _shown(entry: PropertyEntry | None, key: Key | None) -> str | None:
     if entry is None:
         return None
     if key is None or key.secret:

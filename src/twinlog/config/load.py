@@ -16,12 +16,12 @@ from twinlog.config.keys.scope import SourceAndTarget
 from twinlog.config.keys.table import CONNECTOR, PROCESS
 from twinlog.config.metrics import read_metrics
 from twinlog.config.model import MirrorConfig
-from twinlog.config.properties import Entry, read_properties
+from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.parse import ParsedFile, parse_file
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.config.text.resolve import FlowLayers, resolve_flow
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.mirror.topology.cycles import Return, cycle, returning
+from twinlog.mirror.topology.cycles import TopicCycle, cycle, returning
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import TopicName
@@ -120,12 +120,12 @@ def warn_of_loops(flows: Sequence[FlowSettings], layers: Mapping[str, FlowLayers
             warnings.append(_text(back, topic, layers))
 
 
-def _found(rule: Topology, topic: TopicName, rules: Sequence[Topology]) -> Return | None:
+def _found(rule: Topology, topic: TopicName, rules: Sequence[Topology]) -> TopicCycle | None:
     """A cycle as MirrorMaker 2 would have it, and whether the names of other flows open it here."""
     way = cycle(rule, topic, rules)
     if not way:
         return None
-    return returning(rule, topic, rules) or Return(way, rule)
+    return returning(rule, topic, rules) or TopicCycle(way, rule)
 
 
 def _samples(rule: Topology) -> list[TopicName]:
@@ -142,7 +142,7 @@ def _samples(rule: Topology) -> list[TopicName]:
     return found
 
 
-def _text(back: Return, topic: TopicName, layers: Mapping[str, FlowLayers]) -> str:
+def _text(back: TopicCycle, topic: TopicName, layers: Mapping[str, FlowLayers]) -> str:
     names = [topic]
     for one in back.way:
         names.append(one.remote_name(names[-1]))
@@ -163,7 +163,7 @@ def _text(back: Return, topic: TopicName, layers: Mapping[str, FlowLayers]) -> s
     )
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: PropertyEntry) -> str:
     return f"{entry.place}: {entry.key}"
 
 
@@ -240,7 +240,7 @@ def _config(found: ParsedFile, file: str, clusters: Sequence[str] | None, *, as_
     warn_of_loops(all_enabled, {"->".join(ends): layers[ends] for ends in layers}, found.warnings)
     if not enabled and not problems.all():
         _without_enabled(found, clusters, flows, problems, as_mirror_maker=as_mirror_maker)
-    process = Reading(found.top, PROCESS, problems)
+    process = ConfigReader(found.top, PROCESS, problems)
     warm_up = process.flag("twinlog.warm.up.enabled")
     driver = DriverListener(**plain_fields(DriverListener, process))
     metrics = read_metrics(found.top, PROCESS, file, problems, found.warnings)
@@ -268,7 +268,7 @@ def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Pro
     for ends in wanted:
         layer = found.flows.get(ends, {})
         entry = layer.get("enabled")
-        if entry is None or not Reading(layer, CONNECTOR, problems).flag("enabled"):
+        if entry is None or not ConfigReader(layer, CONNECTOR, problems).flag("enabled"):
             continue
         if entry.value != entry.value.strip():
             found.warnings.append(
@@ -281,7 +281,7 @@ def _enabled(found: ParsedFile, wanted: Sequence[SourceAndTarget], problems: Pro
 
 def _writes_heartbeats(layers: FlowLayers, problems: Problems) -> bool:
     """Every two clusters have heartbeats unless they are turned off (MirrorMakerConfig.clusterPairs)."""
-    reading = Reading(layers.connector, CONNECTOR, problems)
+    reading = ConfigReader(layers.connector, CONNECTOR, problems)
     return reading.flag("emit.heartbeats.enabled") and reading.number("emit.heartbeats.interval.seconds") >= 0
 
 

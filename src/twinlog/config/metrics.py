@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlog.config.keys.process import HTTPS, LISTENERS
 from twinlog.config.keys.table import KeyTable
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.config.text.resolve import Layer
 from twinlog.config.worker_rest import read_https, read_listeners
 from twinlog.settings.metrics import MetricsSettings
@@ -12,7 +12,7 @@ from twinlog.settings.metrics import MetricsSettings
 
 def read_metrics(layer: Layer, table: KeyTable, file: str, problems: Problems, warnings: list[str]) -> MetricsSettings:
     """The settings of a file whose keys outside of flows are in `table`; what is wrong becomes a problem."""
-    reading = Reading(layer, table, problems)
+    reading = ConfigReader(layer, table, problems)
     listeners = read_listeners(reading, LISTENERS)
     https = read_https(layer, HTTPS, listeners, file, problems, warnings)
     return MetricsSettings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.reading import Problems
 from twinlog.settings.worker import OverridePolicy, WorkerSettings
 
@@ -14,7 +14,7 @@ _ALLOWLIST = "connector.client.config.override.allowlist"
 _WORDS = ("producer", "consumer", "admin")
 
 
-def overrides(entries: Mapping[str, Entry], worker: WorkerSettings) -> list[tuple[str, str]]:
+def overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings) -> list[tuple[str, str]]:
     """The overrides that Connect asks its policy about, each as the client's word and the setting.
 
     A source connector has no clients but a producer, unless its offsets are in a topic of its own or written in
@@ -31,7 +31,7 @@ def overrides(entries: Mapping[str, Entry], worker: WorkerSettings) -> list[tupl
     ]
 
 
-def check_overrides(entries: Mapping[str, Entry], worker: WorkerSettings, problems: Problems) -> None:
+def check_overrides(entries: Mapping[str, PropertyEntry], worker: WorkerSettings, problems: Problems) -> None:
     """Refuses each override that the worker's policy does not allow, and names those it allows."""
     allowed = _allowed(worker.override_policy, worker.override_allowlist)
     if allowed is None:

@@ -21,7 +21,7 @@ _INLINE_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PropertyEntry:
     """One `key = value` of a file. `value` is what counts, `written` what stands in the file.
 
     What stands in no file, such as a connector's configuration, names its origin as `file` and has no line.
@@ -53,7 +53,7 @@ class Entry:
         return self.key if self.line is None else f"{self.key} of line {self.line}"
 
 
-def read_properties(path: Path) -> list[Entry]:
+def read_properties(path: Path) -> list[PropertyEntry]:
     """The entries of the file at `path`, duplicates included, in order. Raises ConfigError."""
     try:
         data = path.read_bytes()
@@ -77,9 +77,9 @@ def require_text(data: bytes, path: Path) -> None:
         raise ConfigError([ConfigProblem(str(path), None, "(file)", "not text: it contains NUL bytes", "a text file")])
 
 
-def parse_properties(text: str, file: str) -> list[Entry]:
+def parse_properties(text: str, file: str) -> list[PropertyEntry]:
     """The entries of `text`; `file` is the name for messages. Raises ConfigError for a broken unicode escape."""
-    entries: list[Entry] = []
+    entries: list[PropertyEntry] = []
     line = 1
     elements = javaproperties.parse(text)
     while True:
@@ -92,7 +92,7 @@ def parse_properties(text: str, file: str) -> list[Entry]:
             return entries
         if isinstance(element, javaproperties.KeyValue):
             remarks = _remarks(element.value, element.source)
-            entries.append(Entry(element.key, element.value, file, line, element.value, remarks=remarks))
+            entries.append(PropertyEntry(element.key, element.value, file, line, element.value, remarks=remarks))
         line += len(_LINE_END.findall(element.source))
 
 

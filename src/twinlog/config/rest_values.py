@@ -6,8 +6,8 @@ import re
 from typing import cast, get_args
 
 from twinlog.config.refused import ValueRefusedError
-from twinlog.settings.metrics import Listener, Scheme
-from twinlog.settings.worker import HeaderAction, HeaderRule
+from twinlog.settings.metrics import ListenerAddress, Scheme
+from twinlog.settings.worker import HeaderAction, HeaderSettings
 
 _LISTENER = re.compile(r"([A-Za-z]+)://(?:\[([0-9A-Fa-f:.%]*)\]|([0-9A-Za-z._%-]*)):([0-9]+)")
 _RULE = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,"]*))\s*(?:,|$)')
@@ -18,21 +18,21 @@ _MILLISECONDS = re.compile(r"[+-]?[0-9]{1,15}")
 _MOST_PORTS = 2**16
 
 
-def parse_listener(text: str) -> Listener:
+def parse_listener(text: str) -> ListenerAddress:
     """An address such as `http://0.0.0.0:8083`. Raises ValueRefusedError."""
     found = _LISTENER.fullmatch(text.strip())
     scheme = "" if found is None else found[1].lower()
     if found is None or scheme not in get_args(Scheme) or int(found[4]) >= _MOST_PORTS:
         raise ValueRefusedError(repr(text), "http://host:port or https://host:port")
-    return Listener(cast(Scheme, scheme), found[2] or found[3] or "", int(found[4]))
+    return ListenerAddress(cast(Scheme, scheme), found[2] or found[3] or "", int(found[4]))
 
 
-def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
+def parse_header_rules(text: str) -> tuple[HeaderSettings, ...]:
     """Rules such as `set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store"`. Raises ValueRefusedError.
 
     The grammar is that of Jetty's class HeaderFilter: the action in any case, quotes where a rule holds a comma.
     """
-    rules: list[HeaderRule] = []
+    rules: list[HeaderSettings] = []
     left = text.strip()
     while left:
         match = _RULE.match(left)
@@ -44,7 +44,7 @@ def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
     return tuple(rules)
 
 
-def _rule(item: str) -> HeaderRule:
+def _rule(item: str) -> HeaderSettings:
     word, _, header = item.strip().partition(" ")
     name, colon, value = (part.strip() for part in header.partition(":"))
     action = next((known for known in get_args(HeaderAction) if known.lower() == word.lower()), None)
@@ -55,4 +55,4 @@ def _rule(item: str) -> HeaderRule:
         raise ValueRefusedError(repr(item), "printable ASCII as the value of a header")
     if action.endswith("Date") and _MILLISECONDS.fullmatch(value) is None:
         raise ValueRefusedError(repr(item), f"milliseconds from the answer on as the value of {action}")
-    return HeaderRule(cast(HeaderAction, action), name, value)
+    return HeaderSettings(cast(HeaderAction, action), name, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, Decimal
 
-from twinlog.config.keys.key import Form
+from twinlog.config.keys.key import ValueForm
 from twinlog.config.refused import ValueRefusedError
 from twinlog.model.moment import LAST, read_moment
 from twinlog.settings.start import Start, StartKind
@@ -31,8 +31,8 @@ def read_reset(text: str) -> Start:
     if word in _WORDS:
         return Start(_WORDS[word], text=word)
     if not word.startswith(BY_DURATION):
-        raise ValueRefusedError(repr(word), Form.RESET.value)
-    return Start("ago", _duration_ms(word.removeprefix(BY_DURATION), word, Form.RESET.value), word)
+        raise ValueRefusedError(repr(word), ValueForm.RESET.value)
+    return Start("ago", _duration_ms(word.removeprefix(BY_DURATION), word, ValueForm.RESET.value), word)
 
 
 def read_start(text: str) -> Start:
@@ -42,13 +42,13 @@ def read_start(text: str) -> Start:
         return Start(_WORDS[word], text=word)
     duration = word.removeprefix(BY_DURATION)
     if _DURATION.fullmatch(duration) is not None:
-        return Start("ago", _duration_ms(duration, word, Form.START.value), word)
+        return Start("ago", _duration_ms(duration, word, ValueForm.START.value), word)
     try:
         moment = read_moment(word)
     except OverflowError as error:
-        raise ValueRefusedError(str(error), Form.START.value) from None
+        raise ValueRefusedError(str(error), ValueForm.START.value) from None
     if moment is None:
-        raise ValueRefusedError(repr(word), Form.START.value)
+        raise ValueRefusedError(repr(word), ValueForm.START.value)
     return Start("time", moment, word)
 
 

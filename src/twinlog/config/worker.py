@@ -15,10 +15,10 @@ from twinlog.config.keys.key import Effect, Key
 from twinlog.config.keys.suggest import spelled
 from twinlog.config.keys.table import CLIENTS, WORKER_CLIENT, WORKER_FILE
 from twinlog.config.metrics import read_metrics
-from twinlog.config.properties import Entry, read_properties
+from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.entries import check_value, read_providers, resolve_entry, without_duplicates
 from twinlog.config.text.providers import Lookup, Providers
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.config.text.resolve import Layer
 from twinlog.config.worker_rest import read_rest
 from twinlog.errors import ConfigError, ConfigProblem
@@ -34,7 +34,7 @@ _OWN = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.fil
 """Below `offset.storage.` and its kin: what is no setting of the topic, or always the same."""
 
 
-def read_group(reading: Reading, file: str, problems: Problems, warnings: list[str]) -> GroupSettings:
+def read_group(reading: ConfigReader, file: str, problems: Problems, warnings: list[str]) -> GroupSettings:
     """The settings of the group; what is wrong becomes a problem. One with a missing key names `file`."""
     if "group.id" not in reading.layer:
         expected = "the name that all workers of the group have"
@@ -53,7 +53,7 @@ def read_group(reading: Reading, file: str, problems: Problems, warnings: list[s
     )
 
 
-def _topic(reading: Reading, kind: str, file: str, problems: Problems) -> StorageTopic:
+def _topic(reading: ConfigReader, kind: str, file: str, problems: Problems) -> StorageTopic:
     prefix = f"{kind}.storage."
     name = f"{prefix}topic"
     if name not in reading.layer:
@@ -72,7 +72,7 @@ def _topic(reading: Reading, kind: str, file: str, problems: Problems) -> Storag
     )
 
 
-def _check_apart(reading: Reading, problems: Problems) -> None:
+def _check_apart(reading: ConfigReader, problems: Problems) -> None:
     """Each of the topics is read as a whole, so none may hold what belongs to another."""
     seen: dict[str, str] = {}
     for kind in _KINDS:
@@ -84,7 +84,7 @@ def _check_apart(reading: Reading, problems: Problems) -> None:
             problems.refuse(entry, f"the topic of {other}", "a topic of its own")
 
 
-def _warn_of_fixed(reading: Reading, warnings: list[str]) -> None:
+def _warn_of_fixed(reading: ConfigReader, warnings: list[str]) -> None:
     """What is always the same, as in Connect (Kafka class DistributedConfig)."""
     fixed = {f"{kind}.storage.cleanup.policy": "compact" for kind in _KINDS} | {"config.storage.partitions": "1"}
     for name, always in fixed.items():
@@ -93,7 +93,7 @@ def _warn_of_fixed(reading: Reading, warnings: list[str]) -> None:
             warnings.append(f"{entry.place}: {name}: {entry.value.strip()!r} has no effect; it is always {always}")
 
 
-def _check_algorithms(reading: Reading, problems: Problems) -> None:
+def _check_algorithms(reading: ConfigReader, problems: Problems) -> None:
     """A worker must accept what it signs itself (Kafka class DistributedConfig)."""
     signs = reading.text("inter.worker.signature.algorithm")
     accepted = reading.layer.get("inter.worker.verification.algorithms")
@@ -134,7 +134,7 @@ def load_worker(path: str | Path, *, distributed: bool | None = None) -> WorkerC
 
 
 def worker_of(
-    entries: Iterable[Entry],
+    entries: Iterable[PropertyEntry],
     file: str,
     *,
     distributed: bool = True,
@@ -152,7 +152,7 @@ def worker_of(
     found: list[ConfigProblem] = []
     providers = read_providers(last, file, found, warnings, classes).with_more(lookups)
     problems = Problems(found)
-    layer: dict[str, Entry] = {}
+    layer: dict[str, PropertyEntry] = {}
     for name, entry in last.items():
         key = _key(name)
         layer[name] = resolve_entry(entry, key, providers, warnings)
@@ -162,7 +162,7 @@ def worker_of(
             problems.add_new(filter(None, [check_value(layer[name], key, warnings, key.pattern_in(name))]))
     if not distributed:
         # Its file names no factor for the topics of flows, and Kafka's own worker would need none of these.
-        layer.setdefault(_REPLICAS, Entry(_REPLICAS, "-1", file, None, "-1"))
+        layer.setdefault(_REPLICAS, PropertyEntry(_REPLICAS, "-1", file, None, "-1"))
     unused = [name for name in layer if (key := _key(name)) is not None and key.effect is Effect.JVM]
     if unused:
         warnings.append("these keys have no effect here: " + ", ".join(unused))
@@ -179,7 +179,7 @@ def _key(name: str) -> Key | None:
     return found or WORKER_FILE.find(name)
 
 
-def _unknown(entry: Entry, last: dict[str, Entry], problems: Problems, warnings: list[str]) -> None:
+def _unknown(entry: PropertyEntry, last: dict[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:
     expected = spelled(entry.key, (*WORKER_FILE.exact, *_CLIENT_NAMES), otherwise="")
     policy = last.get("twinlog.unknown.keys")
     if entry.key.startswith("twinlog.") or (policy is not None and policy.value.strip() == "fail"):
@@ -189,7 +189,7 @@ def _unknown(entry: Entry, last: dict[str, Entry], problems: Problems, warnings:
 
 
 def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], distributed: bool) -> WorkerSettings:
-    reading = Reading(layer, WORKER_FILE, problems)
+    reading = ConfigReader(layer, WORKER_FILE, problems)
     needed = {
         "key.converter": f"a converter's class, such as {_NO_CONVERSION}",
         "value.converter": f"a converter's class, such as {_NO_CONVERSION}",
@@ -205,7 +205,7 @@ def _read(layer: Layer, file: str, problems: Problems, warnings: list[str], dist
     client_id = reading.text("client.id") or (f"connect-{reading.text('group.id')}" if distributed else "connect")
     return WorkerSettings(
         **plain_fields(WorkerSettings, reading),
-        client=read_connection(Reading(layer, WORKER_CLIENT, problems), str, file, warnings, client_id),
+        client=read_connection(ConfigReader(layer, WORKER_CLIENT, problems), str, file, warnings, client_id),
         group=read_group(reading, file, problems, warnings) if distributed else None,
         offset_file=None if distributed else reading.text(OFFSET_FILE),
         rest=read_rest(layer, file, problems, warnings),
@@ -227,6 +227,6 @@ def _check_converters(layer: Layer, problems: Problems) -> None:
             )
 
 
-def _policy(reading: Reading) -> OverridePolicy:
+def _policy(reading: ConfigReader) -> OverridePolicy:
     word = reading.text("connector.client.config.override.policy").rpartition(".")[2]
     return cast(OverridePolicy, word.removesuffix("ConnectorClientConfigOverridePolicy"))

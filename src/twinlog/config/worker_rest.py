@@ -9,12 +9,12 @@ from twinlog.config.keys.table import WORKER, WORKER_FILE
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.config.text.resolve import Layer
 from twinlog.errors import ConfigProblem
-from twinlog.settings.metrics import Listener, Scheme
+from twinlog.settings.metrics import ListenerAddress, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings
-from twinlog.settings.worker import HeaderRule, RestSettings
+from twinlog.settings.worker import HeaderSettings, RestSettings
 
 _KEY_STORE = "ssl.keystore.location"
 _EXTENSIONS = "rest.extension.classes"
@@ -24,7 +24,7 @@ BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecuri
 
 def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) -> RestSettings:
     """The settings of the REST API; what is wrong becomes a problem. One with a missing key names `file`."""
-    reading = Reading(layer, WORKER_FILE, problems)
+    reading = ConfigReader(layer, WORKER_FILE, problems)
     listeners = read_listeners(reading, "listeners")
     if not listeners:
         entry = layer.get("listeners")
@@ -52,7 +52,7 @@ def read_rest(layer: Layer, file: str, problems: Problems, warnings: list[str]) 
     )
 
 
-def read_listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
+def read_listeners(reading: ConfigReader, name: str) -> tuple[ListenerAddress, ...]:
     """The addresses of a key; what is wrong was a problem already."""
     try:
         return tuple(parse_listener(item) for item in reading.items(name))
@@ -61,7 +61,7 @@ def read_listeners(reading: Reading, name: str) -> tuple[Listener, ...]:
         return ()
 
 
-def _check_extensions(reading: Reading, problems: Problems) -> None:
+def _check_extensions(reading: ConfigReader, problems: Problems) -> None:
     """An unknown name is refused: without a login everybody could use the API."""
     unknown = set(reading.items(_EXTENSIONS)) - {BASIC_AUTH, BASIC_AUTH.rpartition(".")[2]}
     if unknown:
@@ -69,18 +69,18 @@ def _check_extensions(reading: Reading, problems: Problems) -> None:
         problems.refuse(reading.layer[_EXTENSIONS], found, f"{BASIC_AUTH}, or none")
 
 
-def _headers(reading: Reading) -> tuple[HeaderRule, ...]:
+def _headers(reading: ConfigReader) -> tuple[HeaderSettings, ...]:
     return parse_header_rules(reading.text("response.http.headers.config"))
 
 
 def read_https(
-    layer: Layer, prefix: str, listeners: Sequence[Listener], file: str, problems: Problems, warnings: list[str]
+    layer: Layer, prefix: str, listeners: Sequence[ListenerAddress], file: str, problems: Problems, warnings: list[str]
 ) -> tuple[TlsSettings, ClientAuth] | None:
     """With any key below `prefix` only those count, else those of the worker's own connections (class SSLUtils)."""
     if all(listener.scheme != "https" for listener in listeners):
         return None
     own = {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}
-    reading = Reading(own or layer, WORKER, problems)
+    reading = ConfigReader(own or layer, WORKER, problems)
     if _KEY_STORE not in reading.layer and "ssl.keystore.key" not in reading.layer:
         expected = "the certificate and key that an https listener shows"
         problems.add(ConfigProblem(file, None, (prefix if own else "") + _KEY_STORE, "missing", expected))

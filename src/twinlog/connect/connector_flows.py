@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from twinlog.config.connector import ConnectorFlow, build_connector, connector_kind
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect.group.spreading import Weight
+from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connect.group.state import GroupState
 from twinlog.connectors.disagreements import disagreements
 from twinlog.connectors.model import Config, ConnectorName, TargetState
@@ -31,7 +31,7 @@ class ConnectorFlows:
         """The connectors of the group, also those that cannot be used."""
         return self._state.look(lambda cluster, _: list(cluster.connectors))
 
-    def weights(self) -> dict[ConnectorName, Weight]:
+    def weights(self) -> dict[ConnectorName, ConnectorWeight]:
         """The connectors of the group, and what each asks of its worker."""
         return {name: _weight(config) for name, config in self._configs()}
 
@@ -90,11 +90,11 @@ class ConnectorFlows:
         return [flow.settings for flow in self.usable()]
 
 
-def _weight(config: Config) -> Weight:
+def _weight(config: Config) -> ConnectorWeight:
     """By its class and `tasks.max`, also where it is a reference that is not resolved here, or no number."""
     try:
         tasks = int(config.get("tasks.max", "1"))
     except ValueError:
         tasks = 1
     kind = connector_kind(config.get("connector.class", "")) or ""
-    return Weight(kind, min(MOST_TASKS, tasks) if kind == "source" else 1)
+    return ConnectorWeight(kind, min(MOST_TASKS, tasks) if kind == "source" else 1)

@@ -13,14 +13,14 @@ from twinlog.connectors.model import (
     Created,
     HealthStatus,
     KeyDefinition,
-    Plugin,
-    Restart,
+    PluginInfo,
+    RestartRequest,
     ServerInfo,
     Status,
     StoredOffset,
     TargetState,
     TaskId,
-    TopicsAsked,
+    TopicControlRequest,
     Validation,
 )
 
@@ -89,7 +89,7 @@ class Herder(Protocol):
     def delete(self, name: ConnectorName) -> None:
         """Remove a connector. Its stored offsets stay."""
 
-    def restart(self, restart: Restart) -> ConnectorStatus:
+    def restart(self, restart: RestartRequest) -> ConnectorStatus:
         """Restart a connector, or parts of it; returns the states with what will restart as RESTARTING."""
 
     def restart_task(self, task: TaskId) -> None:
@@ -116,10 +116,10 @@ class Herder(Protocol):
     def topic_states(self, name: ConnectorName) -> Mapping[str, object]:
         """What becomes of each topic of a source connector, and what is asked of them, as it is answered."""
 
-    def ask_of_topics(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+    def ask_of_topics(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
         """Ask something of topics of a source connector; what became of it after some seconds, as it is answered."""
 
-    def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
+    def plugins(self, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
         """The classes that a configuration may name."""
 
     def plugin_keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:

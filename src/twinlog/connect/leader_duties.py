@@ -10,7 +10,7 @@ import threading
 from twinlog.clock import Clock, wall_ms
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.earlier_leaders import EarlierLeaders
-from twinlog.connect.group.group import Group
+from twinlog.connect.group.group import ConnectGroup
 from twinlog.connect.group.member import Assignment
 from twinlog.connect.group.state import GroupState
 from twinlog.connect.storage.cluster_state import ClusterState
@@ -37,7 +37,7 @@ class LeaderDuties:
         self,
         state: GroupState,
         flows: ConnectorFlows,
-        group: Group,
+        group: ConnectGroup,
         settings: GroupSettings | None,
         changing: threading.Lock,
         clock: Clock,

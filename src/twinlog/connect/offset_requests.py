@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from twinlog.config.connector import connector_kind, refused_class
 from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.permission import Permission
+from twinlog.connect.permission import RequestGuard
 from twinlog.connect.worker_thread import WorkerThread
 from twinlog.connectors.model import ConnectorName, StoredOffset, TargetState
 from twinlog.connectors.offset_rules import check_offsets
@@ -23,7 +23,7 @@ class OffsetRequests:
     """Answers them for one worker; may be used from several threads. All raise RequestError and NotOwnerError."""
 
     def __init__(
-        self, state: GroupState, offsets: ConnectorOffsets, thread: WorkerThread, permission: Permission
+        self, state: GroupState, offsets: ConnectorOffsets, thread: WorkerThread, permission: RequestGuard
     ) -> None:
         self._state = state
         self._offsets = offsets

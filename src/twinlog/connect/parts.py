@@ -24,7 +24,7 @@ BothWays = tuple[tuple[FlowSettings, ...], FlowSettings | None]
 """The flows that copy from one cluster to another, and one that copies back."""
 
 
-class Part(Protocol):
+class ConnectorInstance(Protocol):
     """What a connector does while it runs."""
 
     @property
@@ -62,7 +62,7 @@ class Part(Protocol):
 
 
 @dataclass(slots=True)
-class Copying:
+class SourceConnector:
     """A source connector."""
 
     flow: AssignedFlow
@@ -118,7 +118,7 @@ class Copying:
 
 
 @dataclass(slots=True)
-class WithoutSpark(Generic[F]):
+class ConnectorWithoutSpark(Generic[F]):
     """A connector that needs no Spark; what it does is ended on a thread of its own."""
 
     flow: F
@@ -149,7 +149,7 @@ class WithoutSpark(Generic[F]):
 
 
 @dataclass(slots=True)
-class Following(WithoutSpark[GroupsFlow]):
+class CheckpointConnector(ConnectorWithoutSpark[GroupsFlow]):
     """A checkpoint connector, and the flows there and back whose maps it reads, none where nobody here copies them."""
 
     both_ways: BothWays
@@ -178,7 +178,7 @@ class Following(WithoutSpark[GroupsFlow]):
 
 
 @dataclass(slots=True)
-class Beating(WithoutSpark[IdleFlow]):
+class HeartbeatConnector(ConnectorWithoutSpark[IdleFlow]):
     """A heartbeat connector."""
 
     failure: str | None = None
@@ -195,7 +195,7 @@ class Beating(WithoutSpark[IdleFlow]):
 
 
 @dataclass(slots=True)
-class Nothing:
+class DisabledConnector:
     """A connector that is switched off."""
 
     tasks: int | None = 0

@@ -28,7 +28,7 @@ OWNER_S = 15.0
 POLL_S = 0.05
 
 
-class Permission:
+class RequestGuard:
     """What this worker may change in the present moment; may be used from several threads."""
 
     def __init__(self, state: GroupState, thread: WorkerThread, clock: Clock) -> None:

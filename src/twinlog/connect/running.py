@@ -8,9 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.parts import Beating, BothWays, Copying, Following, Nothing, Part, WithoutSpark, in_thread
-from twinlog.connect.running_connector import Running
-from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
+from twinlog.connect.parts import (
+    BothWays,
+    CheckpointConnector,
+    ConnectorInstance,
+    ConnectorWithoutSpark,
+    DisabledConnector,
+    HeartbeatConnector,
+    SourceConnector,
+    in_thread,
+)
+from twinlog.connect.running_connector import WorkerConnector
+from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import ClusterError, EngineError, TwinlogError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.types import Alias
@@ -73,7 +82,7 @@ class RunningConnectors:
         self._started_ahead = False
         self._spark_ending: threading.Thread | None = None
         """What takes down a Spark that could not start, or will not start again."""
-        self._running: dict[ConnectorName, Running] = {}
+        self._running: dict[ConnectorName, WorkerConnector] = {}
         self._copying: Mapping[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
         """The flows of the group that copy, by the clusters from and to which they do."""
         self._all_copying: Sequence[FlowSettings] = ()
@@ -87,7 +96,7 @@ class RunningConnectors:
         return self._spark
 
     @property
-    def connectors(self) -> Mapping[ConnectorName, Running]:
+    def connectors(self) -> Mapping[ConnectorName, WorkerConnector]:
         """What this worker has, also what is just being ended."""
         return self._running
 
@@ -117,7 +126,7 @@ class RunningConnectors:
             for warning in flow.warnings:
                 log.warning("%s", warning)
         if found is None:
-            self._running[name] = Running(name, flow, target, refused, tasks=tasks)
+            self._running[name] = WorkerConnector(name, flow, target, refused, tasks=tasks)
             return
         if target is not found.target:
             log.info("connector %s: its target state is %s", name, target.value)
@@ -139,7 +148,7 @@ class RunningConnectors:
                 log.warning("connector %s: %s", name, text)
             found.remark = text
 
-    def restart(self, restart: Restart) -> None:
+    def restart(self, restart: RestartRequest) -> None:
         """Restart what of a connector is meant; what else of it runs goes on."""
         found = self._running.get(restart.connector)
         if found is None:
@@ -156,7 +165,7 @@ class RunningConnectors:
         if found is not None:
             self._restart_tasks(found, frozenset({task.task}))
 
-    def _restart_tasks(self, running: Running, tasks: frozenset[int]) -> None:
+    def _restart_tasks(self, running: WorkerConnector, tasks: frozenset[int]) -> None:
         if tasks:
             running.restarting_tasks |= tasks
             self._end(running)
@@ -212,7 +221,7 @@ class RunningConnectors:
         elif self._spark_runs:
             self._spark.shut_down()
         for part in parts:
-            if isinstance(part, WithoutSpark) and part.ending is not None and part.ending.is_alive():
+            if isinstance(part, ConnectorWithoutSpark) and part.ending is not None and part.ending.is_alive():
                 part.ending.join(STOP_S)
         self._running.clear()
 
@@ -221,7 +230,7 @@ class RunningConnectors:
         log.error("Spark ends, and with it all that copies here: %s", reason)
         self._end_spark()
         for running in self._running.values():
-            if isinstance(running.part, Copying):
+            if isinstance(running.part, SourceConnector):
                 # Its flow is not attended any more: what is still stopping ends with Spark.
                 running.part.clearing = self._spark_ending
                 if running.part.failure is None:
@@ -271,14 +280,14 @@ class RunningConnectors:
             self._spark.start(sum(one.tasks_max for one in copying))
             self._spark_runs = True
 
-    def _attend(self, running: Running) -> None:
+    def _attend(self, running: WorkerConnector) -> None:
         part = running.part
         if part is not None:
             part.attend()
-            if isinstance(part, Following) and part.both_ways != self._both_ways(part.flow.settings):
+            if isinstance(part, CheckpointConnector) and part.both_ways != self._both_ways(part.flow.settings):
                 # The connectors that copy there have changed since.
                 self._end(running)
-            if isinstance(part, Copying) and part.conflicting != self._conflicting.get(part.settings.name, ()):
+            if isinstance(part, SourceConnector) and part.conflicting != self._conflicting.get(part.settings.name, ()):
                 # It has to know its new conflicts before both connectors begin to copy a new topic.
                 self._end(running)
             if running.term != self.term:
@@ -293,7 +302,7 @@ class RunningConnectors:
         if running.part is None and not running.ending and running.target is TargetState.STARTED:
             self._begin(running)
 
-    def _end(self, running: Running) -> None:
+    def _end(self, running: WorkerConnector) -> None:
         if running.part is None:
             return
         running.again = True
@@ -301,14 +310,14 @@ class RunningConnectors:
         if running.part.ended:
             self._forget(running)
 
-    def _forget(self, running: Running) -> None:
+    def _forget(self, running: WorkerConnector) -> None:
         part = running.leave()
         if running.target is TargetState.STOPPED:
             running.tasks = 0
-        if isinstance(part, Copying) and part.flow in self._spark.hosted_flows:
+        if isinstance(part, SourceConnector) and part.flow in self._spark.hosted_flows:
             self._spark.hosted_flows.remove(part.flow)
 
-    def _begin(self, running: Running) -> None:
+    def _begin(self, running: WorkerConnector) -> None:
         flow = running.flow
         term = self.term
         if flow is None or running.trace is not None or self._allowed_s(term) <= 0:
@@ -324,7 +333,7 @@ class RunningConnectors:
             running.failure = str(error)
             self.not_begun += 1
 
-    def _may_begin_now(self, running: Running, flow: ConnectorFlow) -> bool:
+    def _may_begin_now(self, running: WorkerConnector, flow: ConnectorFlow) -> bool:
         try:
             may = self._may_begin(flow)
         except ClusterError as error:
@@ -335,14 +344,14 @@ class RunningConnectors:
             running.waits = None
         return may
 
-    def _part(self, flow: ConnectorFlow, allowed_s: Callable[[], float]) -> Part:
+    def _part(self, flow: ConnectorFlow, allowed_s: Callable[[], float]) -> ConnectorInstance:
         settings = flow.settings
         if flow.idle:
-            return Nothing()
+            return DisabledConnector()
         if flow.kind == "heartbeat":
             beating = IdleFlow(settings, lambda: allowed_s() > 0, self._connect)
             beating.start()
-            return Beating(beating)
+            return HeartbeatConnector(beating)
         if flow.kind == "checkpoint":
             both_ways = self._both_ways(settings)
             following = GroupsFlow(settings, lambda: allowed_s() > 0, *both_ways, connect=self._connect)
@@ -351,12 +360,12 @@ class RunningConnectors:
             except RuntimeError:
                 following.close()
                 raise
-            return Following(following, both_ways)
+            return CheckpointConnector(following, both_ways)
         spark = self._spark_for_copying()
         self._start_spark([settings])
         assigned = AssignedFlow(settings, self._builder(settings), spark.queries.take_out, allowed_s, self._clock)
         spark.hosted_flows.append(assigned)
-        return Copying(assigned, settings, spark, self._conflicting.get(settings.name, ()))
+        return SourceConnector(assigned, settings, spark, self._conflicting.get(settings.name, ()))
 
     def _both_ways(self, settings: FlowSettings) -> BothWays:
         """The flows that copy from the source of a flow to its target, and the first one that copies back."""
@@ -382,5 +391,5 @@ class RunningConnectors:
         return build
 
 
-def _failed(running: Running) -> bool:
+def _failed(running: WorkerConnector) -> bool:
     return running.part is not None and running.part.failure is not None

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twinlog.config.connector import ConnectorFlow
-from twinlog.connect.parts import Part, Work
-from twinlog.connectors.model import Config, ConnectorName, ConnectorState, Restart, Status, TargetState
+from twinlog.connect.parts import ConnectorInstance, Work
+from twinlog.connectors.model import Config, ConnectorName, ConnectorState, RestartRequest, Status, TargetState
 from twinlog.connectors.task_configs import task_configs
 
 TROUBLE_S = 5.0
@@ -15,7 +15,7 @@ TROUBLE_S = 5.0
 
 
 @dataclass(slots=True)
-class Running:
+class WorkerConnector:
     """A connector that this worker has: what it was asked to be, and what runs of it."""
 
     name: ConnectorName
@@ -26,7 +26,7 @@ class Running:
     """Why its configuration cannot be used."""
     failure: str | None = None
     """Why it could not begin; it is tried again when somebody restarts it, or changes its configuration."""
-    part: Part | None = None
+    part: ConnectorInstance | None = None
     term: int = 0
     """The term of the worker's membership in which that began."""
     ending: bool = False
@@ -116,7 +116,7 @@ class Running:
         elif now - self.troubled_at >= TROUBLE_S and trouble != self.trouble:
             self.trouble, self.troubled_at = trouble, now
 
-    def meant(self, restart: Restart) -> frozenset[int]:
+    def meant(self, restart: RestartRequest) -> frozenset[int]:
         """The tasks that a restart restarts (KIP-745)."""
         if not restart.include_tasks:
             return frozenset()
@@ -125,7 +125,7 @@ class Running:
             number for number, one in states.items() if not restart.only_failed or one.state is ConnectorState.FAILED
         )
 
-    def leave(self) -> Part | None:
+    def leave(self) -> ConnectorInstance | None:
         """Part with what ran of it, and keep what that wrote to."""
         part, self.part, self.again = self.part, None, False
         if part is not None:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from twinlog.clock import LONG_AGO, Clock
 from twinlog.connect import parts as running_parts
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.parts import Part
-from twinlog.connect.running_connector import Running
+from twinlog.connect.parts import ConnectorInstance
+from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.errors import ClusterError
 
@@ -32,11 +32,11 @@ class TaskOffsets:
     cluster.
     """
 
-    def __init__(self, state: GroupState, running: Mapping[ConnectorName, Running], clock: Clock) -> None:
+    def __init__(self, state: GroupState, running: Mapping[ConnectorName, WorkerConnector], clock: Clock) -> None:
         self._state = state
         self._running = running
         self._clock = clock
-        self._stored: dict[ConnectorName, tuple[Part, set[tuple[object, ...]]]] = {}
+        self._stored: dict[ConnectorName, tuple[ConnectorInstance, set[tuple[object, ...]]]] = {}
         self._storing: threading.Thread | None = None
         self._look_at = LONG_AGO
 

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Mapping
 
 from twinlog.connect.connector_flows import ConnectorFlows
-from twinlog.connect.permission import Permission
-from twinlog.connectors.model import ConnectorName, TopicsAsked
+from twinlog.connect.permission import RequestGuard
+from twinlog.connectors.model import ConnectorName, TopicControlRequest
 from twinlog.errors import ClusterError, OptionError, RequestError
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.model.moment import LAST, read_moment
@@ -15,7 +15,7 @@ from twinlog.ops.topics.reader import TopicsReader, this_process
 from twinlog.ops.topics.topics_json import command_json, moves_json, outcome_json, topics_json
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
-from twinlog.worker.control.model import Command, Place, PlaceKind, Verb
+from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicCommand, TopicVerb
 
 WAIT_S = 10.0
 """How long a request waits until it is done."""
@@ -25,7 +25,7 @@ class TopicRequests:
     """Answers them for one worker; may be used from several threads. All raise RequestError."""
 
     def __init__(
-        self, worker: WorkerSettings, flows: ConnectorFlows, permission: Permission, connect: Connect = ClusterAdmin
+        self, worker: WorkerSettings, flows: ConnectorFlows, permission: RequestGuard, connect: Connect = ClusterAdmin
     ) -> None:
         self._worker = worker
         self._flows = flows
@@ -38,7 +38,7 @@ class TopicRequests:
         with TopicsReader(settings, self._worker, connect=self._connect) as reader:
             return topics_json(self._may.asked(reader.read))
 
-    def ask(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+    def ask(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
         """Ask something of them; what became of it, or of a dry run what would become."""
         settings = self._settings(name)
         try:
@@ -60,11 +60,11 @@ class TopicRequests:
         return flow.settings
 
 
-def _ask(reader: TopicsReader, asked: TopicsAsked) -> Mapping[str, object]:
-    verb, place = Verb(asked.verb), _place(asked)
+def _ask(reader: TopicsReader, asked: TopicControlRequest) -> Mapping[str, object]:
+    verb, place = TopicVerb(asked.verb), _place(asked)
     known = reader.read_asked()
     selectors = reader.selectors(asked.topics, asked.partitions)
-    command = Command(asked.id or uuid.uuid4().hex[:12], verb, selectors, place, by=this_process())
+    command = TopicCommand(asked.id or uuid.uuid4().hex[:12], verb, selectors, place, by=this_process())
     if asked.dry_run or (verb.moves and known.outcome(command.id) is None):
         moves = reader.preview(command)
         if asked.dry_run:
@@ -84,21 +84,21 @@ def _ask(reader: TopicsReader, asked: TopicsAsked) -> Mapping[str, object]:
     return outcome_json(outcome)
 
 
-def _place(asked: TopicsAsked) -> Place | None:
+def _place(asked: TopicControlRequest) -> LogPlace | None:
     """The place that is named. Raises OptionError where the verb needs another one, or none."""
-    needs = Verb(asked.verb).needs_place
+    needs = TopicVerb(asked.verb).needs_place
     if asked.to is None and needs:
         raise OptionError(f"{asked.verb} needs 'to', a place in the source")
     if asked.to is None:
         return None
     if not needs:
         raise OptionError(f"{asked.verb} takes no 'to'")
-    kind, value = PlaceKind(asked.to[0]), asked.to[1]
-    if kind is PlaceKind.OFFSET:
+    kind, value = LogPlaceKind(asked.to[0]), asked.to[1]
+    if kind is LogPlaceKind.OFFSET:
         if not value.isdecimal() or int(value) > LAST:
             raise OptionError(f"{value!r} is no offset")
-        return Place(kind, int(value))
-    return Place(kind, _moment_ms(value)) if kind is PlaceKind.TIME else Place(kind)
+        return LogPlace(kind, int(value))
+    return LogPlace(kind, _moment_ms(value)) if kind is LogPlaceKind.TIME else LogPlace(kind)
 
 
 def _moment_ms(text: str) -> int:

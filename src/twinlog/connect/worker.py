@@ -10,11 +10,11 @@ from functools import partial
 from twinlog.clock import SYSTEM, wall_ms
 from twinlog.config.connector_file import ConnectorFile
 from twinlog.config.worker import WorkerConfig
-from twinlog.connect.group.group import Alone, JoinGroup
+from twinlog.connect.group.group import JoinGroup, StandaloneGroup
 from twinlog.connect.group.membership import WorkerGroup
 from twinlog.connect.group.state import Changed, GroupState, state_alone, state_in_topics
 from twinlog.connect.metrics import metrics_server
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.levels import Levels
 from twinlog.connect.rest.server import RestServer, Tls
@@ -65,7 +65,7 @@ class Worker:
         self.herder = WorkerHerder(
             config,
             partial(self._make_state, group),
-            Alone if group is None else self._join(config.settings.client, group),
+            StandaloneGroup if group is None else self._join(config.settings.client, group),
             self._admin,
             options,
             lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM)),
@@ -76,7 +76,7 @@ class Worker:
         pages = Pages(self.herder.metrics(SYSTEM).measure)
         own_metrics = config.settings.metrics
         self._metrics = metrics_server(own_metrics, pages, self.herder.health) if own_metrics.listeners else None
-        api = Api(
+        api = RestApi(
             self.herder,
             own,
             SYSTEM,

@@ -12,11 +12,11 @@ from twinlog.config.worker import WorkerConfig
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.connector_offsets import ConnectorOffsets
 from twinlog.connect.group.group import JoinGroup
-from twinlog.connect.group.member import Worker
+from twinlog.connect.group.member import WorkerState
 from twinlog.connect.group.membership import SILENT
 from twinlog.connect.group.state import Changed, GroupState
 from twinlog.connect.offset_requests import OffsetRequests
-from twinlog.connect.permission import Permission
+from twinlog.connect.permission import RequestGuard
 from twinlog.connect.storage.cluster_state import ClusterState
 from twinlog.connect.storage.status_records import ActiveTopicRecord
 from twinlog.connect.storage.statuses import Statuses
@@ -37,14 +37,14 @@ from twinlog.connectors.model import (
     Health,
     HealthStatus,
     KeyDefinition,
-    Plugin,
-    Restart,
+    PluginInfo,
+    RestartRequest,
     ServerInfo,
     Status,
     StoredOffset,
     TargetState,
     TaskId,
-    TopicsAsked,
+    TopicControlRequest,
     Validation,
 )
 from twinlog.connectors.validation import QUERY, refused, validate
@@ -53,7 +53,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.worker.spark_flows import SparkOptions
 
 
-def restarting(restart: Restart, before: ConnectorStatus) -> ConnectorStatus:
+def restarting(restart: RestartRequest, before: ConnectorStatus) -> ConnectorStatus:
     """The states of a connector in which each part that the request restarts reads RESTARTING already."""
 
     def after(status: Status) -> Status:
@@ -113,7 +113,7 @@ class WorkerHerder:
             topics=config.settings.topic_tracking,
         )
         self._group = self._thread.group
-        self._may = Permission(self._state, self._thread, admin.clock)
+        self._may = RequestGuard(self._state, self._thread, admin.clock)
         self._zombies = Zombies(self._state, self._flows, self._may.asked, connect)
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
@@ -124,7 +124,7 @@ class WorkerHerder:
     def start(self, url: str, worker_id: str) -> None:
         """Begin to read the topics, and to join the group; `url` and `worker_id` (host:port) are how others know it."""
         self._thread.worker_id = worker_id
-        self._group.myself = Worker(url, worker_id)
+        self._group.myself = WorkerState(url, worker_id)
         self._thread.start()
 
     def stop(self, timeout_s: float = 45.0) -> None:
@@ -249,10 +249,10 @@ class WorkerHerder:
     def topic_states(self, name: ConnectorName) -> Mapping[str, object]:
         return self._topic_requests.read(name)
 
-    def ask_of_topics(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+    def ask_of_topics(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
         return self._topic_requests.ask(name, asked)
 
-    def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
+    def plugins(self, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
         return listing.plugins(VERSION, connectors_only=connectors_only)
 
     def plugin_keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
@@ -293,7 +293,7 @@ class WorkerHerder:
             self._may.require_known(name)
             self._may.asked(lambda: self._state.remove(name))
 
-    def restart(self, restart: Restart) -> ConnectorStatus:
+    def restart(self, restart: RestartRequest) -> ConnectorStatus:
         name = restart.connector
         with self._may.leading():
             self._may.require_known(name, f"Unknown connector: {name}")

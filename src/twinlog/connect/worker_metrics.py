@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from twinlog import __version__
 from twinlog.clock import Clock, wall_ms
 from twinlog.config.connector import CONNECTOR_CLASSES
-from twinlog.connect.group.group import Group
-from twinlog.connect.parts import Copying, Following
+from twinlog.connect.group.group import ConnectGroup
+from twinlog.connect.parts import CheckpointConnector, SourceConnector
 from twinlog.connect.running import RunningConnectors
-from twinlog.connect.running_connector import Running
+from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connectors.model import ConnectorState
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
-from twinlog.metrics.exposition import Measured
+from twinlog.metrics.exposition import Measurements
 from twinlog.metrics.facts import ConnectorFacts, WorkerFacts
 from twinlog.metrics.process import jvm_families, process_families
 from twinlog.spark.jvm_sampler import JvmSampler
 from twinlog.worker.flow_beans import copying_beans, group_beans, running_facts
-from twinlog.worker.status.flow_families import FlowFacts, flow_families
+from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
 
 
 class WorkerMetrics:
@@ -29,7 +29,7 @@ class WorkerMetrics:
         self,
         client_id: str,
         protocol: str,
-        group: Group,
+        group: ConnectGroup,
         running: RunningConnectors,
         clock: Clock,
         *,
@@ -44,7 +44,7 @@ class WorkerMetrics:
         self._started_ms = wall_ms(clock)
         self._jvm = JvmSampler(lambda: running.spark.engine, clock)
 
-    def measure(self) -> Measured:
+    def measure(self) -> Measurements:
         """Everything, now."""
         flows = [facts for running in list(self._running.connectors.values()) if (facts := _flow(running))]
         families = [
@@ -52,7 +52,7 @@ class WorkerMetrics:
             *process_families(),
             *jvm_families(self._jvm.latest(), self._running.spark.restarted),
         ]
-        return Measured(list(self._beans()), families)
+        return Measurements(list(self._beans()), families)
 
     def _beans(self) -> Iterator[BeanTable]:
         now = self._clock.monotonic()
@@ -63,15 +63,15 @@ class WorkerMetrics:
                 yield from self._of(running, connectors[-1], now)
         yield from worker_beans(self._worker(connectors, now))
 
-    def _of(self, running: Running, facts: ConnectorFacts, now: float) -> Iterator[BeanTable]:
+    def _of(self, running: WorkerConnector, facts: ConnectorFacts, now: float) -> Iterator[BeanTable]:
         part = running.part
         meters = None
         # It may end meanwhile.
-        flow = part.flow.running if isinstance(part, Copying) else None
+        flow = part.flow.running if isinstance(part, SourceConnector) else None
         if flow is not None:
             meters = flow.flow_status.meters
             yield from copying_beans(flow, facts.name, now, partitions=self._partitions)
-        if isinstance(part, Following) and self._partitions:
+        if isinstance(part, CheckpointConnector) and self._partitions:
             followed = part.flow
             yield from group_beans(followed.settings, facts.name, followed.meters, followed.groups or (), now)
         yield from connector_beans(facts, __version__, now, meters)
@@ -96,19 +96,21 @@ class WorkerMetrics:
         )
 
 
-def _flow(running: Running) -> FlowFacts | None:
+def _flow(running: WorkerConnector) -> FlowMetricFacts | None:
     part = running.part
     if ConnectorState.FAILED in {
         one.state for one in (running.connector_state("", 0), *running.task_states("", 0).values())
     }:
-        return FlowFacts(running.name, leads=False, copies=False, failed=True)
-    if isinstance(part, Following):
-        return FlowFacts(running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False)
-    flow = part.flow.running if isinstance(part, Copying) else None
+        return FlowMetricFacts(running.name, leads=False, copies=False, failed=True)
+    if isinstance(part, CheckpointConnector):
+        return FlowMetricFacts(
+            running.name, leads=True, report=part.flow.report(), meters=part.flow.meters, copies=False
+        )
+    flow = part.flow.running if isinstance(part, SourceConnector) else None
     return None if flow is None else running_facts(flow)
 
 
-def _facts(running: Running) -> ConnectorFacts:
+def _facts(running: WorkerConnector) -> ConnectorFacts:
     assert running.flow is not None
     kind = CONNECTOR_CLASSES[running.flow.kind].rpartition(".")[2]
     tasks = {number: status.state.lower() for number, status in running.task_states("", 0).items()}

@@ -14,17 +14,17 @@ from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.connector_flows import ConnectorFlows
 from twinlog.connect.group.group import JoinGroup
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.group.rebalances import Rebalances
+from twinlog.connect.group.rebalances import RebalanceLogger
 from twinlog.connect.group.state import GroupState
-from twinlog.connect.group.workers_before import WorkersBefore
+from twinlog.connect.group.workers_before import PreviousWorkers
 from twinlog.connect.leader_duties import LeaderDuties
 from twinlog.connect.running import RunningConnectors
 from twinlog.connect.stage import JOINS, READS_TOPICS, Stages
 from twinlog.connect.status_reports import StatusReports
-from twinlog.connect.storage.cluster_state import Changes
+from twinlog.connect.storage.cluster_state import StateChanges
 from twinlog.connect.task_offsets import TaskOffsets
 from twinlog.connect.task_reports import AskLeader, TaskReports
-from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import (
     ClusterError,
     RefusedError,
@@ -98,13 +98,13 @@ class WorkerThread:
         self._reports = StatusReports(state, self._running, self._clock, topics=topics)
         self.duties = LeaderDuties(state, flows, self.group, group, self.changing, self._clock)
         """What this worker writes while it leads."""
-        self._rebalances = None if group is None else Rebalances(group.group_id)
+        self._rebalances = None if group is None else RebalanceLogger(group.group_id)
         self._task_reports = TaskReports(state, self._running, self.changing, ask_leader, self._clock)
         self._task_offsets = TaskOffsets(state, self._running.connectors, self._clock)
         self._wake = self._running.wake
         self._thread = threading.Thread(target=self._run, name="herder", daemon=True)
         self._stopping = threading.Event()
-        self._restarts: deque[Restart | TaskId] = deque()
+        self._restarts: deque[RestartRequest | TaskId] = deque()
         self._following = threading.Lock()
         """Held while this thread begins and ends connectors."""
         self._still: Counter[ConnectorName] = Counter()
@@ -112,7 +112,7 @@ class WorkerThread:
         self._owned_now: frozenset[ConnectorName] = frozenset()
         self._owned_in = 0
         """The term of which `_owned_now` is."""
-        self._workers_before = WorkersBefore(state, self._clock)
+        self._workers_before = PreviousWorkers(state, self._clock)
         self._read_at = LONG_AGO
         self._logged = LogOnce(self._clock)
 
@@ -137,11 +137,11 @@ class WorkerThread:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
-    def take_changes(self, changes: Changes) -> None:
+    def take_changes(self, changes: StateChanges) -> None:
         """Connectors came, went or changed; called by any thread that reads."""
         self._restarts.extend(changes.restarts)
         # A connector that could not begin is tried again with its configuration, even with the same one.
-        self._restarts.extend(Restart(name, only_failed=True) for name in changes.connectors)
+        self._restarts.extend(RestartRequest(name, only_failed=True) for name in changes.connectors)
         for name in changes.target_states:
             self._flows.forget(name)
         # What was set before this worker started counts no more, as in Connect.
@@ -328,7 +328,7 @@ class WorkerThread:
             if not self._still[name]:
                 self._running.remove(name)
         for restart in restarts:
-            if isinstance(restart, Restart):
+            if isinstance(restart, RestartRequest):
                 self._running.restart(restart)
             else:
                 self._running.restart_task(restart)

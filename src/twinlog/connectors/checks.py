@@ -9,7 +9,7 @@ from dataclasses import replace
 from twinlog.config.keys.key import Key, KeyType
 from twinlog.config.keys.scope import connector_key
 from twinlog.config.keys.table import CLIENTS
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.values import parse_value
 from twinlog.connectors.definitions import override_definition, written
@@ -27,7 +27,7 @@ _NUMBERS = frozenset({KeyType.SHORT, KeyType.INT, KeyType.LONG, KeyType.DOUBLE})
 class Checks:
     """What is found of one configuration; `entries` are those of its keys that have a value, references resolved."""
 
-    def __init__(self, config: Mapping[str, str | None], entries: Mapping[str, Entry]) -> None:
+    def __init__(self, config: Mapping[str, str | None], entries: Mapping[str, PropertyEntry]) -> None:
         self.config = config
         self.entries = entries
         self._definitions: dict[str, KeyDefinition | None] = {}
@@ -40,7 +40,9 @@ class Checks:
         """Whether there is any error."""
         return any(self._errors.values())
 
-    def add(self, definition: KeyDefinition, key: Key, *, entry: Entry | None = None, visible: bool = True) -> None:
+    def add(
+        self, definition: KeyDefinition, key: Key, *, entry: PropertyEntry | None = None, visible: bool = True
+    ) -> None:
         """The key of `definition` with its value, checked by `key`; `entry` stands for the one of its name."""
         name = definition.name
         self._definitions[name] = definition
@@ -122,7 +124,7 @@ class Checks:
         )
         return Validation(class_name, tuple(self._groups), configs)
 
-    def _checked(self, name: str, key: Key, entry: Entry) -> str | None:
+    def _checked(self, name: str, key: Key, entry: PropertyEntry) -> str | None:
         """The value as it is shown; None where its text is no value of the key's type."""
         if entry.unresolved is not None:
             self._errors[name].append(
@@ -148,7 +150,7 @@ class Checks:
         return HIDDEN if key is None else shown(key, entry)
 
 
-def shown(key: Key, entry: Entry) -> str:
+def shown(key: Key, entry: PropertyEntry) -> str:
     """The value of an entry as it may be shown: never a secret, nor what a reference led to."""
     if key.secret:
         return HIDDEN

@@ -8,7 +8,7 @@ from twinlog.config.connector import CONNECTOR_CLASSES, connector_kind
 from twinlog.config.keys.converter import CONVERTERS, HEADER_CONVERTERS
 from twinlog.config.keys.shown import Release
 from twinlog.connectors.definitions import connector_definitions, converter_definitions
-from twinlog.connectors.model import KeyDefinition, Plugin
+from twinlog.connectors.model import KeyDefinition, PluginInfo
 from twinlog.errors import RequestError
 
 
@@ -23,12 +23,12 @@ def is_wanted(version: str, wanted: str) -> bool:
     return wanted in {version, "latest"} or wanted.startswith(("[", "("))
 
 
-def plugins(version: str, *, connectors_only: bool = True) -> Sequence[Plugin]:
+def plugins(version: str, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
     """The connectors, and with them the converters of a worker of Kafka's `version`, in Connect's order."""
-    found = [Plugin(name, "source", version) for name in sorted(CONNECTOR_CLASSES.values())]
+    found = [PluginInfo(name, "source", version) for name in sorted(CONNECTOR_CLASSES.values())]
     if not connectors_only:
-        found += [Plugin(name, "converter", version) for name in CONVERTERS]
-        found += [Plugin(name, "header_converter", version) for name in HEADER_CONVERTERS]
+        found += [PluginInfo(name, "converter", version) for name in CONVERTERS]
+        found += [PluginInfo(name, "header_converter", version) for name in HEADER_CONVERTERS]
     return found
 
 

@@ -26,7 +26,7 @@ OffsetPart = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsAsked:
+class TopicControlRequest:
     """What is asked of topics of a source connector, which Connect has nothing for: `topics` are patterns, `partitions`
     some of each topic, all where there is none. `to` is a place in the source where the verb needs one.
 
@@ -127,7 +127,7 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class RestartRequest:
     """Which parts of a connector are to be restarted (KIP-745)."""
 
     connector: ConnectorName
@@ -174,7 +174,7 @@ class HealthStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class PluginInfo:
     """A class that a configuration may name; `kind` is `source`, `converter` or `header_converter`."""
 
     name: str

@@ -23,7 +23,7 @@ from twinlog.config.keys.converter import CONVERTER_TYPE, CONVERTERS_OF, convert
 from twinlog.config.keys.key import Key, KeyType, Level
 from twinlog.config.keys.shown import Importance, Release, ShownKey, Width
 from twinlog.config.overrides import overrides
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.queries import refused_query
 from twinlog.config.smt.kinds import CONDITIONS, PREDICATES, REQUIRED, SmtKind, transform_kind
 from twinlog.config.text.reading import Problems
@@ -39,7 +39,7 @@ from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
 
 
-def check_converters(entries: Mapping[str, Entry], release: Release, checks: Checks) -> None:
+def check_converters(entries: Mapping[str, PropertyEntry], release: Release, checks: Checks) -> None:
     """Refuses a class that Kafka does not have, and adds the keys of one that it has."""
     for name, known in CONVERTERS_OF.items():
         side = name.partition(".")[0]
@@ -55,7 +55,7 @@ def check_converters(entries: Mapping[str, Entry], release: Release, checks: Che
         for definition, (_, key) in zip(definitions, converter_keys(found, release), strict=True):
             full = f"{name}.{definition.name}"
             label = definition.display_name
-            given = Entry(full, side, entry.file, None, side) if definition.name == CONVERTER_TYPE else None
+            given = PropertyEntry(full, side, entry.file, None, side) if definition.name == CONVERTER_TYPE else None
             checks.add(replace(definition, name=full, display_name=label), key, entry=given)
 
 
@@ -64,7 +64,7 @@ _FIRST_PRINTABLE = 32
 _DELETE = 127
 
 
-def check_rules(kind: ConnectorKind, entries: Mapping[str, Entry], version: str, checks: Checks) -> None:
+def check_rules(kind: ConnectorKind, entries: Mapping[str, PropertyEntry], version: str, checks: Checks) -> None:
     """Finds what contradicts itself, or cannot work with this connector."""
     _check_name(entries, checks)
     _check_version(entries, version, checks)
@@ -79,12 +79,12 @@ def check_rules(kind: ConnectorKind, entries: Mapping[str, Entry], version: str,
                 checks.refuse(name, f"{why}; leave the key out, or write enabled = false")
 
 
-def _text(entries: Mapping[str, Entry], name: str) -> str | None:
+def _text(entries: Mapping[str, PropertyEntry], name: str) -> str | None:
     entry = entries.get(name)
     return None if entry is None else entry.value.strip().lower()
 
 
-def _check_name(entries: Mapping[str, Entry], checks: Checks) -> None:
+def _check_name(entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
     entry = entries.get("name")
     if entry is None:
         return
@@ -97,7 +97,7 @@ def _check_name(entries: Mapping[str, Entry], checks: Checks) -> None:
         checks.refuse("name", f"String may not contain control sequences but had the following ASCII chars: {codes}")
 
 
-def _check_version(entries: Mapping[str, Entry], version: str, checks: Checks) -> None:
+def _check_version(entries: Mapping[str, PropertyEntry], version: str, checks: Checks) -> None:
     entry = entries.get("connector.plugin.version")
     wanted = "" if entry is None else entry.value.strip()
     if checks.knows("connector.plugin.version") and wanted:
@@ -106,7 +106,7 @@ def _check_version(entries: Mapping[str, Entry], version: str, checks: Checks) -
             checks.refuse("connector.plugin.version", f"the only version here is {version}")
 
 
-def _check_transactions(kind: ConnectorKind, entries: Mapping[str, Entry], checks: Checks) -> None:
+def _check_transactions(kind: ConnectorKind, entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
     simple = CONNECTOR_CLASSES[kind].rpartition(".")[2]
     if _text(entries, "exactly.once.support") == "required":
         checks.refuse("exactly.once.support", f"{simple} does not copy records; write requested")
@@ -126,7 +126,7 @@ _HIGH = frozenset(
 )
 
 
-def add_transforms(entries: Mapping[str, Entry], checks: Checks) -> None:
+def add_transforms(entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
     """Adds the keys of every transform and predicate that is named; what is wrong with them is found elsewhere."""
     for word, (group, noun) in _GROUPS.items():
         listed = entries.get(word)
@@ -135,7 +135,7 @@ def add_transforms(entries: Mapping[str, Entry], checks: Checks) -> None:
             _add(word, alias, f"{group}: {alias}", noun, entries, checks)
 
 
-def _add(word: str, alias: str, group: str, noun: str, entries: Mapping[str, Entry], checks: Checks) -> None:
+def _add(word: str, alias: str, group: str, noun: str, entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
     prefix = f"{word}.{alias}."
     name = f"{prefix}type"
     kind_key = Key(name, KeyType.STRING, None, f"Class for the '{alias}' {noun.lower()}.", Level.ONE_FLOW)
@@ -152,7 +152,7 @@ def _add(word: str, alias: str, group: str, noun: str, entries: Mapping[str, Ent
         checks.add(replace(definition, required=(found.name, key.name) in REQUIRED), key)
 
 
-def _kind(word: str, entry: Entry | None) -> SmtKind | None:
+def _kind(word: str, entry: PropertyEntry | None) -> SmtKind | None:
     if entry is None:
         return None
     if word == "transforms":

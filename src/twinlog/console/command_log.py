@@ -35,7 +35,7 @@ def log_to_stderr(terminal: Console | None = None) -> None:
     else:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[Together(handler)])
+    logging.basicConfig(level=logging.WARNING, handlers=[WarningMergeHandler(handler)])
     logging.getLogger("twinlog").setLevel(logging.INFO)
     # Lost connections are retried and reported by the flow they belong to.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -69,7 +69,7 @@ class _Held:
     topics: dict[str, None] = field(default_factory=dict)
 
 
-class Together(logging.Handler):
+class WarningMergeHandler(logging.Handler):
     """Passes records on to another handler, warnings of flows a little later, but before what their flows log next.
 
     A warning begins with the name of its flow. It may have `of`, topics that it lists: warnings that are equal

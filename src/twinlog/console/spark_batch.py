@@ -17,7 +17,7 @@ from twinlog.errors import ConfigError, OptionError, TwinlogError
 
 if TYPE_CHECKING:
     from twinlog.lease.channel import DriverAddress
-    from twinlog.spark.cluster_settings import Need
+    from twinlog.spark.cluster_settings import TaskResources
     from twinlog.spark.engine import Engine
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ TROUBLE, WRONG = 1, 2
 STOP_S = 10.0
 
 
-class Stop:
+class SparkSignalHandler:
     """What a signal does: until Spark starts it ends the process, afterwards Spark ends, and then the command.
 
     `way_out` is added to the line that reports it.
@@ -70,9 +70,9 @@ def run_in_spark(
     job: Callable[[Engine, DriverAddress | None], T],
     master: str | None,
     conf: Mapping[str, str],
-    stop: Stop,
+    stop: SparkSignalHandler,
     *,
-    need: Need,
+    need: TaskResources,
     doing: str,
     offsets: int,
 ) -> T:

@@ -15,7 +15,7 @@ LONG_S = 2.0
 AGAIN_S = 5.0
 
 
-class Waiting(Protocol):
+class WaitingReader(Protocol):
     """Something that reads from clusters on another thread."""
 
     def waits(self) -> list[str]:
@@ -23,7 +23,9 @@ class Waiting(Protocol):
 
 
 @contextmanager
-def waits_reported(readers: Sequence[Waiting], *, long_s: float = LONG_S, again_s: float = AGAIN_S) -> Iterator[None]:
+def waits_reported(
+    readers: Sequence[WaitingReader], *, long_s: float = LONG_S, again_s: float = AGAIN_S
+) -> Iterator[None]:
     """Print what the readers wait for after `long_s` seconds, and then every `again_s`."""
     over = threading.Event()
 

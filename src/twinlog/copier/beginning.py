@@ -23,7 +23,7 @@ PATIENCE_S = 5.0
 """After so long the copier reports why a partition does not begin."""
 
 
-class Beginning:
+class PartitionStarter:
     """The partitions of one copier that wait for a cluster.
 
     `refresh(grants)` asks for their leaders, `begun(positions by grant)` copies on from where they begin.

@@ -11,23 +11,23 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twinlog.batches.prepare import prepare
-from twinlog.copier.beginning import Beginning
+from twinlog.copier.beginning import PartitionStarter
 from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.copier_transform import CopierTransform
 from twinlog.copier.foreign_records import ForeignOffsets
-from twinlog.copier.held_partitions import DeliveryTimeout, HeldPartitions, Troubles
+from twinlog.copier.held_partitions import CopierHeldPartitions, DeliveryTimeout, StallReasons
 from twinlog.copier.idempotent_producer import IdempotentProducer
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.copier.max_message_bytes import MaxMessageBytes
 from twinlog.copier.memory import CopierMemory
 from twinlog.copier.offset_committer import OffsetCommitter
-from twinlog.copier.partition.counters import Tally
+from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.dead_letters import DeadLetters
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
 from twinlog.copier.recovery import Recovery
-from twinlog.copier.releasing import Releasing
+from twinlog.copier.releasing import PartitionReleaser
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.logs_at_rest import LogsAtRest
 from twinlog.copier.start.producer_ids import ProducerIds
@@ -47,7 +47,7 @@ from twinlog.lease.grant import Grant
 from twinlog.lease.messages import LentId
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position
-from twinlog.model.call import Call, Loading
+from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.held import reason_of
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -77,7 +77,7 @@ class Copier:
         self,
         loop: Loop,
         settings: FlowSettings,
-        listener: Listener,
+        listener: CopierListener,
         allowed: Callable[[], bool] = lambda: True,
         lend: Callable[[], Coroutine[Any, Any, LentId]] | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class Copier:
         self.target = ClusterClient(loop, settings.target, settings.producer.client)
         self.target.append_only_while(allowed)
         self.stopped = False
-        self.tally = Tally()
+        self.tally = CopierCounters()
         self._listener = listener
         self._moved = loop.signal()
         loop.crashed = self._crashed
@@ -187,11 +187,11 @@ class Copier:
         self._delivery_timeout = DeliveryTimeout(
             *(loop, producer.delivery_timeout_ms, self.partitions, self._routes), stopped=lambda: self.stopped
         )
-        self.troubles = Troubles(
+        self.troubles = StallReasons(
             *(self.source, self.target, self._reader),
             transaction=lambda: self._producer.trouble,
         )
-        self._beginning = Beginning(
+        self._beginning = PartitionStarter(
             loop,
             settings,
             self._start_positions,
@@ -204,11 +204,11 @@ class Copier:
             event=listener.event,
             stopped=lambda: self.stopped,
         )
-        self._releasing = Releasing(
+        self._releasing = PartitionReleaser(
             self.partitions, self._by_remote, self._beginning, self._logs_at_rest, self._producer, self._committer
         )
-        self._held = HeldPartitions(loop, settings, self.source, self._releasing, listener)
-        self._hooks: Hooks[PartitionCopy] = Hooks(
+        self._held = CopierHeldPartitions(loop, settings, self.source, self._releasing, listener)
+        self._hooks: CopierHooks[PartitionCopy] = CopierHooks(
             keep=self.memory.keep,
             offer=self._producer.offer,
             more=self._reader.resume,
@@ -256,7 +256,7 @@ class Copier:
         await self.retry(self._producer.start)
 
     @property
-    def call(self) -> Call | Loading | None:
+    def call(self) -> TransformCall | TransformImport | None:
         """What the flow's transform works on, or its import; may be read from any thread."""
         return self._transform.call
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from twinlog.clock import LONG_AGO
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.copier.reporter import Reporter
 from twinlog.errors import DriverLostError, MessageError, TwinlogError
 from twinlog.kafka.net.loop import Loop
@@ -26,30 +26,30 @@ from twinlog.lease.channel import BEAT_S, DEAD_S, Channel, DriverAddress
 from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import greet_as_copier
 from twinlog.lease.messages import (
-    Beat,
-    BeatResponse,
-    Bye,
     Claim,
+    CopierEnded,
+    CopierHeartbeat,
+    CopierHeartbeatResponse,
     Drop,
-    End,
     Event,
     Failed,
     FromCopier,
     Grants,
     Hold,
     IdRequest,
-    Left,
+    LeaseEnded,
     LentId,
     Message,
     Release,
     Released,
     ReportMessage,
     Stop,
+    TaskEnded,
 )
 from twinlog.lease.progress import Report
 from twinlog.lease.ticket import LeaseTicket
-from twinlog.model.call import Call, Loading
-from twinlog.model.held import Held
+from twinlog.model.call import TransformCall, TransformImport
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -60,16 +60,19 @@ REPORTED_S = 10.0
 """A call that lasts so long is reported, and again whenever it has lasted twice as long."""
 
 
-class StandIn:
+class HeartbeatFallback:
     """`call()` is the call that goes on, if any, and `send` reaches the driver; both may be used from any thread."""
 
     def __init__(
-        self, call: Callable[[], Call | Loading | None], send: Callable[[FromCopier], None], now: Callable[[], float]
+        self,
+        call: Callable[[], TransformCall | TransformImport | None],
+        send: Callable[[FromCopier], None],
+        now: Callable[[], float],
     ) -> None:
         self._call = call
         self._send = send
         self._now = now
-        self._reported: Call | Loading | None = None
+        self._reported: TransformCall | TransformImport | None = None
         self._report_at_s = REPORTED_S
 
     def run(self, over: threading.Event) -> None:
@@ -82,7 +85,7 @@ class StandIn:
         call, now = self._call(), self._now()
         if call is None or now - call.since < BEAT_S:
             return
-        self._send(Beat(now))
+        self._send(CopierHeartbeat(now))
         if call is not self._reported:
             self._reported, self._report_at_s = call, REPORTED_S
         lasted = now - call.since
@@ -131,7 +134,7 @@ class CopierThread:
         self._valid_until = LONG_AGO
         self._leaving = False
         self._stopping = False
-        listener = Listener(failed=self._failed, event=self._event, held=self._hold)
+        listener = CopierListener(failed=self._failed, event=self._event, held=self._hold)
         self._lent: list[LentId] = []
         self._lending = self._loop.signal()
         self._copier = Copier(self._loop, settings.for_task(ticket.share), listener, self._allowed, self._borrow)
@@ -139,7 +142,7 @@ class CopierThread:
         self._thread = threading.Thread(target=self._run, name=f"copier {ticket.flow}", daemon=True)
         self._thread.start()
         if settings.transform is not None:
-            stand_in = StandIn(lambda: self._copier.call, self._send, self._now)
+            stand_in = HeartbeatFallback(lambda: self._copier.call, self._send, self._now)
             threading.Thread(
                 target=stand_in.run, args=(self.ended,), name=f"stand-in {ticket.flow}", daemon=True
             ).start()
@@ -181,7 +184,7 @@ class CopierThread:
         with self._lock:
             if self.works_under(lease):
                 self._in_lease, self._claimed_until = False, self._now() + GRACE_S
-                self._loop.call_threadsafe(lambda: self._send(Left(lease)))
+                self._loop.call_threadsafe(lambda: self._send(TaskEnded(lease)))
 
     # Everything below runs on the copier's thread.
 
@@ -228,7 +231,7 @@ class CopierThread:
 
     async def _beat(self) -> None:
         while not self._stopping:
-            self._send(Beat(self._now()))
+            self._send(CopierHeartbeat(self._now()))
             await self._loop.sleep(BEAT_S)
             if not self._in_lease and self._now() > self._claimed_until:
                 self._loop.start(self._leave)
@@ -237,14 +240,14 @@ class CopierThread:
     def _take(self, message: Message, started: Any) -> None:
         """Do what the driver asks for. Raises MessageError when no driver sends that."""
         match message:
-            case BeatResponse(at, valid_s):
+            case CopierHeartbeatResponse(at, valid_s):
                 self._valid_until = max(self._valid_until, at + valid_s)
             case Grants(_, grants):
                 if not self._leaving:
                     self._loop.start(self._grant, self._copier.accept(grants), started)
             case Release(partitions):
                 self._loop.start(self._release, partitions)
-            case End(lease):
+            case LeaseEnded(lease):
                 with self._lock:
                     if self._lease == lease:
                         self._in_lease, self._claimed_until = False, self._now() + GRACE_S
@@ -292,7 +295,7 @@ class CopierThread:
             self._in_lease = False
         await self._release(self._copier.granted)
         self._stopping = True
-        self._send(Bye())
+        self._send(CopierEnded())
         # Its executor may wait for this task alone before it ends.
         self._over.set()
 
@@ -304,7 +307,7 @@ class CopierThread:
             self._in_lease = False
             self._over.set()
         self._stopping = True
-        self._send(Bye())
+        self._send(CopierEnded())
 
     def _report(self, report: Report) -> bool:
         """Send the driver a report; False while it does not read, so that nothing here waits."""
@@ -316,7 +319,7 @@ class CopierThread:
     def _failed(self, partition: TopicPartition | None, error: TwinlogError) -> None:
         self._send(Failed(partition, type(error).__name__, str(error)))
 
-    def _hold(self, held: Held) -> None:
+    def _hold(self, held: HeldPartition) -> None:
         self._send(Hold(held))
 
     def _event(self, kind: str, text: str) -> None:

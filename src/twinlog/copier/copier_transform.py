@@ -13,12 +13,12 @@ from twinlog.kafka.net.loop import Loop, run_in_thread
 from twinlog.kafka.producer.appends import Prepare
 from twinlog.lease.grant import Grant
 from twinlog.log_once import AGAIN_S, LogOnce
-from twinlog.model.call import Call, Loading
+from twinlog.model.call import TransformCall, TransformImport
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 if TYPE_CHECKING:
-    from twinlog.transforms.copying import Transforming
+    from twinlog.transforms.copying import TransformLoader
 
 RETRY_S = 0.2
 
@@ -43,8 +43,8 @@ class CopierTransform:
         self._target = target
         self._event = event
         self._stopped = stopped
-        self._transforming: Transforming | None = None
-        self._loading: Loading | None = None
+        self._transforming: TransformLoader | None = None
+        self._loading: TransformImport | None = None
         self._logged = LogOnce(loop.clock)
 
     def load(self) -> None:
@@ -53,11 +53,13 @@ class CopierTransform:
         if settings is None:
             return
         # The user's modules may take longer than silence may last.
-        self._loading = Loading(self._loop.clock.monotonic(), settings.shown)
+        self._loading = TransformImport(self._loop.clock.monotonic(), settings.shown)
         try:
-            from twinlog.transforms.copying import Transforming  # noqa: PLC0415 - who copies unchanged needs no numpy
+            from twinlog.transforms.copying import TransformLoader  # noqa: PLC0415 - who copies unchanged needs no numpy
 
-            self._transforming = Transforming(self._settings, settings, self._partitions_of, self._loop.clock.monotonic)
+            self._transforming = TransformLoader(
+                self._settings, settings, self._partitions_of, self._loop.clock.monotonic
+            )
         finally:
             self._loading = None
 
@@ -81,11 +83,11 @@ class CopierTransform:
             self._transforming.close()
 
     @property
-    def call(self) -> Call | Loading | None:
+    def call(self) -> TransformCall | TransformImport | None:
         """What it works on, or its import; may be read from any thread."""
         return self._loading if self._transforming is None else self._transforming.call
 
-    def loaded(self) -> Transforming:
+    def loaded(self) -> TransformLoader:
         """The transform; there must be one."""
         assert self._transforming is not None
         return self._transforming

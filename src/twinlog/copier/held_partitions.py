@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from twinlog.clock import wall_ms
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.copier.partition.batch_limit import way_on
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.partition.routes import Routes
-from twinlog.copier.releasing import Releasing
+from twinlog.copier.releasing import PartitionReleaser
 from twinlog.errors import TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.partition_reader import SourceReader
@@ -25,7 +25,7 @@ from twinlog.lease.grant import Grant
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.amounts import shown_age
-from twinlog.model.held import Held, reason_of
+from twinlog.model.held import HeldPartition, reason_of
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -39,7 +39,7 @@ OPEN_S = 900.0
 longer ones by default (`transaction.max.timeout.ms`), and a hanging one never ends by itself (KIP-664)."""
 
 
-class Troubles:
+class StallReasons:
     """Of one copier's partitions; `transaction()` is what keeps its open transaction from going on, if anything."""
 
     def __init__(
@@ -143,11 +143,11 @@ class HeldGrant:
     source's end, -1 while it is unknown."""
 
     grant: Grant
-    held: Held
+    held: HeldPartition
     end: SourceOffset = UNKNOWN
 
 
-class HeldPartitions:
+class CopierHeldPartitions:
     """The held partitions of one copier, by their source partition.
 
     `hold` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
@@ -160,8 +160,8 @@ class HeldPartitions:
         loop: Loop,
         settings: FlowSettings,
         source: ClusterClient,
-        releasing: Releasing,
-        listener: Listener,
+        releasing: PartitionReleaser,
+        listener: CopierListener,
     ) -> None:
         self.held: dict[TopicPartition, HeldGrant] = {}
         self._loop = loop
@@ -213,7 +213,7 @@ class HeldPartitions:
             self._note(part.grant, error, stored[source])
 
     def _note(self, grant: Grant, error: TwinlogError, position: Position) -> None:
-        held = Held.by(
+        held = HeldPartition.by(
             error,
             grant.source,
             wall_ms(self._loop.clock),

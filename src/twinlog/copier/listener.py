@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twinlog.errors import TwinlogError
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class CopierListener:
     """A copier calls `failed` once per error that stops the flow, `held` when it holds a partition, and
     `event(kind, text)` for what operators should see."""
 
     failed: Callable[[TopicPartition | None, TwinlogError], None]
     event: Callable[[str, str], None]
-    held: Callable[[Held], None] = lambda held: None
+    held: Callable[[HeldPartition], None] = lambda held: None

@@ -10,7 +10,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import SegmentWriter, first_generation, segments_topic
 from twinlog.mirror.offsets.starts import AT_FIRST
@@ -35,7 +35,7 @@ class MapWriter:
         )
         self._writers: dict[TopicPartition, SegmentWriter] = {}
 
-    def begin(self, grant: Grant, position: Position, found: Sequence[Run] = ()) -> None:
+    def begin(self, grant: Grant, position: Position, found: Sequence[CopiedRun] = ()) -> None:
         """Take a partition over that will be copied on from `position`; `found` had arrived between the granted one
         and that."""
         # Older records were never copied, or will be: an offset of theirs leads to the first copy.
@@ -53,7 +53,7 @@ class MapWriter:
             generation=least if before is None else max(least, before.generation + 1),
         )
 
-    def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:
+    def copied(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
         """Runs of records that were acknowledged, in their order."""
         writer = self._writers.get(partition)
         if writer is not None:

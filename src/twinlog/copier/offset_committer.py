@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from twinlog.clock import LONG_AGO
 from twinlog.copier.map_writer import MapWriter
-from twinlog.copier.partition.counters import Tally
+from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.sync_writer import SyncWriter
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
@@ -16,7 +16,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
 from twinlog.log_once import LogOnce
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.position_writer import PositionWriter
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
@@ -29,7 +29,7 @@ UNSTORED_BYTES = 32 << 20
 """Unless a copier has appended so much since: this bounds how many bytes are compared after a crash."""
 
 
-class _Stored(NamedTuple):
+class _StoredPosition(NamedTuple):
     position: Position
     at: float
     copied_bytes: int
@@ -58,7 +58,7 @@ class DuePositions:
     def __init__(self, interval_s: float) -> None:
         # Half an interval less, since turns are not exactly on time.
         self._rest_s = (STEADY - 0.5) * interval_s
-        self._stored: dict[TopicPartition, _Stored] = {}
+        self._stored: dict[TopicPartition, _StoredPosition] = {}
         self._seen: dict[TopicPartition, Position] = {}
         """Partitions that had moved at the last call, and how far."""
 
@@ -82,7 +82,7 @@ class DuePositions:
 
     def stored(self, source: TopicPartition, position: Position, copied_bytes: int, now: float) -> None:
         """A position was stored that stands for so many bytes of this copier."""
-        self._stored[source] = _Stored(position, now, copied_bytes)
+        self._stored[source] = _StoredPosition(position, now, copied_bytes)
 
     def forget(self, source: TopicPartition) -> None:
         """Another copier stores it from now on."""
@@ -125,7 +125,7 @@ class OffsetCommitter:
         partitions: Mapping[TopicPartition, PartitionCopy],
         lost: Callable[[TwinlogError], None],
         event: Callable[[str, str], None],
-        tally: Tally,
+        tally: CopierCounters,
     ) -> None:
         self._loop = loop
         self._tally = tally
@@ -157,7 +157,7 @@ class OffsetCommitter:
         if self._syncs is not None:
             self._syncs.stop()
 
-    def begin(self, grant: Grant, position: Position, found: Sequence[Run]) -> None:
+    def begin(self, grant: Grant, position: Position, found: Sequence[CopiedRun]) -> None:
         """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
         self._maps.begin(grant, position, found)
 

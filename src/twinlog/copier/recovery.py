@@ -14,7 +14,7 @@ from twinlog.kafka.net.backoff import Backoff, pause_s
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.mirror.gaps import UNKNOWN
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset
 from twinlog.settings.flow import FlowSettings
@@ -149,7 +149,7 @@ class Recovery:
         # The stored map names the source offsets of lost records.
         await self._store(part)
         grant = part.grant_again()
-        runs: Sequence[Run] = ()
+        runs: Sequence[CopiedRun] = ()
         found: Position | None
         if part.misplaced is None:
             resolved = await self._start_positions.find([grant])

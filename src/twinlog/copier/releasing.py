@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twinlog.copier.beginning import Beginning
+from twinlog.copier.beginning import PartitionStarter
 from twinlog.copier.copier_producer import CopierProducer
 from twinlog.copier.offset_committer import OffsetCommitter
 from twinlog.copier.partition.partition import PartitionCopy
@@ -14,14 +14,14 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicPartition
 
 
-class Releasing:
+class PartitionReleaser:
     """Takes partitions out of one copier's `partitions` and `by_remote`, or out of those that wait to begin."""
 
     def __init__(
         self,
         partitions: dict[TopicPartition, PartitionCopy],
         by_remote: dict[TopicPartition, PartitionCopy],
-        beginning: Beginning,
+        beginning: PartitionStarter,
         logs_at_rest: LogsAtRest,
         producer: CopierProducer,
         committer: OffsetCommitter,

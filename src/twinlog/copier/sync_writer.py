@@ -9,7 +9,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.log_once import LogOnce
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.runs import joined
 from twinlog.mirror.offsets.syncs import SyncEmitter
 from twinlog.model.types import TopicName, TopicPartition
@@ -59,7 +59,7 @@ class SyncWriter:
         self._retry_s = RETRY_S[0]
         self._logged = LogOnce(loop.clock)
 
-    def copied(self, partition: TopicPartition, runs: Sequence[Run]) -> None:
+    def copied(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
         """Runs of records that were acknowledged, in their order."""
         self._held.add(partition)
         for spans, base in joined(runs):

@@ -39,7 +39,7 @@ _HOLDER = Struct(">qh")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CommitDecision:
     """Micro-batch `number` counts; `holders` are the producers of its parts, `NOBODY` of one without a transaction.
 
     `where` it stands, once it was read: another one about the same micro-batch takes its place.
@@ -51,14 +51,14 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class DecisionNote:
     """How far a micro-batch came: the decision stood, or all of it is committed."""
 
     number: int
     state: State
 
 
-def encode_decision(decision: Decision) -> list[str]:
+def encode_decision(decision: CommitDecision) -> list[str]:
     """Its metadata, in pieces: the first begins with how many there are."""
     packed = zlib.compress(b"".join(_HOLDER.pack(*holder) for holder in decision.holders), 9)
     text = base64.b64encode(packed).decode()
@@ -74,17 +74,17 @@ def pieces_of(metadata: str) -> int:
     return int(count)
 
 
-def decode_decision(number: int, pieces: Sequence[str]) -> Decision:
+def decode_decision(number: int, pieces: Sequence[str]) -> CommitDecision:
     """The way back. Raises ValueError for another form."""
     text = pieces[0].split(":", 2)[2] + "".join(pieces[1:])
     try:
         packed = zlib.decompress(base64.b64decode(text, validate=True))
-        return Decision(number, tuple(ProducerEpoch(*found) for found in _HOLDER.iter_unpack(packed)))
+        return CommitDecision(number, tuple(ProducerEpoch(*found) for found in _HOLDER.iter_unpack(packed)))
     except (zlib.error, struct_error) as error:
         raise ValueError(str(error)) from None
 
 
-class Decisions:
+class CommitDecisions:
     """The decisions of one query, whose group is `name`, on one cluster. Raises ClusterError for what may pass."""
 
     def __init__(self, client: ClusterClient, name: str) -> None:
@@ -92,7 +92,7 @@ class Decisions:
         self._name = name
         self._groups = GroupAdmin(client)
 
-    async def last(self) -> Decision | None:
+    async def last(self) -> CommitDecision | None:
         """The last one, None where there is none, or it was forgotten. One that is about to be made is waited for."""
         found = _latest(await self._offsets(self._group(0)))
         if found is None:
@@ -116,7 +116,7 @@ class Decisions:
             ) from None
 
     async def make(
-        self, decision: Decision, root: TransactionCoordinator, holder: ProducerEpoch, somewhere: TopicPartition
+        self, decision: CommitDecision, root: TransactionCoordinator, holder: ProducerEpoch, somewhere: TopicPartition
     ) -> None:
         """Have the transaction of the `root` write the decision, and commit it; an offset needs some partition.
 
@@ -130,21 +130,21 @@ class Decisions:
         if not await root.end(holder, commit=True):
             raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
 
-    async def note(self, decision: Decision, state: State, somewhere: TopicPartition) -> None:
+    async def note(self, decision: CommitDecision, state: State, somewhere: TopicPartition) -> None:
         """Note how far a decided micro-batch came: no micro-batch after it begins before it is committed."""
         noted = {self._committed: {somewhere: CommittedOffset(decision.number, state)}}
         refused = await self._groups.commit(noted, KEPT_MS)
         for code in refused.get(self._committed, {}).values():
             self._check(self._committed, code)
 
-    async def noted(self) -> Note | None:
+    async def noted(self) -> DecisionNote | None:
         """The last note, which outlives the decision."""
         offsets = await self._offsets(self._committed)
         last = max((one.offset for one in offsets.values()), default=None)
         if last is None:
             return None
         committed = any(one.offset == last and one.metadata == "committed" for one in offsets.values())
-        return Note(last, "committed" if committed else "decided")
+        return DecisionNote(last, "committed" if committed else "decided")
 
     @property
     def _committed(self) -> GroupId:

@@ -14,7 +14,7 @@ from twinlog.model.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnFilter:
     """A filter of Spark on one column: `kind` is its class's name, `value` what the column is compared with."""
 
     column: str
@@ -35,7 +35,7 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 
 def narrow(
     ranges: Sequence[OffsetRange],
-    conditions: Iterable[Condition],
+    conditions: Iterable[ColumnFilter],
     at_timestamp: Callable[[Iterable[TopicPartition], int], Offsets],
 ) -> list[OffsetRange]:
     """The same ranges without offsets at which a condition cannot hold; Spark still tests each record.
@@ -69,7 +69,7 @@ def narrow(
     return [one for one in left if one.size > 0]
 
 
-def _bounds(condition: Condition) -> tuple[int, int]:
+def _bounds(condition: ColumnFilter) -> tuple[int, int]:
     """First offset at which the condition may hold, and the one from which on it never does."""
     value = condition.value
     first, past = 0, 2**63 - 1
@@ -85,7 +85,7 @@ def _bounds(condition: Condition) -> tuple[int, int]:
     return first, past
 
 
-def _since_ms(condition: Condition) -> int | None:
+def _since_ms(condition: ColumnFilter) -> int | None:
     """Before which timestamp in ms the condition never holds; None when there is no such."""
     value = condition.value
     since = condition.kind in {"EqualTo", "EqualNullSafe", "GreaterThan", "GreaterThanOrEqual"}

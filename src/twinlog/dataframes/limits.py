@@ -69,21 +69,21 @@ JsonOffsets = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Everywhere:
+class EarliestOrLatestRangeLimit:
     """The same for each partition: `EARLIEST` or `LATEST`."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
-class AtOffsets:
+class SpecificOffsetRangeLimit:
     """An offset for each partition, or `EARLIEST`, or `LATEST`."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class AtTimestamp:
+class GlobalTimestampRangeLimit:
     """The first record with this timestamp in ms or a later one; without one an error, or the end with `or_latest`."""
 
     timestamp: int
@@ -91,14 +91,14 @@ class AtTimestamp:
 
 
 @dataclass(frozen=True, slots=True)
-class AtTimestamps:
-    """As `AtTimestamp`, with another timestamp for each partition."""
+class SpecificTimestampRangeLimit:
+    """As `GlobalTimestampRangeLimit`, with another timestamp for each partition."""
 
     timestamps: Mapping[TopicPartition, int]
     or_latest: bool
 
 
-Limit = Everywhere | AtOffsets | AtTimestamp | AtTimestamps
+Limit = EarliestOrLatestRangeLimit | SpecificOffsetRangeLimit | GlobalTimestampRangeLimit | SpecificTimestampRangeLimit
 
 
 def read_partitions(text: str) -> frozenset[TopicPartition]:

@@ -11,11 +11,11 @@ from typing import Literal
 from twinlog.dataframes.limits import (
     EARLIEST,
     LATEST,
-    AtOffsets,
-    AtTimestamp,
-    AtTimestamps,
-    Everywhere,
+    EarliestOrLatestRangeLimit,
+    GlobalTimestampRangeLimit,
     Limit,
+    SpecificOffsetRangeLimit,
+    SpecificTimestampRangeLimit,
     as_set,
     read_offsets,
     read_partitions,
@@ -124,8 +124,8 @@ class _Options:
             for key, what in (("endingoffsets", "offset"), ("endingoffsetsbytimestamp", "timestamp")):
                 if key in self.given:
                     raise OptionError(f"ending {what} not valid in streaming queries")
-        starting = self._limit("starting", Everywhere(LATEST if self.use == "stream" else EARLIEST))
-        ending = self._limit("ending", Everywhere(LATEST))
+        starting = self._limit("starting", EarliestOrLatestRangeLimit(LATEST if self.use == "stream" else EARLIEST))
+        ending = self._limit("ending", EarliestOrLatestRangeLimit(LATEST))
         if self.use == "batch":
             _check_batch_limits(starting, ending)
         topics, pattern, partitions = self._strategy()
@@ -242,43 +242,43 @@ class _Options:
         timestamp = self.given.get(f"{side}timestamp")
         if timestamp is not None:
             try:
-                return AtTimestamp(int(timestamp.strip()), or_latest)
+                return GlobalTimestampRangeLimit(int(timestamp.strip()), or_latest)
             except ValueError:
                 raise OptionError(f"Expected a single long value, got {timestamp.strip()}") from None
         by_timestamp = self.given.get(f"{side}offsetsbytimestamp")
         if by_timestamp is not None:
-            return AtTimestamps(read_timestamps(by_timestamp.strip()), or_latest)
+            return SpecificTimestampRangeLimit(read_timestamps(by_timestamp.strip()), or_latest)
         offsets = self.given.get(f"{side}offsets")
         if offsets is None:
             return default
         word = offsets.strip().lower()
         if word in {"latest", "earliest"}:
-            return Everywhere(LATEST if word == "latest" else EARLIEST)
+            return EarliestOrLatestRangeLimit(LATEST if word == "latest" else EARLIEST)
         found = read_offsets(offsets.strip())
         for partition, offset in sorted(found.items()):
             if offset < EARLIEST:
                 raise OptionError(
                     f"{side}Offsets: {partition} has {offset}; an offset is 0 or more, -1 the latest, -2 the earliest"
                 )
-        return AtOffsets(found)
+        return SpecificOffsetRangeLimit(found)
 
 
 def _check_batch_limits(starting: Limit, ending: Limit) -> None:
-    if starting == Everywhere(LATEST):
+    if starting == EarliestOrLatestRangeLimit(LATEST):
         raise OptionError("starting offset can't be latest for batch queries on Kafka")
-    if ending == Everywhere(EARLIEST):
+    if ending == EarliestOrLatestRangeLimit(EARLIEST):
         raise OptionError("ending offset can't be earliest for batch queries on Kafka")
-    if isinstance(starting, AtOffsets):
+    if isinstance(starting, SpecificOffsetRangeLimit):
         for partition, offset in sorted(starting.offsets.items()):
             if offset == LATEST:
                 raise OptionError(f"startingOffsets for {partition} can't be latest for batch queries on Kafka")
-    if isinstance(ending, AtOffsets):
+    if isinstance(ending, SpecificOffsetRangeLimit):
         for partition, offset in sorted(ending.offsets.items()):
             if offset == EARLIEST:
                 raise OptionError(f"ending offset for {partition} can't be earliest for batch queries on Kafka")
-    if isinstance(starting, AtOffsets) and isinstance(ending, AtOffsets):
+    if isinstance(starting, SpecificOffsetRangeLimit) and isinstance(ending, SpecificOffsetRangeLimit):
         _check_pairs(starting.offsets, ending.offsets, "offset")
-    if isinstance(starting, AtTimestamps) and isinstance(ending, AtTimestamps):
+    if isinstance(starting, SpecificTimestampRangeLimit) and isinstance(ending, SpecificTimestampRangeLimit):
         _check_pairs(starting.timestamps, ending.timestamps, "timestamp")
 
 

@@ -12,12 +12,12 @@ from twinlog.clock import Clock
 from twinlog.dataframes.limits import (
     EARLIEST,
     LATEST,
-    AtOffsets,
-    AtTimestamp,
-    AtTimestamps,
-    Everywhere,
+    EarliestOrLatestRangeLimit,
+    GlobalTimestampRangeLimit,
     Limit,
     Offsets,
+    SpecificOffsetRangeLimit,
+    SpecificTimestampRangeLimit,
     as_set,
 )
 from twinlog.dataframes.offset_range import OffsetRange
@@ -110,7 +110,7 @@ class TopicPlanner:
 
     def _resolve(self, limit: Limit, starting: bool, end_open: bool) -> Offsets:
         parts = self._assigned()
-        if isinstance(limit, AtOffsets):
+        if isinstance(limit, SpecificOffsetRangeLimit):
             if parts != limit.offsets.keys():
                 raise OptionError(
                     "Partitions specified for Kafka start offsets don't match what are assigned. Maybe topic "
@@ -118,10 +118,10 @@ class TopicPlanner:
                     f"Specified: {as_set(limit.offsets)} Assigned: {as_set(parts)}"
                 )
             found = dict(limit.offsets)
-        elif isinstance(limit, AtTimestamp):
+        elif isinstance(limit, GlobalTimestampRangeLimit):
             times = dict.fromkeys(parts, limit.timestamp)
             found = self._at_times(times, starting, limit.or_latest)
-        elif isinstance(limit, AtTimestamps):
+        elif isinstance(limit, SpecificTimestampRangeLimit):
             if parts != limit.timestamps.keys():
                 raise OptionError(
                     f"Partitions specified for Kafka timestamp based {'start' if starting else 'end'} offsets don't "
@@ -218,6 +218,6 @@ class TopicPlanner:
 
 
 def _is_earliest(limit: Limit, part: TopicPartition) -> bool:
-    if isinstance(limit, AtOffsets):
+    if isinstance(limit, SpecificOffsetRangeLimit):
         return limit.offsets.get(part) == EARLIEST
-    return limit == Everywhere(EARLIEST)
+    return limit == EarliestOrLatestRangeLimit(EARLIEST)

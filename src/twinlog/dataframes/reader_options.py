@@ -9,9 +9,9 @@ from typing import TypeVar
 from twinlog.config.flow.connection import read_connection
 from twinlog.config.keys.table import CONSUMER, KeyTable
 from twinlog.config.load import load
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.entries import check_value
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.errors import ConfigError, OptionError
 from twinlog.settings.flow import ClientSettings, ConsumerSettings, FlowSettings
 
@@ -35,30 +35,30 @@ def read_consumer(options: Mapping[str, str]) -> tuple[ConsumerSettings, list[st
     return settings, warnings
 
 
-def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[str]) -> Reading:
+def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: list[str]) -> ConfigReader:
     """The options `kafka.*` as keys of `table`; others are left out."""
     problems = Problems([])
-    layer: dict[str, Entry] = {}
+    layer: dict[str, PropertyEntry] = {}
     for option, value in options.items():
         if not option.lower().startswith(PREFIX):
             continue
         name = option[len(PREFIX) :]
-        entry = layer[name] = Entry(option, value, _PLACE, None, value)
+        entry = layer[name] = PropertyEntry(option, value, _PLACE, None, value)
         key = table.find(name)
         if key is None:
             warnings.append(f"{_PLACE} {option}: an unknown key, ignored")
         else:
             problems.add_new(filter(None, [check_value(entry, key, warnings)]))
-    return Reading(layer, table, problems)
+    return ConfigReader(layer, table, problems)
 
 
-def read_client(reading: Reading, warnings: list[str]) -> ClientSettings:
+def read_client(reading: ConfigReader, warnings: list[str]) -> ClientSettings:
     """How to connect, by options `kafka.*`."""
     client_id = reading.text("client.id") or "twinlog-rows"
     return read_connection(reading, lambda name: PREFIX + name, _PLACE, warnings, client_id)
 
 
-def require_right(reading: Reading, warnings: list[str]) -> None:
+def require_right(reading: ConfigReader, warnings: list[str]) -> None:
     """Raise ConfigError with every problem found, if there is any."""
     if reading.problems.all():
         raise ConfigError(reading.problems.all(), warnings)

@@ -16,7 +16,7 @@ from twinlog.kafka.patience import TROUBLED_S
 from twinlog.kafka.producer.append_queue import AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appender import TargetAppender
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.log_once import AGAIN_S, LogOnce
@@ -196,7 +196,7 @@ class RecordAppender:
             self._waiting_bytes -= append.bytes
             self._changed.notify_all()
 
-    def _refused(self, partition: TopicPartition, sent: Sent) -> None:
+    def _refused(self, partition: TopicPartition, sent: SentAppend) -> None:
         queue, client = self._queues[partition], self._settings.client
         self._troubles[partition] = reason(sent)
         if sent.again:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from twinlog.errors import ClusterError, CopyError, FencedError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.producer.sent import NO_ANSWER, Sent
+from twinlog.kafka.producer.sent import NO_ANSWER, SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TopicPartition
@@ -15,12 +15,12 @@ from twinlog.model.types import TopicPartition
 _ENDED = error_codes.TRANSACTION_LOST | {Code.INVALID_PRODUCER_EPOCH}
 
 
-def halved(sent: Sent) -> bool:
+def halved(sent: SentAppend) -> bool:
     """Whether to send its records in smaller batches."""
     return sent.code in error_codes.TOO_LARGE and sent.append.count > 1
 
 
-def reason(sent: Sent) -> str:
+def reason(sent: SentAppend) -> str:
     """Why it was not taken."""
     if sent.code == NO_ANSWER:
         return "no answer"
@@ -42,7 +42,7 @@ def too_large(error: RecordTooLargeError, where: TopicPartition) -> RecordTooLar
     )
 
 
-def refusal(sent: Sent, where: TopicPartition, client: ClusterClient, *, transactional: bool) -> TwinlogError:
+def refusal(sent: SentAppend, where: TopicPartition, client: ClusterClient, *, transactional: bool) -> TwinlogError:
     """The error that ends the writing."""
     code, cluster = sent.code, f"cluster {client.alias}"
     if error_codes.refused(code):

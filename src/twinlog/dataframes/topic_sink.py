@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from twinlog.spark.short_errors import without_trace
 
 if TYPE_CHECKING:
-    from twinlog.dataframes.write_task import Part, WriteTask
+    from twinlog.dataframes.write_task import WriteTask, WriteTaskResult
 
 _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark calls them in the local properties of a task."""
@@ -28,7 +28,7 @@ _ANYWHERE = 1 << 32
 class WrittenPart(WriterCommitMessage):  # type: ignore[misc]
     """What a task reports to where Spark commits."""
 
-    part: Part
+    part: WriteTaskResult
 
 
 @without_trace
@@ -78,5 +78,5 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         abort_parts(self._task, batchId, _parts(messages))
 
 
-def _parts(messages: list[WriterCommitMessage | None]) -> list[Part]:
+def _parts(messages: list[WriterCommitMessage | None]) -> list[WriteTaskResult]:
     return [message.part for message in messages if message is not None]

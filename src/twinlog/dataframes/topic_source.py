@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from twinlog.spark.short_errors import without_trace
 
 if TYPE_CHECKING:
-    from twinlog.dataframes.filters import Condition
+    from twinlog.dataframes.filters import ColumnFilter
     from twinlog.dataframes.limits import JsonOffsets
     from twinlog.dataframes.offset_range import OffsetRange, RowTask
     from twinlog.dataframes.options import TopicOptions, Use
@@ -106,7 +106,7 @@ class TopicBatchReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: TopicOptions) -> None:
         self._options: TopicOptions | None = options
         self._task = _task(options)
-        self._conditions: list[Condition] = []
+        self._conditions: list[ColumnFilter] = []
 
     def partitions(self) -> list[InputPartition]:
         from twinlog.clock import SYSTEM  # noqa: PLC0415
@@ -137,13 +137,13 @@ class FilteringReader(TopicBatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Returns them all: Spark tests each record that is left."""
-        from twinlog.dataframes.filters import Condition  # noqa: PLC0415
+        from twinlog.dataframes.filters import ColumnFilter  # noqa: PLC0415
 
         for one in filters:
             attribute: tuple[str, ...] = getattr(one, "attribute", ())
             value = getattr(one, "value", None)
             if len(attribute) == 1:
-                self._conditions.append(Condition(attribute[0], type(one).__name__, value))
+                self._conditions.append(ColumnFilter(attribute[0], type(one).__name__, value))
         return filters
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from twinlog.dataframes.decision import Decision, Decisions, Note, State
-from twinlog.dataframes.write_task import MicroBatch, Part
+from twinlog.dataframes.decision import CommitDecision, CommitDecisions, DecisionNote, State
+from twinlog.dataframes.write_task import MicroBatch, WriteTaskResult
 from twinlog.errors import ClusterError, CopyError, FencedError, ForgottenError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.lookup import chunked
@@ -41,14 +41,14 @@ class BatchTransactions:
         self._name = f"{name}.{query}"
         self._timeout_ms = timeout_ms
         self._patience_s = patience_ms / 1000
-        self._decisions = Decisions(client, self._name)
+        self._decisions = CommitDecisions(client, self._name)
         self._root = TransactionCoordinator(client, self._name, timeout_ms)
 
     def coordinator(self, part: int) -> TransactionCoordinator:
         """That of the transaction of a part."""
         return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
 
-    async def begin(self, batch: MicroBatch) -> tuple[Part, ProducerEpoch | None]:
+    async def begin(self, batch: MicroBatch) -> tuple[WriteTaskResult, ProducerEpoch | None]:
         """What a task returns without rows, and who may write its rows: None where an earlier attempt's are committed.
 
         From then on no earlier run of the query can decide anything. What an earlier attempt wrote is aborted, unless
@@ -59,7 +59,7 @@ class BatchTransactions:
         if decision is not None and decision.number > batch.number:
             raise self._older_checkpoint(batch.number, f"has micro-batch {decision.number}")
         coordinator = self.coordinator(batch.part)
-        part = Part(0, batch.query, batch.part, root=root)
+        part = WriteTaskResult(0, batch.query, batch.part, root=root)
         if decision is None and await self._is_noted(batch.number):
             return replace(part, committed=True), None
         if decision is not None and decision.number == batch.number:
@@ -94,13 +94,13 @@ class BatchTransactions:
             "checkpointLocation"
         )
 
-    async def commit(self, number: int, parts: Sequence[Part]) -> None:
+    async def commit(self, number: int, parts: Sequence[WriteTaskResult]) -> None:
         """Decide that the micro-batch with these parts counts, and commit all of them.
 
         Raises before the decision, and then nothing counts; or after it, and then the next run commits the rest.
         """
         written = [part for part in parts if part.holder != NOBODY]
-        before: Decision | None = None
+        before: CommitDecision | None = None
         if any(part.decided for part in parts):
             before = await self._retry(self._decisions.last)
             if before is None:
@@ -118,14 +118,14 @@ class BatchTransactions:
         somewhere = written[0].somewhere if before is None else before.where
         assert somewhere is not None
         holders = tuple(part.holder for part in sorted(parts, key=lambda one: one.part))
-        decision = Decision(number, holders, somewhere)
+        decision = CommitDecision(number, holders, somewhere)
         holder = await self._become_root({part.root for part in parts})
         await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
         await self._note(decision, "decided")
         await self._each(self._end, written)
         await self._note(decision, "committed")
 
-    async def abort(self, number: int, parts: Sequence[Part]) -> None:
+    async def abort(self, number: int, parts: Sequence[WriteTaskResult]) -> None:
         """Abort what the parts wrote, unless it was decided that it counts."""
         written = [part for part in parts if part.holder != NOBODY]
         if not written:
@@ -140,7 +140,7 @@ class BatchTransactions:
         await self.drop(part for part in written if part.holder not in counting)
 
     async def drop(
-        self, parts: Iterable[Part], patience_s: float | None = None, late: Sequence[TopicPartition] = ()
+        self, parts: Iterable[WriteTaskResult], patience_s: float | None = None, late: Sequence[TopicPartition] = ()
     ) -> None:
         """Abort the transactions of parts; one that has ended already is left alone.
 
@@ -149,7 +149,7 @@ class BatchTransactions:
         if patience_s is not None:
             self._patience_s = patience_s
 
-        async def end(part: Part) -> None:
+        async def end(part: WriteTaskResult) -> None:
             # Not by `init`: with an open transaction brokers compare the producer id alone, so that would abort what a
             # later run has begun.
             coordinator = self.coordinator(part.part)
@@ -171,7 +171,7 @@ class BatchTransactions:
         if not await self._retry(lambda: coordinator.add(holder, late)):
             await self._retry(lambda: coordinator.init(holder))
 
-    async def _finish(self, decision: Decision, written: Sequence[Part], parts: int) -> None:
+    async def _finish(self, decision: CommitDecision, written: Sequence[WriteTaskResult], parts: int) -> None:
         """Commit what the last run decided and left, which had another number of tasks."""
         lost = [part for part in range(len(decision.holders)) if not await self._commit_left(decision, part)]
         if lost or written:
@@ -183,7 +183,7 @@ class BatchTransactions:
                 f"{len(decision.holders)} tasks instead of {parts}: it then writes those rows again, and no others"
             )
 
-    async def _require_open(self, part: Part) -> None:
+    async def _require_open(self, part: WriteTaskResult) -> None:
         coordinator = self.coordinator(part.part)
         assert part.somewhere is not None
         where = part.somewhere
@@ -194,7 +194,7 @@ class BatchTransactions:
         if refused:
             raise self._too_late(part)
 
-    async def _end(self, part: Part) -> None:
+    async def _end(self, part: WriteTaskResult) -> None:
         coordinator = self.coordinator(part.part)
         try:
             ended = await self._retry(lambda: coordinator.end(part.holder, commit=True))
@@ -203,7 +203,7 @@ class BatchTransactions:
         if not ended:
             raise self._too_late(part)
 
-    def _too_late(self, part: Part) -> ClusterError:
+    def _too_late(self, part: WriteTaskResult) -> ClusterError:
         return ClusterError(
             f"cluster {self._client.alias}: transaction {self._name}-{part.part} is not open any more: it was open for "
             f"longer than kafka.transaction.timeout.ms = {self._timeout_ms}, or another attempt of the same task began "
@@ -212,18 +212,18 @@ class BatchTransactions:
             "again when it is started again"
         )
 
-    async def _note(self, decision: Decision, state: State) -> None:
+    async def _note(self, decision: CommitDecision, state: State) -> None:
         assert decision.where is not None
         where = decision.where
         await self._retry(lambda: self._decisions.note(decision, state, where))
 
-    async def _note_decided(self, decision: Decision) -> None:
+    async def _note_decided(self, decision: CommitDecision) -> None:
         """Note a decision whose driver did not come so far: once forgotten, nothing else shows that parts count."""
         noted = await self._retry(self._decisions.noted)
         if noted is None or noted.number < decision.number:
             await self._note(decision, "decided")
 
-    async def _commit_left(self, decision: Decision, part: int) -> bool:
+    async def _commit_left(self, decision: CommitDecision, part: int) -> bool:
         """Commit a part that an earlier run decided on, if it was not before; False where the target has aborted it.
 
         Raises CopyError when that is unknown, and when a later micro-batch has begun.
@@ -237,7 +237,7 @@ class BatchTransactions:
         except FencedError as error:
             # Its timeout gave the transactional id another epoch, or a task of a later micro-batch did; brokers answer
             # alike, and what they do before the parts of this one are committed is an abort.
-            noted = await self._retry(self._decisions.noted) == Note(decision.number, "committed")
+            noted = await self._retry(self._decisions.noted) == DecisionNote(decision.number, "committed")
             if not isinstance(error, ForgottenError):
                 if noted:
                     raise self._older_checkpoint(decision.number, "has it, and part of what came after it") from None
@@ -272,7 +272,9 @@ class BatchTransactions:
             f"began late (spark.speculation must be off): {fenced}"
         )
 
-    async def _each(self, step: Callable[[Part], Coroutine[Any, Any, None]], parts: Iterable[Part]) -> None:
+    async def _each(
+        self, step: Callable[[WriteTaskResult], Coroutine[Any, Any, None]], parts: Iterable[WriteTaskResult]
+    ) -> None:
         """Do a step for all parts, some at a time, and raise the first error."""
         for some in chunked(parts, AT_ONCE):
             await self._client.loop.gather([self._client.loop.spawn(step, part) for part in some])

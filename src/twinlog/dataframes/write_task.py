@@ -43,7 +43,7 @@ def first_partition(query: str, number: int, part: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WriteTaskResult:
     """What became of a task's rows: `records` of them are on the target.
 
     Within a transaction they are once it is committed, which `holder` can do; `root` is the last producer of the query

@@ -15,7 +15,7 @@ from twinlog.dataframes.range_reader import ALIAS
 from twinlog.dataframes.record_appender import RecordAppender
 from twinlog.dataframes.refusals import too_large
 from twinlog.dataframes.transactions import BatchTransactions
-from twinlog.dataframes.write_task import MicroBatch, Part, WriteTask
+from twinlog.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
 from twinlog.errors import RecordTooLargeError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
@@ -83,7 +83,7 @@ MOST_LINKS = 4
 """Clusters, or logins to them, that a process keeps connections to."""
 
 
-class Link:
+class WriterConnection:
     """Connections to one cluster, on a thread of their own."""
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -108,11 +108,11 @@ class Link:
         self.loop.close()
 
 
-_links: dict[ClientSettings, Link] = {}
+_links: dict[ClientSettings, WriterConnection] = {}
 """Spark reuses its Python workers, for one task after the other."""
 
 
-def link_to(producer: ProducerSettings) -> Link:
+def link_to(producer: ProducerSettings) -> WriterConnection:
     """A connected link, the one that is there or a new one. Raises ClusterError."""
     # kafka-python logs every lost connection as an error; what lasts is raised.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
@@ -121,14 +121,14 @@ def link_to(producer: ProducerSettings) -> Link:
     if link is not None and link.loop.ended:
         link.close()
         link = None
-    link = _links[settings] = link or Link(settings)
+    link = _links[settings] = link or WriterConnection(settings)
     while len(_links) > MOST_LINKS:
         _links.pop(next(iter(_links))).close()
     link.open(producer.delivery_timeout_ms / 1000)
     return link
 
 
-def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, first: int) -> Part:
+def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, first: int) -> WriteTaskResult:
     """Append all rows, and return once all in-sync replicas have them; with a `batch` in an open transaction.
 
     `first` is the number of the partition that rows without a key begin with. Raises ClusterError and CopyError.
@@ -138,7 +138,9 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
         producer = link.loop.run(
             patiently, link.client, task.producer.delivery_timeout_ms / 1000, link.client.init_producer
         )
-        return Part(_write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0])
+        return WriteTaskResult(
+            _write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0]
+        )
     transactions = transactions_of(task, link, batch.query)
     part, holder = link.loop.run(transactions.begin, batch)
     if holder is None:
@@ -157,21 +159,21 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     return replace(part, records=records, holder=holder, somewhere=somewhere)
 
 
-def commit_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
+def commit_parts(task: WriteTask, number: int, parts: Sequence[WriteTaskResult]) -> None:
     """Have a micro-batch count, whose parts are written. Runs where Spark commits, as `abort_parts` does."""
     if any(part.holder != NOBODY or part.committed for part in parts):
         link = link_to(task.producer)
         link.loop.run(transactions_of(task, link, parts[0].query).commit, number, parts)
 
 
-def abort_parts(task: WriteTask, number: int, parts: Sequence[Part]) -> None:
+def abort_parts(task: WriteTask, number: int, parts: Sequence[WriteTaskResult]) -> None:
     """Have what was written of a micro-batch that failed not count, unless it was decided that it does."""
     if any(part.holder != NOBODY for part in parts):
         link = link_to(task.producer)
         link.loop.run(transactions_of(task, link, parts[0].query).abort, number, parts)
 
 
-def transactions_of(task: WriteTask, link: Link, query: str) -> BatchTransactions:
+def transactions_of(task: WriteTask, link: WriterConnection, query: str) -> BatchTransactions:
     """The transactions of a query."""
     producer = task.producer
     return BatchTransactions(
@@ -184,14 +186,14 @@ def transactions_of(task: WriteTask, link: Link, query: str) -> BatchTransaction
 
 
 def _appender(
-    task: WriteTask, link: Link, holder: ProducerEpoch, coordinator: TransactionCoordinator | None
+    task: WriteTask, link: WriterConnection, holder: ProducerEpoch, coordinator: TransactionCoordinator | None
 ) -> RecordAppender:
     identity = ProducerIdentity(*holder, transactional=coordinator is not None)
     return RecordAppender(link.client, task.producer, identity, coordinator)
 
 
 def _write(
-    task: WriteTask, link: Link, appender: RecordAppender, rows: Iterable[Any], first: int
+    task: WriteTask, link: WriterConnection, appender: RecordAppender, rows: Iterable[Any], first: int
 ) -> tuple[int, TopicPartition | None]:
     """Append all rows, and close the appender; returns how many, and one of the partitions they went to."""
     producer = task.producer

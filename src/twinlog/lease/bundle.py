@@ -10,7 +10,7 @@ from twinlog.lease.grant import Share
 from twinlog.lease.leases import Leases
 
 
-class Bundle:
+class QueryFlows:
     """One query's flows, as its planner asks for them; flows may come and go while the query runs.
 
     As a rule there is one flow in it, with a task for each share of its lease. Several have a single task together:

@@ -34,7 +34,7 @@ class _WrongError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _TypeCodec:
     """How values of one type travel; `encode` is None, and `plain` has JSON's types, where they do as they are."""
 
     encode: Callable[[Any], Any] | None
@@ -80,7 +80,7 @@ def _hints(cls: Any) -> list[tuple[str, Any]]:
     return [(name, hints[name]) for name in names]
 
 
-def _form(hint: Any) -> _Form:
+def _form(hint: Any) -> _TypeCodec:
     """The form of a type: plain, optional, a tuple of many or of some, a dataclass or a named tuple."""
     while isinstance(hint, NewType):
         hint = hint.__supertype__
@@ -103,28 +103,28 @@ def _form(hint: Any) -> _Form:
     return _row(columns, make, values if len(columns) > 1 else lambda value: (values(value),))
 
 
-def _plain(types: tuple[type, ...]) -> _Form:
+def _plain(types: tuple[type, ...]) -> _TypeCodec:
     def decode(value: Any) -> Any:
         if type(value) in types:
             return value
         raise _WrongError("", _not(value, types))
 
-    return _Form(None, decode, types)
+    return _TypeCodec(None, decode, types)
 
 
-def _optional(hint: Any) -> _Form:
+def _optional(hint: Any) -> _TypeCodec:
     forms = [_form(arg) for arg in get_args(hint)]
     if all(form.plain for form in forms):
         return _plain(tuple(type_ for form in forms for type_ in form.plain))
     (form,) = [form for form in forms if form.plain != (NoneType,)]
     encode, decode = form.encode, form.decode
-    return _Form(
+    return _TypeCodec(
         None if encode is None else lambda value: None if value is None else encode(value),
         lambda value: None if value is None else decode(value),
     )
 
 
-def _many(form: _Form) -> _Form:
+def _many(form: _TypeCodec) -> _TypeCodec:
     encode, decode = form.encode, form.decode
 
     def decode_all(value: Any) -> Any:
@@ -136,7 +136,7 @@ def _many(form: _Form) -> _Form:
             raise _WrongError(f"[{_reached(value, decode)}]{error.path}", error.what) from None
         return tuple(found)
 
-    return _Form(None if encode is None else lambda values: list(map(encode, values)), decode_all)
+    return _TypeCodec(None if encode is None else lambda values: list(map(encode, values)), decode_all)
 
 
 def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
@@ -149,7 +149,7 @@ def _reached(values: Sequence[Any], decode: Callable[[Any], Any]) -> int:
     return len(values)
 
 
-def _row(hints: Sequence[tuple[str, Any]], make: Callable[..., Any], values: Callable[[Any], Any] | None) -> _Form:
+def _row(hints: Sequence[tuple[str, Any]], make: Callable[..., Any], values: Callable[[Any], Any] | None) -> _TypeCodec:
     """A value as the array of its fields; `values` takes them out of it, None when it is a tuple itself."""
     columns = [(name, _form(hint)) for name, hint in hints]
     encodes = [form.encode for _, form in columns]
@@ -179,7 +179,7 @@ def _row(hints: Sequence[tuple[str, Any]], make: Callable[..., Any], values: Cal
         return make(*found)
 
     as_it_is = not any(encodes)
-    return _Form(values if as_it_is else encode, decode)
+    return _TypeCodec(values if as_it_is else encode, decode)
 
 
 def _require_array(value: Any) -> None:

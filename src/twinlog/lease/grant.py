@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.segments import Tip
-from twinlog.mirror.offsets.starts import AT_FIRST, Begin
+from twinlog.mirror.offsets.segments import LastPoint
+from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.types import TopicPartition
 
 
@@ -39,7 +39,7 @@ class Grant:
     max_batch_bytes: int
     position: Position | None
     drained: bool = False
-    tip: Tip | None = None
+    tip: LastPoint | None = None
     heartbeats: bool = False
-    begin: Begin = AT_FIRST
+    begin: StartSpec = AT_FIRST
     on_trial: bool = False

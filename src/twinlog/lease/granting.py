@@ -13,7 +13,7 @@ from twinlog.lease.channel import VALID_S
 from twinlog.lease.copier_session import CopierSession
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.grant import Grant
-from twinlog.lease.ledger import Ledger
+from twinlog.lease.ledger import LeaseState
 from twinlog.lease.messages import Grants, Release, Stop
 from twinlog.model.types import TopicPartition
 
@@ -27,14 +27,14 @@ GRANTED_AT_ONCE = 16
 """How many copiers get their grants at the same time; one may have to wait for another that does not release."""
 
 
-class Granting:
+class PartitionGranter:
     """The partitions of one flow on their way between copiers, on threads of its own; see `Leases`, whose `ledger`
     this is."""
 
     def __init__(
         self,
         flow: str,
-        ledger: Ledger,
+        ledger: LeaseState,
         grants: Callable[[Sequence[TopicPartition]], list[Grant]],
         failed: Callable[[str, str], None],
         ids: TransactionalIds | None,

@@ -15,7 +15,7 @@ from twinlog.lease.messages import VERSION, CopierHello, Hello, PlannerHello, We
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class IncompatiblePeer:
     """A caller of another version: a copier of `flow`, or the planner of `query`, as far as it names them."""
 
     flow: str | None
@@ -49,7 +49,7 @@ def _greet(line: Channel, hello: Hello, caller: str) -> None:
     require(decode(data), Welcome)
 
 
-def receive_hello(line: Channel) -> Hello | Stranger:
+def receive_hello(line: Channel) -> Hello | IncompatiblePeer:
     """The driver's half: who calls; a caller of another version only gets the driver's.
 
     Raises OSError or EOFError when the caller has gone, MessageError when what it sends is no greeting.
@@ -61,7 +61,7 @@ def receive_hello(line: Channel) -> Hello | Stranger:
         value = parse(data)
         caller = f"copier {value['copier']}" if "copier" in value else f"the planner of query {value.get('query')}"
         text = _mismatch(caller, (version, release), (VERSION, __version__))
-        return Stranger(value.get("flow"), value.get("query"), version, text)
+        return IncompatiblePeer(value.get("flow"), value.get("query"), version, text)
     hello = decode(data)
     if not isinstance(hello, CopierHello | PlannerHello):
         raise MessageError(f"{type(hello).__name__} came before a greeting")

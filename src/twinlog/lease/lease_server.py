@@ -14,12 +14,12 @@ from multiprocessing.connection import Listener
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import EngineError, MessageError
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.channel import DEAD_S, Channel, DriverAddress
-from twinlog.lease.greeting import Stranger, receive_hello
+from twinlog.lease.greeting import IncompatiblePeer, receive_hello
 from twinlog.lease.leases import Leases
 from twinlog.lease.messages import (
-    Bye,
+    CopierEnded,
     CopierHello,
     Hello,
     NextRequest,
@@ -45,7 +45,7 @@ CLOSE_S = 2.0
 
 
 class LeaseServer:
-    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `Bundle`.
+    """Accepts lines from copiers, for the `Leases` of their flow, and from planners, for their query's `QueryFlows`.
 
     Copiers connect to `host`. It listens at `bind_address` (`host` if empty) and at `port` (any free one if 0).
     Raises EngineError when this machine has no such address, or another process has the port.
@@ -64,7 +64,7 @@ class LeaseServer:
         secret = secrets.token_bytes(32)
         self.flows: dict[str, Leases] = dict(flows or {})
         """The leases of each flow that this process runs, by the flow's name; they come and go."""
-        self.bundles: dict[str, Bundle] = {}
+        self.bundles: dict[str, QueryFlows] = {}
         """What each query does, by its name."""
         own = bind_address or host
         try:
@@ -119,7 +119,7 @@ class LeaseServer:
                     leases.serve(line, caller.copier)
             else:
                 line.close()
-            if isinstance(caller, Stranger):
+            if isinstance(caller, IncompatiblePeer):
                 self._report(caller)
         except AuthenticationError:
             log.warning("a connection was refused: its caller does not know the secret")
@@ -135,7 +135,7 @@ class LeaseServer:
             # ValueError: a stranger answered the challenge with bytes that are no text.
             line.close()
 
-    def _report(self, stranger: Stranger) -> None:
+    def _report(self, stranger: IncompatiblePeer) -> None:
         """Report a task or a planner of another version that was refused; Spark runs a task again up to four times."""
         with self._lock:
             new = self._news.is_new((stranger.flow, stranger.version), AGAIN_S)
@@ -148,7 +148,7 @@ class LeaseServer:
         if bundle is not None:
             bundle.refused = stranger.text
 
-    def _greet(self, line: Channel) -> Hello | Stranger:
+    def _greet(self, line: Channel) -> Hello | IncompatiblePeer:
         """The caller's first message; on this thread, so that a silent caller holds up no other."""
         watch = threading.Timer(HANDSHAKE_S, line.shut)
         watch.daemon = True
@@ -191,7 +191,7 @@ def _dismiss(line: Channel) -> None:
     line.break_after(DEAD_S)
     line.send(Stop())
     while line.poll(DEAD_S):
-        if isinstance(line.receive(), Bye):
+        if isinstance(line.receive(), CopierEnded):
             break
     line.close()
 

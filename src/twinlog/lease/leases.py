@@ -17,27 +17,27 @@ from twinlog.lease.channel import DEAD_S, VALID_S, Channel
 from twinlog.lease.copier_session import CopierSession
 from twinlog.lease.fencing import TransactionalIds
 from twinlog.lease.grant import Grant
-from twinlog.lease.granting import RELEASE_S, Granting
-from twinlog.lease.ledger import Ledger
+from twinlog.lease.granting import RELEASE_S, PartitionGranter
+from twinlog.lease.ledger import LeaseState
 from twinlog.lease.messages import (
-    Beat,
-    BeatResponse,
-    Bye,
     Claim,
+    CopierEnded,
+    CopierHeartbeat,
+    CopierHeartbeatResponse,
     Drop,
-    End,
     Event,
     Failed,
     Hold,
     IdRequest,
-    Left,
+    LeaseEnded,
     Message,
     Released,
     ReportMessage,
     Stop,
+    TaskEnded,
 )
 from twinlog.lease.progress import Report
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Leases:
         reported: Callable[[Report], None] = lambda report: None,
         gone: Callable[[str], None] = lambda copier: None,
         mismatch: Callable[[str | None], None] = lambda text: None,
-        held: Callable[[Held], None] = lambda held: None,
+        held: Callable[[HeldPartition], None] = lambda held: None,
         clock: Clock = SYSTEM,
     ) -> None:
         self._clock = clock
@@ -85,8 +85,8 @@ class Leases:
         self._event = event
         self.unclaimed_again: Callable[[], None] = lambda: None
         """Called whenever a share may wait for a copier."""
-        self._ledger = Ledger()
-        self._granting = Granting(flow, self._ledger, grants, failed, ids, clock)
+        self._ledger = LeaseState()
+        self._granting = PartitionGranter(flow, self._ledger, grants, failed, ids, clock)
 
     # The plan.
 
@@ -128,7 +128,7 @@ class Leases:
             self._ledger.changed.notify_all()
         for session, parts in gone.items():
             self._granting.ask_release(session, parts, version)
-            session.send(End(over))
+            session.send(LeaseEnded(over))
         self.unclaimed_again()
         return lease
 
@@ -241,14 +241,14 @@ class Leases:
         """Do what a copier asks for; False when it ends. Raises MessageError when no copier sends that."""
         session.last_beat = self._clock.monotonic()
         match message:
-            case Beat(at):
-                session.send(BeatResponse(at, min(VALID_S, self._leads_for_s())))
+            case CopierHeartbeat(at):
+                session.send(CopierHeartbeatResponse(at, min(VALID_S, self._leads_for_s())))
             case ReportMessage(report):
                 self._reported(report)
             case Claim(lease, task):
                 session.task = task
                 self._claim(session, lease)
-            case Left(lease):
+            case TaskEnded(lease):
                 self._leave(session, lease)
             case IdRequest():
                 lend = threading.Thread(target=self._lend, args=(session,), name=f"id {session.name}", daemon=True)
@@ -267,7 +267,7 @@ class Leases:
                 self._event(kind, text)
             case Hold(held):
                 self._held(held)
-            case Bye():
+            case CopierEnded():
                 return False
             case _:
                 raise MessageError(f"copier {session.name} sent {type(message).__name__}, which it may not send")
@@ -294,7 +294,7 @@ class Leases:
                 self.refused = None
                 self._mismatch(None)
         else:
-            session.send(Stop() if self._ledger.stopping else End(lease))
+            session.send(Stop() if self._ledger.stopping else LeaseEnded(lease))
 
     def _take_share(self, session: CopierSession, lease: int) -> bool:
         """Give a copier a share of the current lease; False when it gets none."""

@@ -76,7 +76,7 @@ class Claims:
         return any(share and number not in self._by for number, share in enumerate(self.assignment))
 
 
-class Holdings:
+class PartitionHolders:
     """What the copiers of a flow hold, and for each partition without a holder, whether its last copier drained it.
 
     Used under the lock of the leases.
@@ -128,14 +128,14 @@ class Holdings:
 
 
 @dataclass(slots=True)
-class Ledger:
+class LeaseState:
     """Read and written only under the lock `changed`, which wakes the threads that wait for a change."""
 
     changed: threading.Condition = field(default_factory=threading.Condition)
     sessions: set[CopierSession] = field(default_factory=set)
     """All copiers that are connected."""
     shares: Claims = field(default_factory=Claims)
-    holdings: Holdings = field(default_factory=Holdings)
+    holdings: PartitionHolders = field(default_factory=PartitionHolders)
     lease: int = 0
     """The number of the current lease; 0 before the first."""
     version: int = 0

@@ -15,10 +15,10 @@ from twinlog.kafka.coordinator.transactions import ProducerEpoch
 from twinlog.lease.codec import Codec
 from twinlog.lease.grant import Grant, Share
 from twinlog.lease.progress import Report
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 
-VERSION = 17
+VERSION = 18
 """Raised with each change of a message, of a value in one, or of what travels to tasks in Spark's plan (`settings`).
 
 `tests/unit/lease/contract.txt` has all of that; its test fails where one changed and this did not.
@@ -68,7 +68,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class TaskEnded:
     """The copier's task ended before its lease; as a rule another task claims it again for the same copier."""
 
     lease: int
@@ -83,7 +83,7 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class CopierHeartbeat:
     """A heartbeat of a copier; `at` is when it sent this, in seconds of its own monotonic clock."""
 
     at: float
@@ -109,7 +109,7 @@ class Hold:
     """A partition is held: its position is stored, and nothing of it is in flight. The copier keeps it until the driver
     asks for its release."""
 
-    held: Held
+    held: HeldPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class IdRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Bye:
+class CopierEnded:
     """The copier has released everything and ends."""
 
 
@@ -135,7 +135,7 @@ class Bye:
 
 
 @dataclass(frozen=True, slots=True)
-class BeatResponse:
+class CopierHeartbeatResponse:
     """The answer to the heartbeat that was sent `at`: the copier may append for `valid_s` seconds from then on."""
 
     at: float
@@ -158,7 +158,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class LeaseEnded:
     """A lease is over; the copier goes on with what it holds, and its task ends."""
 
     lease: int
@@ -212,8 +212,10 @@ class SharesResponse:
 
 
 Hello: TypeAlias = CopierHello | PlannerHello
-FromCopier: TypeAlias = Claim | Left | Released | Beat | ReportMessage | Event | Hold | Failed | IdRequest | Bye
-ToCopier: TypeAlias = BeatResponse | Grants | Release | End | LentId | Stop | Drop
+FromCopier: TypeAlias = (
+    Claim | TaskEnded | Released | CopierHeartbeat | ReportMessage | Event | Hold | Failed | IdRequest | CopierEnded
+)
+ToCopier: TypeAlias = CopierHeartbeatResponse | Grants | Release | LeaseEnded | LentId | Stop | Drop
 Planning: TypeAlias = NextRequest | NextResponse | SharesRequest | SharesResponse
 Message: TypeAlias = Hello | Welcome | FromCopier | ToCopier | Planning
 

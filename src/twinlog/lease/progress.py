@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlog.model.compact_json import ascii_json
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TargetOffset
 
 AGE_BOUNDS_MS = (
@@ -145,8 +145,8 @@ class Report:
     partitions: tuple[PartitionProgress, ...] = ()
     events: tuple[tuple[str, str], ...] = field(default=())
     age_s: float = 0.0
-    source: Reach = field(default_factory=Reach)
-    target: Reach = field(default_factory=Reach)
+    source: ClusterReachability = field(default_factory=ClusterReachability)
+    target: ClusterReachability = field(default_factory=ClusterReachability)
     figures: Figures = field(default_factory=Figures)
 
     def encode(self) -> bytes:
@@ -175,7 +175,7 @@ class Report:
             fields = dict(json.loads(value))
             parts = tuple(PartitionProgress(**part) for part in fields.pop("partitions"))
             events = tuple((str(kind), str(text)) for kind, text in fields.pop("events"))
-            source, target = (Reach(**fields.pop(side, {})) for side in ("source", "target"))
+            source, target = (ClusterReachability(**fields.pop(side, {})) for side in ("source", "target"))
             return cls(partitions=parts, events=events, source=source, target=target, **fields)
         except (ValueError, TypeError, KeyError):
             return None

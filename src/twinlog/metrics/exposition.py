@@ -22,7 +22,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurements:
     """What a process measures at one moment: beans under Kafka's names, and families under our own."""
 
     beans: Sequence[BeanTable] = ()
@@ -32,7 +32,7 @@ class Measured:
 class Pages:
     """The two pages of a process; `measure` is called for each request, on any thread."""
 
-    def __init__(self, measure: Callable[[], Measured]) -> None:
+    def __init__(self, measure: Callable[[], Measurements]) -> None:
         self._measure = measure
 
     def text(self, accept: str) -> tuple[str, bytes]:
@@ -64,7 +64,7 @@ class _Families:
 
 
 @dataclass(slots=True)
-class _Lines:
+class _FamilyLines:
     family: Family
     about: str
     lines: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Lines:
 
 def bean_text(tables: Iterable[BeanTable], *, openmetrics: bool) -> bytes:
     """The samples of all beans, one family after the other, without the end of a page."""
-    found: dict[str, _Lines] = {}
+    found: dict[str, _FamilyLines] = {}
     for table in tables:
         _add(table, found)
     parts: list[str] = []
@@ -83,7 +83,7 @@ def bean_text(tables: Iterable[BeanTable], *, openmetrics: bool) -> bytes:
     return "".join(parts).encode()
 
 
-def _add(table: BeanTable, found: dict[str, _Lines]) -> None:
+def _add(table: BeanTable, found: dict[str, _FamilyLines]) -> None:
     names = [label(tag) for tag in table.tags]
     labels = [
         ",".join([f'{name}="{escaped(quoted(tag))}"' for name, tag in zip(names, tags, strict=True)])
@@ -95,7 +95,7 @@ def _add(table: BeanTable, found: dict[str, _Lines]) -> None:
         if made is None:
             continue
         about = f"Attribute {attribute} of {table.domain}:type={table.type}."
-        lines = found.setdefault(made.name, _Lines(made, about)).lines
+        lines = found.setdefault(made.name, _FamilyLines(made, about)).lines
         name = made.name
         if made.text:
             lines += [

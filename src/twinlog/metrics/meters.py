@@ -12,7 +12,7 @@ from math import nan
 
 from twinlog.clock import LONG_AGO
 from twinlog.lease.progress import AGE_BOUNDS_MS, Figures, PartitionProgress, Report
-from twinlog.metrics.window import SAMPLE_S, SAMPLES, Window, average, extreme
+from twinlog.metrics.window import SAMPLE_S, SAMPLES, SampleWindow, average, extreme
 from twinlog.model.types import GroupId, TopicPartition
 
 SOURCE_ATTRIBUTES = (
@@ -35,7 +35,7 @@ class PartitionMeter:
     def __init__(self, now: float) -> None:
         self.records = self.bytes = 0
         self.age_ms = self.latency_ms = 0
-        self.window = Window(now)
+        self.window = SampleWindow(now)
 
     def take(self, part: PartitionProgress, now: float) -> None:
         """Add what a report counts."""
@@ -61,7 +61,7 @@ class PartitionMeter:
     def values(self, now: float) -> tuple[float, ...]:
         """Of each of `SOURCE_ATTRIBUTES`."""
         samples = self.window.within(now)
-        seconds = Window.rate_s(samples, now)
+        seconds = SampleWindow.rate_s(samples, now)
         return (
             self.records,
             sum([one.records for one in samples]) / seconds,
@@ -90,7 +90,7 @@ class GroupMeter:
 
     def __init__(self, now: float) -> None:
         self.latency_ms = 0.0
-        self.window = Window(now)
+        self.window = SampleWindow(now)
 
     def take(self, latency_ms: float, now: float) -> None:
         """A checkpoint was written after so long."""
@@ -180,7 +180,7 @@ class TaskTotals:
         while now - self._history[0].at > SAMPLES * SAMPLE_S:
             self._history.popleft()
 
-    def recent(self, now: float) -> Recent:
+    def recent(self, now: float) -> RecentRates:
         """What happened in the last minute."""
         # A copy in one step: reports come on another thread.
         lately = [one for one in tuple(self._history) if now - one.at <= SAMPLES * SAMPLE_S]
@@ -188,7 +188,7 @@ class TaskTotals:
         seconds = max(SAMPLE_S, now - lately[0].at) if lately else SAMPLE_S
         commits, polls = sum(one.commits for one in seen), sum(one.polls for one in seen)
         failed = sum(one.failed_commits for one in seen)
-        return Recent(
+        return RecentRates(
             read_rate=sum(one.read_records for one in seen) / seconds,
             write_rate=sum(one.written for one in lately) / seconds,
             commit_avg_ms=average(sum(one.commit_ms for one in seen), commits),
@@ -209,7 +209,7 @@ class _Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentRates:
     """Of one task in the last minute: records a second, milliseconds, a share from 0 to 1, records; NaN of nothing."""
 
     read_rate: float

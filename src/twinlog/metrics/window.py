@@ -57,7 +57,7 @@ class RecentTimes:
         return [took_ms for ended, took_ms in tuple(self._times) if now - ended <= SAMPLES * SAMPLE_S]
 
 
-class Window:
+class SampleWindow:
     """The samples that count now, the newest last; one more may overlap the time that is looked at."""
 
     __slots__ = ("samples",)

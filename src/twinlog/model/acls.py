@@ -11,7 +11,7 @@ EVERY_TOPIC = TopicName("*")
 """The literal name that an authorizer takes for all topics."""
 
 
-class Resource(IntEnum):
+class ResourceType(IntEnum):
     """What a right is on (Kafka class ResourceType)."""
 
     TOPIC = 2
@@ -22,7 +22,7 @@ class Resource(IntEnum):
     USER = 7
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """What a right is about (Kafka class AclOperation)."""
 
     ALL = 2
@@ -38,14 +38,14 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class Permission(IntEnum):
+class AclPermissionType(IntEnum):
     """Whether a right is given or denied (Kafka class AclPermissionType)."""
 
     DENY = 2
     ALLOW = 3
 
 
-class Pattern(IntEnum):
+class PatternType(IntEnum):
     """How the name of a right is meant (Kafka class PatternType)."""
 
     LITERAL = 3
@@ -64,17 +64,17 @@ class TopicAcl:
     host: str
     operation: int
     permission: int
-    pattern: int = Pattern.LITERAL
+    pattern: int = PatternType.LITERAL
 
     def __str__(self) -> str:
-        operation = Operation(self.operation).name if self.operation in set(Operation) else str(self.operation)
-        permission = "DENY" if self.permission == Permission.DENY else "ALLOW"
+        operation = AclOperation(self.operation).name if self.operation in set(AclOperation) else str(self.operation)
+        permission = "DENY" if self.permission == AclPermissionType.DENY else "ALLOW"
         return f"{permission} {operation} on {self.topic} for {self.principal} from {self.host}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Acl:
-    """One right on whatever resource; `resource` is a number of `Resource`, or a newer one."""
+    """One right on whatever resource; `resource` is a number of `ResourceType`, or a newer one."""
 
     resource: int
     name: str
@@ -82,13 +82,17 @@ class Acl:
     host: str
     operation: int
     permission: int
-    pattern: int = Pattern.LITERAL
+    pattern: int = PatternType.LITERAL
 
     def __str__(self) -> str:
-        kind = Resource(self.resource).name.lower() if self.resource in set(Resource) else f"resource {self.resource}"
-        operation = Operation(self.operation).name if self.operation in set(Operation) else str(self.operation)
-        permission = "DENY" if self.permission == Permission.DENY else "ALLOW"
-        prefix = "prefix " if self.pattern == Pattern.PREFIXED else ""
+        kind = (
+            ResourceType(self.resource).name.lower()
+            if self.resource in set(ResourceType)
+            else f"resource {self.resource}"
+        )
+        operation = AclOperation(self.operation).name if self.operation in set(AclOperation) else str(self.operation)
+        permission = "DENY" if self.permission == AclPermissionType.DENY else "ALLOW"
+        prefix = "prefix " if self.pattern == PatternType.PREFIXED else ""
         kind = kind.replace("_", " ")
         return f"{permission} {operation} on {kind} {prefix}{self.name} for {self.principal} from {self.host}"
 

@@ -8,7 +8,7 @@ from twinlog.model.types import SourceOffset, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TransformCall:
     """A call of a transform `since` a monotonic time, with so many `rows` of a partition from an offset on."""
 
     since: float
@@ -24,7 +24,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class TransformImport:
     """The import of the transform called `name`, since a monotonic time."""
 
     since: float

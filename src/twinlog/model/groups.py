@@ -16,7 +16,7 @@ GROUPS_TOPIC = TopicName("__consumer_offsets")
 """Where brokers keep groups: who leads a group's partition coordinates it."""
 
 
-class Group(NamedTuple):
+class GroupListing(NamedTuple):
     """A group as its coordinator lists it.
 
     `protocol` is "consumer" where consumers share partitions, "" where offsets were only ever committed from outside,

@@ -1,8 +1,8 @@
 """A held partition: it cannot be copied further, while the rest of its flow is copied.
 
-A copier takes the partition out of its work and stores the partition's position; the driver keeps the `Held`, and has
-the partition tried again with growing pauses. MirrorMaker 2 has no such state: its task fails, with every partition of
-the task.
+A copier takes the partition out of its work and stores the partition's position; the driver keeps the `HeldPartition`,
+and has the partition tried again with growing pauses. MirrorMaker 2 has no such state: its task fails, with every
+partition of the task.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _WAYS_OUT: dict[HeldReason, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldPartition:
     """Source partition `partition` of `topic` is copied up to `source_offset`, and not further, for a `reason`.
 
     `target_offset` is the next offset of the remote partition, -1 if unknown. `resume_at` is the source offset at which
@@ -110,7 +110,7 @@ class Held:
         *,
         source_offset: SourceOffset,
         target_offset: TargetOffset,
-    ) -> Held:
+    ) -> HeldPartition:
         """The partition is held by an error that `reason_of` knows."""
         reason = reason_of(error)
         assert reason is not None

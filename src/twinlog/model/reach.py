@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ClusterReachability:
     """Whether a cluster answers, in seconds up to the moment of the report.
 
     `heard_s` counts from the last answer of a broker (-1: none yet), `out_s` from the first request that no broker

@@ -12,7 +12,7 @@ Scheme = Literal["http", "https"]
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListenerAddress:
     """An address to listen at; an empty `host` means every address, port 0 any free port."""
 
     scheme: Scheme
@@ -36,7 +36,7 @@ class MetricsSettings:
     With `partitions` every partition and group has its own metrics.
     """
 
-    listeners: Annotated[tuple[Listener, ...], out_of("twinlog.metrics.listeners")] = ()
+    listeners: Annotated[tuple[ListenerAddress, ...], out_of("twinlog.metrics.listeners")] = ()
     partitions: Annotated[bool, WrittenAs("twinlog.metrics.partitions.enabled")] = True
     https: TlsSettings | None = None
     client_auth: ClientAuth = "none"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from twinlog.settings.driver import DriverListener
 from twinlog.settings.flow import ClientSettings, ExactlyOnce
-from twinlog.settings.metrics import Listener, MetricsSettings, Scheme
+from twinlog.settings.metrics import ListenerAddress, MetricsSettings, Scheme
 from twinlog.settings.tls import ClientAuth, TlsSettings
 from twinlog.settings.written import WrittenAs, out_of
 
@@ -21,7 +21,7 @@ OverridePolicy = Literal["All", "None", "Principal", "Allowlist"]
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderRule:
+class HeaderSettings:
     """A header of every REST answer; the value of a `Date` action is milliseconds from the answer on."""
 
     action: HeaderAction
@@ -61,21 +61,21 @@ class RestSettings:
     what listeners of that scheme use, None where there is none.
     """
 
-    listeners: Annotated[tuple[Listener, ...], out_of("listeners")] = (Listener("http", "", 8083),)
-    admin_listeners: Annotated[tuple[Listener, ...] | None, out_of("admin.listeners")] = None
+    listeners: Annotated[tuple[ListenerAddress, ...], out_of("listeners")] = (ListenerAddress("http", "", 8083),)
+    admin_listeners: Annotated[tuple[ListenerAddress, ...] | None, out_of("admin.listeners")] = None
     advertised_host: Annotated[str | None, out_of("rest.advertised.host.name")] = None
     advertised_port: Annotated[int | None, out_of("rest.advertised.port")] = None
     advertised_listener: Annotated[Scheme | None, out_of("rest.advertised.listener")] = None
     extension_classes: Annotated[tuple[str, ...], WrittenAs("rest.extension.classes")] = ()
     allow_origin: Annotated[str, WrittenAs("access.control.allow.origin")] = ""
     allow_methods: Annotated[str, WrittenAs("access.control.allow.methods")] = ""
-    response_headers: Annotated[tuple[HeaderRule, ...], out_of("response.http.headers.config")] = ()
+    response_headers: Annotated[tuple[HeaderSettings, ...], out_of("response.http.headers.config")] = ()
     https: TlsSettings | None = field(default=None, repr=False)
     https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
     admin_https: TlsSettings | None = field(default=None, repr=False)
     admin_https_client_auth: Annotated[ClientAuth, out_of("ssl.client.auth")] = "none"
 
-    def find_advertised(self, bound: Sequence[Listener], own_host: str) -> Listener:
+    def find_advertised(self, bound: Sequence[ListenerAddress], own_host: str) -> ListenerAddress:
         """The address of this worker for other workers and clients: one of `bound`, with the parts of
         `rest.advertised.*` in place of its own.
 
@@ -86,7 +86,7 @@ class RestSettings:
         found = next((listener for listener in bound if listener.tls == tls), None)
         host = self.advertised_host or (found.host if found else "") or own_host
         port = self.advertised_port if self.advertised_port is not None else (found or bound[0]).port
-        return Listener("https" if tls else "http", host, port)
+        return ListenerAddress("https" if tls else "http", host, port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ DYNAMIC = DYNAMIC_ALLOCATION + "enabled"
 LEAST, MOST = DYNAMIC_ALLOCATION + "minExecutors", DYNAMIC_ALLOCATION + "maxExecutors"
 
 
-class Manager(Enum):
+class ClusterManager(Enum):
     """What gives Spark its executors."""
 
     LOCAL = "local"
@@ -90,20 +90,20 @@ class Manager(Enum):
     @property
     def sizes_executors(self) -> bool:
         """Whether it makes executors as they are asked for, and holds them to their memory."""
-        return self in (Manager.KUBERNETES, Manager.YARN)
+        return self in (ClusterManager.KUBERNETES, ClusterManager.YARN)
 
 
-def manager_of(master: str) -> Manager:
+def manager_of(master: str) -> ClusterManager:
     """By Spark's master; `local-cluster` is a standalone one for tests."""
     if master.startswith("k8s"):
-        return Manager.KUBERNETES
+        return ClusterManager.KUBERNETES
     if master.startswith("yarn"):
-        return Manager.YARN
-    return Manager.STANDALONE if master.startswith(("spark://", "local-cluster")) else Manager.LOCAL
+        return ClusterManager.YARN
+    return ClusterManager.STANDALONE if master.startswith(("spark://", "local-cluster")) else ClusterManager.LOCAL
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class TaskResources:
     """The tasks that all flows may have together, the largest budget of a copier in bytes, and whether one has SQL."""
 
     tasks: int
@@ -117,14 +117,14 @@ class Need:
         return -int(-least // STEP_MB) * STEP_MB
 
 
-def derived(master: str, need: Need, given: Mapping[str, str]) -> dict[str, str]:
+def derived(master: str, need: TaskResources, given: Mapping[str, str]) -> dict[str, str]:
     """The settings by which a cluster gives all tasks a slot, and their copiers the memory; nothing for a local master.
 
     What is `given` stays, and the rest follows it. Executors come and go with the user's own will only: twinlog has as
     many tasks as there are slots, so Spark would see no need for one more.
     """
     manager = manager_of(master)
-    if manager is Manager.LOCAL:
+    if manager is ClusterManager.LOCAL:
         return {}
     cpus = _number(given, CPUS) or 1
     cores = _number(given, CORES)
@@ -149,11 +149,11 @@ def derived(master: str, need: Need, given: Mapping[str, str]) -> dict[str, str]
     return {key: value for key, value in found.items() if key not in given}
 
 
-def contradictions(master: str, need: Need, settings: Mapping[str, str]) -> list[str]:
+def contradictions(master: str, need: TaskResources, settings: Mapping[str, str]) -> list[str]:
     """What in all settings of a cluster together keeps tasks from their slots or copiers from their memory, a sentence
     each with the way out."""
     manager = manager_of(master)
-    if manager is Manager.LOCAL:
+    if manager is ClusterManager.LOCAL:
         return []
     cpus = _number(settings, CPUS) or 1
     cores = _number(settings, CORES)
@@ -165,7 +165,9 @@ def contradictions(master: str, need: Need, settings: Mapping[str, str]) -> list
     return [sentence for sentence in found if sentence is not None]
 
 
-def _few_slots(manager: Manager, need: Need, settings: Mapping[str, str], cpus: int, cores: int | None) -> str | None:
+def _few_slots(
+    manager: ClusterManager, need: TaskResources, settings: Mapping[str, str], cpus: int, cores: int | None
+) -> str | None:
     if manager.sizes_executors:
         key, count = INSTANCES, _number(settings, INSTANCES)
         if _is_on(settings, DYNAMIC):
@@ -192,7 +194,7 @@ def _few_slots(manager: Manager, need: Need, settings: Mapping[str, str], cpus: 
     )
 
 
-def _little_memory(need: Need, settings: Mapping[str, str], copiers: int) -> str | None:
+def _little_memory(need: TaskResources, settings: Mapping[str, str], copiers: int) -> str | None:
     """Of the Python beside an executor's heap, unless it has memory of its own by `spark.executor.pyspark.memory`."""
     heap = megabytes(settings.get("spark.executor.memory", "1g"))
     if OVERHEAD in settings:
@@ -213,7 +215,7 @@ def _little_memory(need: Need, settings: Mapping[str, str], copiers: int) -> str
     )
 
 
-def _little_python(need: Need, settings: Mapping[str, str], copiers: int) -> str | None:
+def _little_python(need: TaskResources, settings: Mapping[str, str], copiers: int) -> str | None:
     own = megabytes(settings.get(PYTHON, "0"))
     # Spark limits the address space of each worker by it, which is larger than the memory.
     least = 2 * (need.overhead_mb(1) - JVM_MB) * copiers

@@ -18,7 +18,7 @@ _SECRET = re.compile("secret|password|token|access[.]?key", re.IGNORECASE)
 """Settings whose values Spark never shows (spark.redaction.regex)."""
 
 
-class Blame:
+class SettingFinder:
     """Finds the setting that a reason is about; a setting in `spark-defaults.conf` may be the one.
 
     `settings` are all that Spark was started with, `given` is how those of the user were given (`--conf`).

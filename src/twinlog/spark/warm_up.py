@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from twinlog.clock import SYSTEM, Clock
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.grant import Grant
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases
@@ -47,7 +47,7 @@ def run_warm_up(
 
     leases = Leases(SETTINGS.name, grants, lambda *_: None, lambda *_: None, clock=clock)
     lease_server.flows[SETTINGS.name] = leases
-    lease_server.bundles[SETTINGS.name] = Bundle(SETTINGS.name, [leases], clock)
+    lease_server.bundles[SETTINGS.name] = QueryFlows(SETTINGS.name, [leases], clock)
     query = engine.query(SETTINGS.name, [SETTINGS], lease_server.address)
     try:
         leases.renew((frozenset({TopicPartition(TopicName("none"), 0)}),))

@@ -13,7 +13,7 @@ from twinlog.transforms.function import Transform
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedRow:
     """A record that a transform failed on, as its row, and why."""
 
     row: Any
@@ -26,7 +26,7 @@ class Failure:
 def apply(
     function: Transform,
     rows: Any,
-    tolerate: Callable[[Failure], None],
+    tolerate: Callable[[FailedRow], None],
     begin: Callable[[SourceOffset], None] = lambda offset: None,
     check: Callable[[Any], None] = lambda made: None,
 ) -> Iterator[Any]:
@@ -56,9 +56,9 @@ def apply(
     yield from apply(function, rows.slice(middle), tolerate, begin, check)
 
 
-def _failure(row: Any, error: BaseException) -> Failure:
+def _failure(row: Any, error: BaseException) -> FailedRow:
     kind = type(error)
     offset = SourceOffset(row.column("offset")[0].as_py())
     if isinstance(error, TransformError):
-        return Failure(row, offset, error.message, f"{kind.__module__}.{kind.__qualname__}")
-    return Failure(row, offset, f"it raises {kind.__name__}: {error}", f"{kind.__module__}.{kind.__qualname__}")
+        return FailedRow(row, offset, error.message, f"{kind.__module__}.{kind.__qualname__}")
+    return FailedRow(row, offset, f"it raises {kind.__name__}: {error}", f"{kind.__module__}.{kind.__qualname__}")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from twinlog.errors import NoPartitionError, TransformError
 from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepare, RoutedRows
-from twinlog.model.call import Call
+from twinlog.model.call import TransformCall
 from twinlog.model.topic_names import HeartbeatNames, check_name, source_alias
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -21,7 +21,7 @@ from twinlog.transforms.build import build, sql_transform
 from twinlog.transforms.contract import offsets_of
 from twinlog.transforms.function import Transform
 from twinlog.transforms.partitions import partitions_by_key
-from twinlog.transforms.road import TransformedRoad, batches_of
+from twinlog.transforms.road import FetchTransformer, batches_of
 
 SURE_S = 60.0
 """For so long it counts how many partitions a topic had when the target was asked, unless it is asked again."""
@@ -107,7 +107,7 @@ def place(routed: RoutedRows, source: TopicPartition, partitions: int, rules: Co
     return found
 
 
-class Transforming:
+class TransformLoader:
     """Imports the transform of a flow, which raises TransformError where it is not found here.
 
     `partitions(topic)` is how many partitions a topic of the target has, None while that is unknown. `now()` is
@@ -127,7 +127,7 @@ class Transforming:
         self._settings = settings
         self._partitions = partitions
         self._lacking = LackingPartitions(now)
-        self.call: Call | None = None
+        self.call: TransformCall | None = None
         """What the transform works on; others may read it from their threads."""
         self._sql = sql_transform(settings)
         self._query_key = flow.written_as(key_of(TransformSettings, "sql"))
@@ -161,7 +161,7 @@ class Transforming:
 
     def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
         """What prepares the fetches of a partition."""
-        return TransformedRoad(
+        return FetchTransformer(
             self._noting(source),
             self._settings,
             self._name,
@@ -176,7 +176,7 @@ class Transforming:
         """The transform, which notes what it works on."""
 
         def noting(rows: Any) -> Any:
-            self.call = Call(self._now(), source, SourceOffset(int(offsets_of(rows)[0])), rows.num_rows)
+            self.call = TransformCall(self._now(), source, SourceOffset(int(offsets_of(rows)[0])), rows.num_rows)
             try:
                 return self._function(rows)
             finally:

@@ -15,12 +15,20 @@ from twinlog.arrow.decode import RowRules, decode
 from twinlog.arrow.encode import encode
 from twinlog.batches.split import split_append
 from twinlog.errors import EngineError, RecordTooLargeError, TransformError
-from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, FailedRecord, OversizedRecord, Prepared, RoutedRows
+from twinlog.kafka.producer.appends import (
+    ADDED,
+    Append,
+    CopyRules,
+    FailedRecord,
+    OversizedRecord,
+    PreparedFetch,
+    RoutedRows,
+)
 from twinlog.kafka.record.compression import CODECS, NONE
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
 from twinlog.settings.written import key_of
-from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.contract import offsets_of
 from twinlog.transforms.function import Transform
 from twinlog.transforms.partitions import partitions_by_key
@@ -30,7 +38,7 @@ MOST_SHOWN = 200
 """Bytes of a key or a value that the log shows."""
 
 
-def dead_letter(failure: Failure, settings: TransformSettings, flow: str, source: TopicPartition) -> Any:
+def dead_letter(failure: FailedRow, settings: TransformSettings, flow: str, source: TopicPartition) -> Any:
     """The record as it was, for the dead-letter topic; its partition there is found by the key.
 
     With `dead_letter_headers` it has the context that Connect adds (class DeadLetterQueueReporter), but for the stack
@@ -85,7 +93,7 @@ class _StopError(Exception):
         self.error = error
 
 
-class TransformedRoad:
+class FetchTransformer:
     """Prepares the fetches of one partition in the place of `write.prepare.prepare`.
 
     `flow` is for people. `partitions(topic)` is how many partitions a topic of the target has, None while that is
@@ -128,7 +136,7 @@ class TransformedRoad:
         position: SourceOffset,
         rules: CopyRules,
         aborted: Iterable[tuple[int, int]] | None = None,
-    ) -> Prepared:
+    ) -> PreparedFetch:
         """As `write.prepare.prepare`, of what the transform makes of the records.
 
         Raises TransformError, too, for a record that the transform fails on and that nothing comes before, and
@@ -143,7 +151,7 @@ class TransformedRoad:
         rows = decode(records, named, position, END, read, hidden)
         if (end := _end_of(rows.batches, rules.most_records)) is not None:
             rows = decode(records, named, position, end, read, hidden)
-        work = _Preparation(self, rules, max(NONE, rows.codec) if rules.codec is None else CODECS[rules.codec])
+        work = _TransformPreparation(self, rules, max(NONE, rows.codec) if rules.codec is None else CODECS[rules.codec])
         prepared = work.prepared
         prepared.log_failed = self.settings.log_errors
         passed = rows
@@ -161,7 +169,7 @@ class TransformedRoad:
         work.finish()
         return prepared
 
-    def _change(self, batches: list[Any], work: _Preparation) -> None:
+    def _change(self, batches: list[Any], work: _TransformPreparation) -> None:
         """Take all rows. Raises _StopError after those that there is time for."""
         for batch in batches:
             stop: _StopError | None = None
@@ -173,7 +181,7 @@ class TransformedRoad:
             if stop is not None:
                 raise stop
 
-    def _call(self, batch: Any, work: _Preparation) -> None:
+    def _call(self, batch: Any, work: _TransformPreparation) -> None:
         """Have the transform change rows. Raises _StopError after those that there is time for."""
         at = 0
         while at < batch.num_rows:
@@ -198,11 +206,11 @@ class TransformedRoad:
             self._most_rows = min(MOST_ROWS, self._most_rows * 4)
 
 
-class _Preparation:
+class _TransformPreparation:
     """The rows of one fetch on their way."""
 
-    def __init__(self, road: TransformedRoad, rules: CopyRules, codec: int) -> None:
-        self.prepared = Prepared(SourceOffset(0))
+    def __init__(self, road: FetchTransformer, rules: CopyRules, codec: int) -> None:
+        self.prepared = PreparedFetch(SourceOffset(0))
         self.road = road
         self.rules = rules
         self.codec = codec
@@ -239,7 +247,7 @@ class _Preparation:
             # When every record fails, the function is called twice per record, so the time is limited.
             raise _StopError(offset, None)
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: FailedRow) -> None:
         road, settings = self.road, self.road.settings
         if settings.tolerance == "none":
             way_out = f"correct it, or set {key_of(TransformSettings, 'tolerance')} = all to skip such records"

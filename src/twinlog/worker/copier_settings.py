@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
-from twinlog.config.keys.live_keys import Takes, live_fields
+from twinlog.config.keys.live_keys import UpdateMode, live_fields
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.model.topics import MAX_MESSAGE_BYTES
 from twinlog.settings.flow import FlowSettings
@@ -20,9 +20,9 @@ def copiers_view(settings: FlowSettings) -> FlowSettings:
     """The same flow with defaults in place of what copiers have no use for, and for its switches what they are."""
     unseen: dict[str, Any] = {"class_settings": ()}
     for name, (value, there) in live_fields().items():
-        if value is not Takes.AT_ONCE:
+        if value is not UpdateMode.AT_ONCE:
             continue
-        if there is Takes.AT_ONCE or getattr(settings, name) is not None:
+        if there is UpdateMode.AT_ONCE or getattr(settings, name) is not None:
             unseen[name] = _default(_FIELDS[name])
     if settings.config_property_filter_class is None and not config_filter_of(settings).accepts(MAX_MESSAGE_BYTES):
         # All that copiers await of the settings of remote topics is the limit of a batch.

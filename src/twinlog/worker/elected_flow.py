@@ -11,13 +11,13 @@ from twinlog.lease.channel import VALID_S
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.member import Leadership, Term
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.member import Leadership, LeaderTerm
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.election.spread import ProcessName, choose
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow.flow_lifecycle import Builder, FlowLifecycle
-from twinlog.worker.put_off import PutOff
+from twinlog.worker.put_off import RetryDelay
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
@@ -54,7 +54,7 @@ class ElectedFlow:
         *,
         until_caught_up: bool,
         wake: Callable[[], None],
-        roster: Roster | None = None,
+        roster: ElectionRegistry | None = None,
         clock: Clock = SYSTEM,
         connect: Connect = ClusterAdmin,
     ) -> None:
@@ -64,20 +64,20 @@ class ElectedFlow:
         self._asked_to_end = False
         self._lifecycle = FlowLifecycle(settings, build, take_out, self._crashed, clock)
         self.election = Election(
-            settings, wake, roster or Roster(ready=True, clock=clock), until=until_caught_up, connect=connect
+            settings, wake, roster or ElectionRegistry(ready=True, clock=clock), until=until_caught_up, connect=connect
         )
         self._until = until_caught_up
         self._roster = roster
         self._term = 0
         self._away_since: float | None = None
-        self._awaited: Term | None = None
+        self._awaited: LeaderTerm | None = None
         self.failure: str | None = None
         """Why the flow never runs here again."""
         self.over = False
         """Whether the flow never runs here again: it failed, or has caught up."""
         self._stored: StoredOffsets | None = None
         """What is read while another process runs the flow."""
-        self._reading = PutOff(
+        self._reading = RetryDelay(
             settings.name, clock, what="nothing is read ahead yet", level=logging.DEBUG, pause_s=READ_AGAIN_S
         )
 
@@ -180,12 +180,12 @@ class ElectedFlow:
     def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
         # The term is read first: a standing read before it could belong to an earlier term.
         election, term = self.election, self.election.term
-        if election.standing is not Standing.LEADING:
+        if election.standing is not ElectionState.LEADING:
             self._lifecycle.put_off.over()
-        if election.standing is Standing.LEADING:
+        if election.standing is ElectionState.LEADING:
             if self._lifecycle.put_off.is_due:
                 self._take(lease_server, term)
-        elif election.standing is Standing.REFUSED:
+        elif election.standing is ElectionState.REFUSED:
             self._withdraw(election.reason or "")
         elif (twin := election.twin) is not None:
             settings = self.settings
@@ -196,7 +196,7 @@ class ElectedFlow:
                 "of one of the two"
             )
         elif self.stands_by:
-            if election.standing is Standing.STANDBY and self._until:
+            if election.standing is ElectionState.STANDBY and self._until:
                 self._wait_for_turn(election.leadership)
             self._read_ahead()
 
@@ -350,7 +350,7 @@ class ElectedFlow:
     @property
     def stands_by(self) -> bool:
         """Whether another process, of twinlog or of MirrorMaker 2, runs the flow."""
-        return self.election.standing in (Standing.STANDBY, Standing.WAITING)
+        return self.election.standing in (ElectionState.STANDBY, ElectionState.WAITING)
 
     @property
     def has_read(self) -> bool:

@@ -11,7 +11,7 @@ from twinlog.metrics.mirror_beans import checkpoint_beans, client_beans, source_
 from twinlog.model.types import GroupId
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import FlowRunner
-from twinlog.worker.status.flow_families import FlowFacts
+from twinlog.worker.status.flow_families import FlowMetricFacts
 
 
 def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: bool) -> Iterator[BeanTable]:
@@ -36,10 +36,10 @@ def copying_beans(flow: FlowRunner, connector: str, now: float, *, partitions: b
     yield from client_beans(facts, partitions=partitions)
 
 
-def running_facts(flow: FlowRunner, *, ready: int | None = None) -> FlowFacts:
+def running_facts(flow: FlowRunner, *, ready: int | None = None) -> FlowMetricFacts:
     """A flow that runs here, for our own metrics; `ready` other processes could take it over."""
     status = flow.flow_status
-    return FlowFacts(
+    return FlowMetricFacts(
         flow.settings.name,
         leads=True,
         ready=ready,

@@ -12,9 +12,9 @@ from twinlog.lease.leases import Leases
 from twinlog.lease.progress import Report
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.sharing import Demand
+from twinlog.worker.sharing import SlotDemand
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.load import Load
+from twinlog.worker.status.load import LoadMonitor
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +35,13 @@ DRAIN_S = 8.0
 
 
 def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
-    """With how many tasks a flow begins, `tasks` of `Tasks`."""
+    """With how many tasks a flow begins, `tasks` of `FlowTasks`."""
     if not local:
         return None
     return FIRST if settings.transform is None else FIRST_TRANSFORMING
 
 
-class Tasks:
+class FlowTasks:
     """The tasks of one flow; `attend` is called every moment by the flow's thread.
 
     `slots` is how many the flow may use at once, `tasks` with how many it begins, None for all of them: then their
@@ -65,7 +65,7 @@ class Tasks:
         self._leases = leases
         self._grows = tasks is not None
         self.count = self.slots if tasks is None else max(1, min(tasks, self.slots))
-        self._load = Load(clock.monotonic)
+        self._load = LoadMonitor(clock.monotonic)
         self._hungry = False
         self._replan = threading.Event()
         self._leaving: frozenset[int] = frozenset()
@@ -96,10 +96,10 @@ class Tasks:
         self._load.take(report)
 
     @property
-    def demand(self) -> Demand:
+    def demand(self) -> SlotDemand:
         """How many slots the flow can use."""
         limit = max(1, min(self._settings.tasks_max, len(self._partitions) or self._settings.tasks_max))
-        return Demand(limit, self._hungry and self.slots < limit, self._load.quiet)
+        return SlotDemand(limit, self._hungry and self.slots < limit, self._load.quiet)
 
     # For the flow's thread.
 

@@ -13,11 +13,11 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.flow.flow_jobs import begin_heartbeats
 from twinlog.worker.periodic import PeriodicJob, PeriodicJobs
-from twinlog.worker.put_off import PutOff
+from twinlog.worker.put_off import RetryDelay
 
 log = logging.getLogger(__name__)
 
@@ -77,10 +77,10 @@ class ElectedIdleFlow:
         self._connect = connect
         self.settings = settings
         self._ending: threading.Thread | None = None
-        self.election = Election(settings, wake, Roster(ready=True, clock=clock), connect=connect)
+        self.election = Election(settings, wake, ElectionRegistry(ready=True, clock=clock), connect=connect)
         self._term = 0
         self._flow: IdleFlow | None = None
-        self._put_off = PutOff(settings.name, clock)
+        self._put_off = RetryDelay(settings.name, clock)
 
     def start(self) -> None:
         """Start the election of the process that writes the heartbeats."""
@@ -91,7 +91,7 @@ class ElectedIdleFlow:
         election, term = self.election, self.election.term
         if self._flow is not None and term != self._term:
             self._end()
-        if election.standing is not Standing.LEADING:
+        if election.standing is not ElectionState.LEADING:
             self._put_off.over()
         elif self._flow is None:
             if self._put_off.is_due:

@@ -35,7 +35,7 @@ _FAULT = object()
 Step = Callable[[], str | None] | Callable[[], None]
 
 
-class Again(Protocol):
+class Retryable(Protocol):
     """What a job looks at between two turns, because it may not wait for the next one."""
 
     def again_s(self) -> float | None:
@@ -63,7 +63,7 @@ class PeriodicJob:
         interval_s: float,
         *,
         way_out: str = "",
-        again: Again | None = None,
+        again: Retryable | None = None,
         once_more: bool = False,
         note: Callable[[str, str | None], None] = lambda what, trouble: None,
         excused: Callable[[], bool] = lambda: False,
@@ -272,7 +272,7 @@ class PeriodicJobs:
         interval_s: float | None,
         *,
         way_out: str = "",
-        again: Again | None = None,
+        again: Retryable | None = None,
         once_more: bool = False,
     ) -> PeriodicJob | None:
         """Begin a `PeriodicJob`; None when it is turned off (`interval_s` None) or after `stop`."""

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 PUT_OFF_S = 2.0
 
 
-class PutOff:
+class RetryDelay:
     """The delay of one flow; a limit of the host or container is temporary, and the process has other flows.
 
     `what` is logged at `level`, once a minute; it is tried again after `pause_s` seconds, None for `PUT_OFF_S`.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import LogOnce
 from twinlog.model.topics import listed
@@ -50,7 +50,7 @@ WAITS_S = 3.0
 """A flow that waits so long for a task that copies others of its query gets into it by ending their leases."""
 
 
-class Pace:
+class BatchPacer:
     """Lets one query of a process after the other end its micro-batch."""
 
     def __init__(self, clock: Clock = SYSTEM) -> None:
@@ -78,16 +78,16 @@ class SupervisedQuery:
         name: str,
         known: Callable[[], Sequence[FlowSettings]],
         clock: Clock = SYSTEM,
-        pace: Pace | None = None,
+        pace: BatchPacer | None = None,
     ) -> None:
         self._clock = clock
-        self._pace = Pace(clock) if pace is None else pace
+        self._pace = BatchPacer(clock) if pace is None else pace
         self.name = name
         self.flows: list[FlowRunner] = []
         self._known = known
         self._given: Sequence[FlowSettings] = ()
         """The settings that the tasks of the running query have."""
-        self._bundle = Bundle(name, clock=clock)
+        self._bundle = QueryFlows(name, clock=clock)
         self._engine: Engine | None = None
         self._lease_server: LeaseServer | None = None
         self._query: LeaseQuery | None = None
@@ -245,7 +245,7 @@ class Queries:
     def __init__(self, known: Callable[[], Sequence[FlowSettings]], clock: Clock = SYSTEM) -> None:
         self._clock = clock
         self._known = known
-        self._pace = Pace(clock)
+        self._pace = BatchPacer(clock)
         self._queries: list[SupervisedQuery] = []
         self._numbers = itertools.count(1)
         self._turn = 0

@@ -11,7 +11,7 @@ from twinlog import __version__
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
-from twinlog.metrics.exposition import Measured
+from twinlog.metrics.exposition import Measurements
 from twinlog.metrics.facts import CHECKPOINT, HEARTBEAT, SOURCE, ConnectorFacts, WorkerFacts
 from twinlog.metrics.process import jvm_families, process_families
 from twinlog.settings.flow import FlowSettings
@@ -20,7 +20,7 @@ from twinlog.worker.elected_flow import ElectedFlow
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow_beans import copying_beans, group_beans, running_facts
 from twinlog.worker.runner import Runner
-from twinlog.worker.status.flow_families import FlowFacts, flow_families
+from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
 
 CLIENT_ID = "twinlog"
 _STATES = {"starting": "unassigned", "failed": "failed"}
@@ -38,7 +38,7 @@ class RunMetrics:
         self._started_ms = wall_ms(clock)
         self._jvm = JvmSampler(lambda: runner.spark.engine, clock)
 
-    def measure(self) -> Measured:
+    def measure(self) -> Measurements:
         """Everything, now."""
         flows = [_flow_facts(hosted) for hosted in self._runner.flows]
         families = [
@@ -46,7 +46,7 @@ class RunMetrics:
             *process_families(),
             *jvm_families(self._jvm.latest(), self._runner.spark.restarted),
         ]
-        return Measured(list(self._beans()), families)
+        return Measurements(list(self._beans()), families)
 
     def _beans(self) -> Iterator[BeanTable]:
         now = self._clock.monotonic()
@@ -94,12 +94,12 @@ class RunMetrics:
         )
 
 
-def _flow_facts(hosted: ElectedFlow) -> FlowFacts:
+def _flow_facts(hosted: ElectedFlow) -> FlowMetricFacts:
     flow = hosted.flow
     if flow is None or hosted.failure is not None:
         # A flow that failed here may run elsewhere.
         meters = hosted.flow_status.meters
-        return FlowFacts(hosted.settings.name, leads=False, meters=meters, failed=hosted.failure is not None)
+        return FlowMetricFacts(hosted.settings.name, leads=False, meters=meters, failed=hosted.failure is not None)
     return running_facts(flow, ready=hosted.ready_others)
 
 

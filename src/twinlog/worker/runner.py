@@ -18,7 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.settings.flow import FlowSettings
 from twinlog.spark.scratch_dirs import sweep_leftovers
 from twinlog.worker.elected_flow import ElectedFlow
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.roster import ElectionRegistry
 from twinlog.worker.election.spreading import spread
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.flow_tasks import first_tasks
@@ -149,7 +149,7 @@ class Runner:
         self._stop_asked = threading.Event()
         self._stop_begun = threading.Event()
         # A cluster gives its slots to one process: spread flows would need each slot twice.
-        self._roster = Roster(packs=not options.spark.local, clock=clock)
+        self._roster = ElectionRegistry(packs=not options.spark.local, clock=clock)
         self.spark = SparkFlows(options.spark, clock)
         self._spark_runs = False
         self._wake = self.spark.wake

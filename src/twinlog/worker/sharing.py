@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class SlotDemand:
     """The slots a flow can use: `limit` at most; a `hungry` flow is at that limit, a `quiet` one needs a single
     slot."""
 
@@ -16,13 +16,13 @@ class Demand:
     quiet: bool = False
 
 
-class Sharing:
+class SlotSharing:
     """Shares slots between flows, and remembers which quiet ones made room for others."""
 
     def __init__(self) -> None:
         self._modest: set[str] = set()
 
-    def share_out(self, slots: int, demands: Mapping[str, Demand]) -> dict[str, int]:
+    def share_out(self, slots: int, demands: Mapping[str, SlotDemand]) -> dict[str, int]:
         """How many tasks each flow may have.
 
         A quiet flow leaves all but one slot to others as soon as one of these is at its limit, and has its share again

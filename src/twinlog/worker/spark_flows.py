@@ -18,7 +18,7 @@ from twinlog.spark.archive_job import ArchiveJob
 from twinlog.spark.cluster_settings import (
     CLUSTER_SETTINGS,
     DYNAMIC_ALLOCATION,
-    Need,
+    TaskResources,
     contradictions,
     derived,
     file_settings,
@@ -33,7 +33,7 @@ from twinlog.worker.copier_settings import copiers_view
 from twinlog.worker.flow.flow import FlowRunner
 from twinlog.worker.queries import Queries
 from twinlog.worker.read_ahead import Readiness
-from twinlog.worker.sharing import Sharing
+from twinlog.worker.sharing import SlotSharing
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class SparkFlows:
         self._warmed_up: Engine | None = None
         self._warm_up_thread: threading.Thread | None = None
         self.queries = Queries(self._settings, clock)
-        self._sharing = Sharing()
+        self._sharing = SlotSharing()
         self._slots = 0
         self._leaving: frozenset[int] = frozenset()
         self._slots_at = LONG_AGO
@@ -341,7 +341,7 @@ class SparkFlows:
         budgets = [hosted.settings.copier_memory_bytes for hosted in self.hosted_flows]
         transforms = [hosted.settings.transform for hosted in self.hosted_flows]
         sql = any(transform is not None and transform.sql for transform in transforms)
-        need = Need(wanted, max(budgets, default=COPIER_MEMORY_BYTES), sql)
+        need = TaskResources(wanted, max(budgets, default=COPIER_MEMORY_BYTES), sql)
         if self._options.given is not None:
             self._warn_of(self._options.given.master, need, self._options.given.settings)
             return GivenEngine(self._options.given)
@@ -357,7 +357,7 @@ class SparkFlows:
         changes = self._options.any_flow or any(hosted.settings.transform is not None for hosted in self.hosted_flows)
         return SparkEngine(master, settings, given=given, numpy=changes)
 
-    def _warn_of(self, master: str, need: Need, settings: Mapping[str, str]) -> None:
+    def _warn_of(self, master: str, need: TaskResources, settings: Mapping[str, str]) -> None:
         for sentence in contradictions(master, need, settings):
             if self._logged.is_new(sentence):
                 log.warning("%s", sentence)

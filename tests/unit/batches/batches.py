@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.source_log import New, SourceLog, read_back
-from twinlog.kafka.producer.appends import Append, CopyRules, Prepared
+from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.record.stamp import stamp
 
@@ -19,7 +19,7 @@ def records_of(append: Append) -> list[Record]:
     return [record._replace(offset=offset) for record, offset in zip(inside, offsets, strict=True)]
 
 
-def all_records(prepared: Prepared) -> list[Record]:
+def all_records(prepared: PreparedFetch) -> list[Record]:
     return [record for append in prepared.appends for record in records_of(append)]
 
 

@@ -9,7 +9,7 @@ from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.append_queue import KNOWN_S, MAX_WINDOW, AppendQueue, Gate, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import UNVERIFIED, Sent
+from twinlog.kafka.producer.sent import UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.batch import read_batch
 from twinlog.model.types import TopicName, TopicPartition
@@ -23,7 +23,7 @@ class Owner:
 
     def __init__(self, appends: int) -> None:
         self.acknowledged: list[int] = []
-        self.troubles: list[Sent] = []
+        self.troubles: list[SentAppend] = []
         self.queue = AppendQueue(
             PART,
             ProducerIdentity(7, 0),
@@ -36,7 +36,7 @@ class Owner:
     def put(self, count: int) -> None:
         self.queue.put([batch_of(2) for _ in range(count)])
 
-    def take_all(self, now: float = NOW) -> list[Sent]:
+    def take_all(self, now: float = NOW) -> list[SentAppend]:
         """Everything that may be sent at a time."""
         sent = []
         while self.queue.next_bytes(now):
@@ -234,7 +234,7 @@ def test_after_a_failure_the_first_goes_alone_and_then_the_others(known: Owner) 
     assert known.take_all()[:4] == sent[1:]
 
 
-def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[Sent]]:
+def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[SentAppend]]:
     """A queue that goes on after source offset 9 with sequence number 5, and what it sends of these source offsets."""
     owner = Owner(0)
     owner.queue.clear(ProducerIdentity(7, 0), 5)

@@ -14,7 +14,7 @@ from tests.unit.config import kafkas_files
 from twinlog.cli.connect_scripts import (
     DISTRIBUTED,
     STANDALONE,
-    Arguments,
+    ConnectArguments,
     Script,
     parse,
     run_distributed,
@@ -34,9 +34,13 @@ source.cluster.bootstrap.servers = 127.0.0.1:1
 def test_what_is_accepted(script: Script) -> None:
     file = Path("w.properties")
     name = script.log_name
-    assert parse(script, ["w.properties"], {}) == Arguments(file, (), False, name)
-    assert parse(script, ["-daemon", "w.properties", "c.json"], {}) == Arguments(file, (Path("c.json"),), True, name)
-    assert parse(script, ["w.properties"], {"EXTRA_ARGS": "-daemon -name mine"}) == Arguments(file, (), True, "mine")
+    assert parse(script, ["w.properties"], {}) == ConnectArguments(file, (), False, name)
+    assert parse(script, ["-daemon", "w.properties", "c.json"], {}) == ConnectArguments(
+        file, (Path("c.json"),), True, name
+    )
+    assert parse(script, ["w.properties"], {"EXTRA_ARGS": "-daemon -name mine"}) == ConnectArguments(
+        file, (), True, "mine"
+    )
 
 
 @pytest.mark.parametrize("words", [[], ["-daemon"], ["--help"], ["w.properties", "--help"]])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twinlog.cli.kafka_scripts import java_warnings
-from twinlog.cli.mirror_maker import Arguments, parse
+from twinlog.cli.mirror_maker import MirrorMakerArguments, parse
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
 
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 )
 def test_what_is_accepted(file: Path, words: str, clusters: tuple[str, ...] | None, daemon: bool) -> None:
     found = parse(words.replace("FILE", str(file)).split(), {})
-    assert found == Arguments(file, clusters, daemon, "mirrorMaker")
+    assert found == MirrorMakerArguments(file, clusters, daemon, "mirrorMaker")
 
 
 def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_environment_of_kafkas_script_counts(file: Path) -> None:
     assert parse([str(file)], {"EXTRA_ARGS": "-daemon -name west"}).daemon
     # A shell would not look at quotes there either.
     assert parse([str(file)], {"EXTRA_ARGS": "-name it's"}).log_name == "it's"
-    assert parse([str(file)], {"EXTRA_ARGS": ""}) == Arguments(file, None, False, "mirrorMaker")
+    assert parse([str(file)], {"EXTRA_ARGS": ""}) == MirrorMakerArguments(file, None, False, "mirrorMaker")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from twinlog.config import load
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.metrics import Listener, MetricsSettings
+from twinlog.settings.metrics import ListenerAddress, MetricsSettings
 
 FLOW = "clusters = a, b\na.bootstrap.servers = h:1\nb.bootstrap.servers = h:2\na->b.enabled = true\n"
 WORKER = (
@@ -20,7 +20,7 @@ WORKER = (
     "value.converter = org.apache.kafka.connect.converters.ByteArrayConverter\n"
     "offset.storage.file.filename = /tmp/offsets\n"
 )
-HERE = Listener("http", "127.0.0.1", 9404)
+HERE = ListenerAddress("http", "127.0.0.1", 9404)
 
 
 def of_flows(folder: Path, text: str) -> MetricsSettings:
@@ -54,7 +54,7 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_line_goes_before_the_file() -> None:
-    other = MetricsSettings((Listener("http", "", 1),))
+    other = MetricsSettings((ListenerAddress("http", "", 1),))
     assert with_listeners(other, None) is other
     assert with_listeners(other, ["http://127.0.0.1:9404"]).listeners == (HERE,)
 

@@ -10,7 +10,7 @@ import pytest
 from harness.certificates import authority
 from tests.unit.config import own_code
 from twinlog.config.file_changes import FileChange, KeyChange, RunningFile, compare
-from twinlog.config.keys.live_keys import Takes, live_fields
+from twinlog.config.keys.live_keys import UpdateMode, live_fields
 from twinlog.config.load import load_file
 from twinlog.settings.flow import FlowSettings
 
@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> File:
     return File(tmp_path / "mm2.properties")
 
 
-def told(change: FileChange) -> dict[str, tuple[Takes, tuple[str, ...]]]:
+def told(change: FileChange) -> dict[str, tuple[UpdateMode, tuple[str, ...]]]:
     return {one.key: (one.takes, one.flows) for one in change.keys}
 
 
@@ -71,37 +71,37 @@ def test_the_same_file_changes_nothing(file: File) -> None:
 @pytest.mark.parametrize(
     ("line", "how", "flows"),
     [
-        ("east->west.topics.exclude = .*-old", Takes.AT_ONCE, ("east->west",)),
-        ("topics.exclude = .*-old", Takes.AT_ONCE, ("east->west", "west->east")),
-        ("groups = app-.*", Takes.AT_ONCE, ("east->west", "west->east")),
-        ("west->east.groups.blacklist = tmp-.*", Takes.AT_ONCE, ("west->east",)),
-        ("config.properties.exclude = retention.*", Takes.AT_ONCE, ("east->west", "west->east")),
-        ("east->west.refresh.topics.interval.seconds = 7", Takes.AT_ONCE, ("east->west",)),
-        ("east->west.sync.topic.configs.enabled = false", Takes.PAUSE, ("east->west",)),
-        ("east->west.twinlog.gap.policy = continue", Takes.PAUSE, ("east->west",)),
-        ("east->west.emit.offset-syncs.enabled = false", Takes.PAUSE, ("east->west",)),
-        ("east->west.emit.checkpoints.enabled = false", Takes.AT_ONCE, ("east->west",)),
-        ("tasks.max = 4", Takes.RESTART, ("east->west", "west->east")),
-        ("east->west.tasks.max = 4", Takes.RESTART, ("east->west",)),
-        ("west->east.tasks.max = 1", Takes.NOTHING, ()),
-        ("east->north.tasks.max = 4", Takes.NOTHING, ()),
-        ("west.offset.storage.topic = positions", Takes.RESTART, ("east->west",)),
-        ("west.exactly.once.source.support = enabled", Takes.RESTART, ("east->west",)),
-        ("east.consumer.fetch.max.bytes = 1000000", Takes.RESTART, ("east->west",)),
-        ("east.admin.reconnect.backoff.ms = 70", Takes.RESTART, ("east->west", "west->east", "north->east")),
-        ("north.consumer.fetch.max.bytes = 1000000", Takes.NOTHING, ()),
-        ("twinlog.metrics.listeners = http://:9404", Takes.RESTART, ()),
-        ("errors.retry.timeout = 5", Takes.NOTHING, ()),
-        ("replication.policy.separator = _", Takes.RESTART, ("east->west", "west->east")),
+        ("east->west.topics.exclude = .*-old", UpdateMode.AT_ONCE, ("east->west",)),
+        ("topics.exclude = .*-old", UpdateMode.AT_ONCE, ("east->west", "west->east")),
+        ("groups = app-.*", UpdateMode.AT_ONCE, ("east->west", "west->east")),
+        ("west->east.groups.blacklist = tmp-.*", UpdateMode.AT_ONCE, ("west->east",)),
+        ("config.properties.exclude = retention.*", UpdateMode.AT_ONCE, ("east->west", "west->east")),
+        ("east->west.refresh.topics.interval.seconds = 7", UpdateMode.AT_ONCE, ("east->west",)),
+        ("east->west.sync.topic.configs.enabled = false", UpdateMode.PAUSE, ("east->west",)),
+        ("east->west.twinlog.gap.policy = continue", UpdateMode.PAUSE, ("east->west",)),
+        ("east->west.emit.offset-syncs.enabled = false", UpdateMode.PAUSE, ("east->west",)),
+        ("east->west.emit.checkpoints.enabled = false", UpdateMode.AT_ONCE, ("east->west",)),
+        ("tasks.max = 4", UpdateMode.RESTART, ("east->west", "west->east")),
+        ("east->west.tasks.max = 4", UpdateMode.RESTART, ("east->west",)),
+        ("west->east.tasks.max = 1", UpdateMode.NOTHING, ()),
+        ("east->north.tasks.max = 4", UpdateMode.NOTHING, ()),
+        ("west.offset.storage.topic = positions", UpdateMode.RESTART, ("east->west",)),
+        ("west.exactly.once.source.support = enabled", UpdateMode.RESTART, ("east->west",)),
+        ("east.consumer.fetch.max.bytes = 1000000", UpdateMode.RESTART, ("east->west",)),
+        ("east.admin.reconnect.backoff.ms = 70", UpdateMode.RESTART, ("east->west", "west->east", "north->east")),
+        ("north.consumer.fetch.max.bytes = 1000000", UpdateMode.NOTHING, ()),
+        ("twinlog.metrics.listeners = http://:9404", UpdateMode.RESTART, ()),
+        ("errors.retry.timeout = 5", UpdateMode.NOTHING, ()),
+        ("replication.policy.separator = _", UpdateMode.RESTART, ("east->west", "west->east")),
     ],
 )
-def test_what_becomes_of_a_line(file: File, line: str, how: Takes, flows: tuple[str, ...]) -> None:
+def test_what_becomes_of_a_line(file: File, line: str, how: UpdateMode, flows: tuple[str, ...]) -> None:
     key, _, value = line.partition(" = ")
     change = file.read(f"{BASE}{line}\n")
     assert told(change) == {key: (how, flows)}
     (one,) = change.keys
     assert str(one) == f"{file.path}:9: {key} = {value} (not written before)"
-    live = how in (Takes.AT_ONCE, Takes.PAUSE)
+    live = how in (UpdateMode.AT_ONCE, UpdateMode.PAUSE)
     assert change.changed == (flows if live else ())
     changed = {new.name for new in change.running.config.flows if new not in file.running.config.flows if new.enabled}
     assert changed == (set(flows) if live else set())
@@ -109,33 +109,33 @@ def test_what_becomes_of_a_line(file: File, line: str, how: Takes, flows: tuple[
     file.running = change.running
     again = file.read()
     assert again.same
-    assert told(again) == ({key: (how, flows)} if how in (Takes.RESTART, Takes.NOTHING) and not live else {}) or (
-        how is Takes.NOTHING and not again.keys
-    )
+    assert told(again) == (
+        {key: (how, flows)} if how in (UpdateMode.RESTART, UpdateMode.NOTHING) and not live else {}
+    ) or (how is UpdateMode.NOTHING and not again.keys)
     # What is written back needs none.
     assert file.read(BASE).changed == (flows if live else ())
 
 
 def test_a_line_that_another_one_wins_over_changes_nothing(file: File) -> None:
     change = file.read(BASE.replace("topics = orders.*", "topics = everything"))
-    assert told(change) == {"topics": (Takes.AT_ONCE, ("west->east",))}
+    assert told(change) == {"topics": (UpdateMode.AT_ONCE, ("west->east",))}
     change = file.read(BASE.replace("topics = orders.*", "topics = x") + "west->east.topics = orders.*\n")
-    assert told(change) == {"topics": (Takes.NOTHING, ()), "west->east.topics": (Takes.NOTHING, ())}
+    assert told(change) == {"topics": (UpdateMode.NOTHING, ()), "west->east.topics": (UpdateMode.NOTHING, ())}
     assert change.same
 
 
 def test_a_line_that_is_gone_is_told_with_what_it_was(file: File) -> None:
     (one,) = file.read(BASE.replace("east->west.topics = orders, payments\n", "")).keys
     assert str(one) == f"{file.path}: east->west.topics is not written any more (orders, payments before)"
-    assert one.takes is Takes.AT_ONCE
+    assert one.takes is UpdateMode.AT_ONCE
 
 
 def test_live_keys_are_taken_over_beside_others_that_are_not(file: File) -> None:
     change = file.take(BASE.replace("orders, payments", ".*") + "tasks.max = 3\nsync.group.offsets.enabled = true\n")
     flow = file.flow("east->west")
     assert (flow.topics, flow.tasks_max, flow.sync_group_offsets_interval_s) == ((".*",), 1, 1.0)
-    assert [one.key for one in change.of(Takes.RESTART)] == ["tasks.max"]
-    assert [one.key for one in change.of(Takes.AT_ONCE)] == ["east->west.topics", "sync.group.offsets.enabled"]
+    assert [one.key for one in change.of(UpdateMode.RESTART)] == ["tasks.max"]
+    assert [one.key for one in change.of(UpdateMode.AT_ONCE)] == ["east->west.topics", "sync.group.offsets.enabled"]
     # The process still runs with one task, so that this is no change any more.
     assert file.read(BASE.replace("orders, payments", ".*") + "sync.group.offsets.enabled = true\n").keys == ()
 
@@ -145,9 +145,9 @@ def test_flows_begin_and_end_with_the_file(file: File) -> None:
     change = file.take(text + "east->north.tasks.max = 5\n")
     assert (change.changed, change.begun, change.ended) == ((), ("east->north",), ("west->east",))
     assert told(change) == {
-        "west->east.enabled": (Takes.AT_ONCE, ("west->east",)),
-        "east->north.enabled": (Takes.AT_ONCE, ("east->north",)),
-        "east->north.tasks.max": (Takes.AT_ONCE, ("east->north",)),
+        "west->east.enabled": (UpdateMode.AT_ONCE, ("west->east",)),
+        "east->north.enabled": (UpdateMode.AT_ONCE, ("east->north",)),
+        "east->north.tasks.max": (UpdateMode.AT_ONCE, ("east->north",)),
     }
     assert file.flow("east->north").tasks_max == 5
     assert not file.flow("west->east").enabled
@@ -156,7 +156,7 @@ def test_flows_begin_and_end_with_the_file(file: File) -> None:
     assert [flow.enabled for flow in flows] == sorted((flow.enabled for flow in flows), reverse=True)
     # From now on it runs.
     assert told(file.read(text + "east->north.tasks.max = 6\n")) == {
-        "east->north.tasks.max": (Takes.RESTART, ("east->north",))
+        "east->north.tasks.max": (UpdateMode.RESTART, ("east->north",))
     }
 
 
@@ -164,7 +164,7 @@ def test_a_flow_of_a_cluster_that_is_new_begins(file: File) -> None:
     more = BASE.replace("west, north", "west, north, south") + "south.bootstrap.servers = s:9092\n"
     change = file.take(f"{more}south.producer.batch.size = 1000\neast->south.enabled = true\n")
     assert change.begun == ("east->south",)
-    assert {one.takes for one in change.keys} == {Takes.AT_ONCE}
+    assert {one.takes for one in change.keys} == {UpdateMode.AT_ONCE}
     assert file.running.config.clusters == ("east", "west", "north", "south")
 
 
@@ -174,13 +174,13 @@ def test_a_cluster_that_is_gone_needs_a_restart(file: File) -> None:
     less = "\n".join([*lines, "clusters = east, west", "east->west.groups = app"])
     change = file.take(less)
     assert told(change) == {
-        "clusters": (Takes.RESTART, ()),
-        "east->west.groups": (Takes.AT_ONCE, ("east->west",)),
+        "clusters": (UpdateMode.RESTART, ()),
+        "east->west.groups": (UpdateMode.AT_ONCE, ("east->west",)),
     }
     assert change.ended == ()
     assert file.flow("north->west").enabled
     assert [flow.name for flow in file.running.config.all_enabled] == ["east->west", "west->east", "north->west"]
-    assert told(file.read(less)) == {"clusters": (Takes.RESTART, ())}
+    assert told(file.read(less)) == {"clusters": (UpdateMode.RESTART, ())}
     file.take(BASE + "north->west.enabled = true\neast->west.groups = app\n")
     assert file.read().keys == ()
 
@@ -232,8 +232,8 @@ def test_secrets_and_references_are_not_shown(tmp_path: Path, monkeypatch: pytes
         f"{file.path}:11: west->east.topics = ${{env:TOPICS}}, what it stands for has changed (${{env:TOPICS}} before)",
         f"{file.path}:14: east.sasl.jaas.config = [hidden], what it stands for has changed ([hidden] before)",
     ]
-    assert told(change)["west->east.topics"] == (Takes.AT_ONCE, ("west->east",))
-    assert told(change)["east.sasl.jaas.config"][0] is Takes.RESTART
+    assert told(change)["west->east.topics"] == (UpdateMode.AT_ONCE, ("west->east",))
+    assert told(change)["east.sasl.jaas.config"][0] is UpdateMode.RESTART
 
 
 def test_a_key_store_with_another_content_is_told(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_key_store_with_another_content_is_told(tmp_path: Path) -> None:
     assert file.read().keys == ()
     store.write_text(authority("second").pem)
     (one,) = file.read().keys
-    assert (one.key, one.takes) == ("east.ssl.*, east.sasl.*", Takes.RESTART)
+    assert (one.key, one.takes) == ("east.ssl.*, east.sasl.*", UpdateMode.RESTART)
     assert one.flows == ("east->west", "west->east")
 
 
@@ -264,10 +264,10 @@ def test_a_class_of_the_users_has_what_it_had_of_keys_that_need_a_restart(
     # The line of the class is another one: that is no change.
     change = file.take("# moved\n" + BASE.replace("orders, payments", "x") + own.replace("a, b", "c"))
     assert told(change) == {
-        "east->west.topics": (Takes.AT_ONCE, ("east->west",)),
-        "east->west.my.teams": (Takes.RESTART, ("east->west",)),
+        "east->west.topics": (UpdateMode.AT_ONCE, ("east->west",)),
+        "east->west.my.teams": (UpdateMode.RESTART, ("east->west",)),
     }
-    assert change.of(Takes.RESTART)[0].after == "[hidden], what it stands for has changed"
+    assert change.of(UpdateMode.RESTART)[0].after == "[hidden], what it stands for has changed"
     settings = dict(file.flow("east->west").class_settings)
     assert (settings["topics"], settings["my.teams"]) == ("x", "a, b")
 
@@ -311,8 +311,8 @@ def test_what_was_taken_over_is_told_once_and_the_rest_stays(file: File, chance:
         first = file.take(text)
         again = file.read()
         assert again.same, text
-        assert again.of(Takes.RESTART) == first.of(Takes.RESTART), text
-        assert not again.of(Takes.AT_ONCE, Takes.PAUSE), text
+        assert again.of(UpdateMode.RESTART) == first.of(UpdateMode.RESTART), text
+        assert not again.of(UpdateMode.AT_ONCE, UpdateMode.PAUSE), text
         for flow in file.running.config.flows:
             old, new = before.get(flow.name), written[flow.name]
             for name in FlowSettings.__dataclass_fields__:
@@ -325,4 +325,4 @@ def test_what_was_taken_over_is_told_once_and_the_rest_stays(file: File, chance:
 
 
 def test_a_change_is_shown_for_people() -> None:
-    assert str(KeyChange("topics", "f:3", None, "b", Takes.AT_ONCE)) == "f:3: topics = b (not written before)"
+    assert str(KeyChange("topics", "f:3", None, "b", UpdateMode.AT_ONCE)) == "f:3: topics = b (not written before)"

@@ -6,17 +6,17 @@ import pytest
 
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules
-from twinlog.settings.worker import HeaderRule
+from twinlog.settings.worker import HeaderSettings
 
 
 def test_header_rules_are_read() -> None:
     text = ' add X-A: 1,"set Cache-Control: no-cache, \\"x\\"" , SETDATE Expires: -1000, addDate X-B:2, set X-C: a:b '
     assert parse_header_rules(text) == (
-        HeaderRule("add", "X-A", "1"),
-        HeaderRule("set", "Cache-Control", 'no-cache, "x"'),
-        HeaderRule("setDate", "Expires", "-1000"),
-        HeaderRule("addDate", "X-B", "2"),
-        HeaderRule("set", "X-C", "a:b"),
+        HeaderSettings("add", "X-A", "1"),
+        HeaderSettings("set", "Cache-Control", 'no-cache, "x"'),
+        HeaderSettings("setDate", "Expires", "-1000"),
+        HeaderSettings("addDate", "X-B", "2"),
+        HeaderSettings("set", "X-C", "a:b"),
     )
     assert parse_header_rules("  ") == ()
 

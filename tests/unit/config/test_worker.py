@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.unit.config import kafkas_files, worker_files
 from twinlog.config.keys.table import WORKER_FILE
-from twinlog.config.properties import Entry, parse_properties
+from twinlog.config.properties import PropertyEntry, parse_properties
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.worker import WorkerConfig, load_worker, worker_of
 from twinlog.errors import ConfigError
-from twinlog.settings.metrics import Listener
-from twinlog.settings.worker import HeaderRule
+from twinlog.settings.metrics import ListenerAddress
+from twinlog.settings.worker import HeaderSettings
 
 BASE = worker_files.distributed("broker:9092")
 POLICIES = "org.apache.kafka.connect.connector.policy."
@@ -50,11 +50,11 @@ def problems(text: str, *, base: str = BASE, distributed: bool = True) -> list[s
         ("status.storage.replication.factor = -1\n", "group.status_storage.replication_factor", -1),
         ("offset.storage.segment.bytes = 9\n", "group.offset_storage.settings", (("segment.bytes", "9"),)),
         ("offset.storage.cleanup.policy = delete\n", "group.offset_storage.settings", ()),
-        ("", "rest.listeners", (Listener("http", "", 8083),)),
-        ("listeners = HTTP://0.0.0.0:8083\n", "rest.listeners", (Listener("http", "0.0.0.0", 8083),)),
+        ("", "rest.listeners", (ListenerAddress("http", "", 8083),)),
+        ("listeners = HTTP://0.0.0.0:8083\n", "rest.listeners", (ListenerAddress("http", "0.0.0.0", 8083),)),
         ("", "rest.admin_listeners", None),
         ("admin.listeners =\n", "rest.admin_listeners", ()),
-        ("admin.listeners = http://[::1]:0\n", "rest.admin_listeners", (Listener("http", "::1", 0),)),
+        ("admin.listeners = http://[::1]:0\n", "rest.admin_listeners", (ListenerAddress("http", "::1", 0),)),
         ("rest.advertised.port = 99\n", "rest.advertised_port", 99),
         ("rest.advertised.listener = HTTP\n", "rest.advertised_listener", "http"),
         ("access.control.allow.origin = *\n", "rest.allow_origin", "*"),
@@ -219,7 +219,7 @@ names = st.text(max_size=20) | st.sampled_from(sorted(WORKER_FILE.exact))
 @given(st.dictionaries(names, st.text(max_size=9), max_size=9), st.booleans())
 def test_no_file_breaks_its_reading(written: dict[str, str], distributed: bool) -> None:
     base = parse_properties(BASE + ALONE, "w")
-    more = [Entry(key, value, "w", number, value) for number, (key, value) in enumerate(written.items(), 100)]
+    more = [PropertyEntry(key, value, "w", number, value) for number, (key, value) in enumerate(written.items(), 100)]
     with suppress(ConfigError):
         assert worker_of([*base, *more], "w", distributed=distributed).settings.distributed is distributed
 
@@ -229,7 +229,7 @@ hosts = st.one_of(st.just(""), st.from_regex(r"[a-z][a-z0-9.-]{0,20}", fullmatch
 
 @given(st.sampled_from(["http", "HTTP", "https", "hTTps"]), hosts, st.integers(0, 65_535))
 def test_a_listener_is_read_as_it_is_written(scheme: str, host: str, port: int) -> None:
-    assert parse_listener(f" {scheme}://{host}:{port} ") == Listener(scheme.lower(), host.strip("[]"), port)
+    assert parse_listener(f" {scheme}://{host}:{port} ") == ListenerAddress(scheme.lower(), host.strip("[]"), port)
 
 
 @given(st.text())
@@ -242,7 +242,7 @@ def test_no_text_breaks_the_reading_of_listeners_and_headers(text: str) -> None:
 def test_header_rules_may_hold_commas_in_quotes() -> None:
     text = 'set X-Frame-Options: DENY, "add Cache-Control: no-cache, no-store", setDate Expires: 0'
     assert parse_header_rules(text) == (
-        HeaderRule("set", "X-Frame-Options", "DENY"),
-        HeaderRule("add", "Cache-Control", "no-cache, no-store"),
-        HeaderRule("setDate", "Expires", "0"),
+        HeaderSettings("set", "X-Frame-Options", "DENY"),
+        HeaderSettings("add", "Cache-Control", "no-cache, no-store"),
+        HeaderSettings("setDate", "Expires", "0"),
     )

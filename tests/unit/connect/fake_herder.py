@@ -17,14 +17,14 @@ from twinlog.connectors.model import (
     HealthStatus,
     KeyDefinition,
     KeyValue,
-    Plugin,
-    Restart,
+    PluginInfo,
+    RestartRequest,
     ServerInfo,
     Status,
     StoredOffset,
     TargetState,
     TaskId,
-    TopicsAsked,
+    TopicControlRequest,
     Validation,
 )
 from twinlog.errors import RequestError
@@ -55,7 +55,7 @@ class FakeHerder:
     levels: dict[str, str] = field(default_factory=dict)
     failed: str | None = None
     started: bool = True
-    asked: list[TopicsAsked] = field(default_factory=list)
+    asked: list[TopicControlRequest] = field(default_factory=list)
     result: str = "applied"
     revised: int | None = None
     """None where nothing is remembered: each request asks anew."""
@@ -147,7 +147,7 @@ class FakeHerder:
         with self.lock:
             self.kept.pop(name, None)
 
-    def restart(self, restart: Restart) -> ConnectorStatus:
+    def restart(self, restart: RestartRequest) -> ConnectorStatus:
         self._begin("restart", restart.connector)
         return ConnectorStatus(
             restart.connector, Status(ConnectorState.RESTARTING, WORKER), {0: Status(ConnectorState.RUNNING, WORKER)}
@@ -187,15 +187,15 @@ class FakeHerder:
         self._begin("topic_states", name)
         return {"flow": name, "topics": []}
 
-    def ask_of_topics(self, name: ConnectorName, asked: TopicsAsked) -> Mapping[str, object]:
+    def ask_of_topics(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
         self._begin("ask_of_topics", name)
         self.asked.append(asked)
         return {"verb": asked.verb, "result": self.result}
 
-    def plugins(self, *, connectors_only: bool = True) -> Sequence[Plugin]:
+    def plugins(self, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
         self._begin("plugins")
-        converters = [Plugin("org.apache.kafka.connect.converters.ByteArrayConverter", "converter", None)]
-        return [Plugin(SOURCE, "source", "4.3.0"), *([] if connectors_only else converters)]
+        converters = [PluginInfo("org.apache.kafka.connect.converters.ByteArrayConverter", "converter", None)]
+        return [PluginInfo(SOURCE, "source", "4.3.0"), *([] if connectors_only else converters)]
 
     def plugin_keys(self, plugin: str, version: str | None = None) -> Sequence[KeyDefinition]:
         self._begin("plugin_keys")

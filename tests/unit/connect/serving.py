@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from tests.unit.connect.fake_herder import FakeHerder
 from twinlog.clock import SYSTEM, Clock
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
-from twinlog.settings.metrics import Listener
+from twinlog.settings.metrics import ListenerAddress
 from twinlog.settings.worker import RestSettings
 
-LOOPBACK = (Listener("http", "127.0.0.1", 0),)
+LOOPBACK = (ListenerAddress("http", "127.0.0.1", 0),)
 DEADLINE_S = 120.0
 GETS = [
     "/",
@@ -123,7 +123,7 @@ def serving(
 ) -> Iterator[Client]:
     """A server on a free port of loopback, stopped after the test."""
     herder = herder or FakeHerder()
-    api = Api(herder, settings or RestSettings(LOOPBACK), clock, users, **more)
+    api = RestApi(herder, settings or RestSettings(LOOPBACK), clock, users, **more)
     with RestServer(api, tls) as server:
         yield Client(server.urls[0], herder, server, client_tls)
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.connect.group.group import Alone
-from twinlog.connect.group.member import Worker
+from twinlog.connect.group.group import StandaloneGroup
+from twinlog.connect.group.member import WorkerState
 from twinlog.connect.group.state import state_alone
 from twinlog.connect.storage import offset_records
-from twinlog.connect.storage.cluster_state import Changes
+from twinlog.connect.storage.cluster_state import StateChanges
 from twinlog.connect.storage.offset_records import OffsetRecord
 from twinlog.connect.storage.record_log import MemoryLog
 from twinlog.connect.storage.status_records import ConnectorStatusRecord
-from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, Status, TargetState
+from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, Status, TargetState
 
 C = ConnectorName("c")
 
 
 def test_a_worker_alone_runs_what_there_is() -> None:
     names, changed = [C], []
-    place = Alone(lambda: names, list, lambda: changed.append(1))
-    place.myself = Worker("http://w:1/", "w:1")
+    place = StandaloneGroup(lambda: names, list, lambda: changed.append(1))
+    place.myself = WorkerState("http://w:1/", "w:1")
     place.start()
     found = place.assignment
     assert (found.leads, found.leader_url, sorted(found.connectors)) == (True, "http://w:1/", ["c"])
@@ -32,13 +32,13 @@ def test_a_worker_alone_runs_what_there_is() -> None:
 
 
 def test_its_state_is_in_memory() -> None:
-    seen: list[Changes] = []
+    seen: list[StateChanges] = []
     state = state_alone(MemoryLog[OffsetRecord](offset_records.decode), seen.append)
     state.ensure()
     state.read_all()
     state.put(C, {"name": "c"}, TargetState.PAUSED)
     state.put_tasks(C, [{"task": "0"}])
-    state.restart(Restart(C))
+    state.restart(RestartRequest(C))
     state.set_logger_level("root", "DEBUG")
     state.read()
     assert state.look(lambda cluster, _: (cluster.connectors[C].config, cluster.target_state(C), cluster.tasks(C))) == (

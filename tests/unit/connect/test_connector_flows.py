@@ -8,7 +8,7 @@ from tests.unit.config import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.connector_flows import MOST_TASKS, ConnectorFlows
-from twinlog.connect.group.spreading import Weight
+from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connect.group.state import state_alone
 from twinlog.connect.storage import offset_records
 from twinlog.connect.storage.record_log import MemoryLog
@@ -91,9 +91,9 @@ def test_a_connector_that_copies_weighs_its_tasks() -> None:
         state.put(ConnectorName(name), {"connector.class": f"Mirror{kind}Connector", "tasks.max": tasks})
     state.put(ConnectorName("o"), {"connector.class": "org.example.Other"})
     assert flows.weights() == {
-        "s": Weight("source", 8),
-        "m": Weight("source", MOST_TASKS),
-        "h": Weight("heartbeat", 1),
-        "w": Weight("source", 1),
-        "o": Weight("", 1),
+        "s": ConnectorWeight("source", 8),
+        "m": ConnectorWeight("source", MOST_TASKS),
+        "h": ConnectorWeight("heartbeat", 1),
+        "w": ConnectorWeight("source", 1),
+        "o": ConnectorWeight("", 1),
     }

@@ -14,9 +14,9 @@ from twinlog.connect.metrics import metrics_server
 from twinlog.connect.rest.metrics_server import MetricsServer
 from twinlog.connectors.model import Health, HealthStatus
 from twinlog.settings import metrics as settings
-from twinlog.settings.metrics import Listener, MetricsSettings
+from twinlog.settings.metrics import ListenerAddress, MetricsSettings
 
-FREE = Listener("http", "127.0.0.1", 0)
+FREE = ListenerAddress("http", "127.0.0.1", 0)
 
 
 class Pages:
@@ -87,7 +87,7 @@ def test_a_worker_says_there_how_it_is_without_a_login(health: Health, status: i
 def test_an_address_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        wanted = MetricsSettings((settings.Listener("http", "127.0.0.1", port),))
+        wanted = MetricsSettings((settings.ListenerAddress("http", "127.0.0.1", port),))
         server = metrics_server(wanted, Pages())
         with pytest.raises(OSError, match=rf"cannot listen at http://127\.0\.0\.1:{port}"):
             server.start()

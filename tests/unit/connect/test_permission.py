@@ -13,14 +13,14 @@ import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.permission import FENCE_S, GROUP_S, OWNER_S, Permission
+from twinlog.connect.permission import FENCE_S, GROUP_S, OWNER_S, RequestGuard
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, NotOwnerError, RefusedError, RequestError, UnavailableError
 
 LEADS = Assignment(1, "http://leader", leads=True, connectors=frozenset(), owners={})
 
 
-def permission(errors: list[ClusterError], done: list[str]) -> Permission:
+def permission(errors: list[ClusterError], done: list[str]) -> RequestGuard:
     started = threading.Event()
     started.set()
 
@@ -40,7 +40,7 @@ def permission(errors: list[ClusterError], done: list[str]) -> Permission:
         duties=SimpleNamespace(fence_earlier_leaders=fence),
     )
     state = SimpleNamespace(read_configs=lambda: done.append("read"))
-    return Permission(cast(Any, state), cast(Any, thread), VirtualClock())
+    return RequestGuard(cast(Any, state), cast(Any, thread), VirtualClock())
 
 
 def test_a_change_waits_while_earlier_leaders_cannot_be_fenced_yet() -> None:
@@ -69,7 +69,7 @@ class Starting:
         if started:
             self.thread.started.set()
         state = SimpleNamespace(knows=lambda name: name == "known")
-        self.may = Permission(cast(Any, state), cast(Any, self.thread), self.clock)
+        self.may = RequestGuard(cast(Any, state), cast(Any, self.thread), self.clock)
         self._left: list[tuple[float, Callable[[], object]]] = []
         self._sleep = self.clock.sleep
         self.clock.sleep = self._pass  # type: ignore[method-assign]
@@ -99,7 +99,7 @@ def test_a_request_waits_for_the_state_and_a_change_for_the_group_too() -> None:
 
 
 def test_who_waited_in_vain_hears_what_the_worker_does() -> None:
-    for wait in (Permission.require_started, Permission.member):
+    for wait in (RequestGuard.require_started, RequestGuard.member):
         worker = Starting()
         with pytest.raises(RequestError, match=r"^Request timed out\. It reads\.$") as late:
             wait(worker.may)

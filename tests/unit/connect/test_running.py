@@ -12,14 +12,14 @@ from tests.unit.connect.one_connector import C, attend, flow, have, shown, state
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
 from twinlog.connect.running import RunningConnectors
-from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, TargetState, TaskId
+from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState, TaskId
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.settings.flow import (
     FlowSettings,
 )
 from twinlog.worker.spark_flows import SparkOptions
 
-ALL = Restart(C, include_tasks=True)
+ALL = RestartRequest(C, include_tasks=True)
 
 
 class Groups:
@@ -174,10 +174,10 @@ def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnec
     assert states(running) == (ConnectorState.PAUSED, [ConnectorState.FAILED])
     have(running)
     assert states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED])
-    running.restart(Restart(C, only_failed=True))
+    running.restart(RestartRequest(C, only_failed=True))
     attend(running)
     assert len(made) == 1
-    running.restart(Restart(C, include_tasks=True, only_failed=True))
+    running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
     attend(running)
     assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RESTARTING])
     assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
@@ -187,11 +187,11 @@ def test_a_failed_task_is_begun_anew_when_it_is_asked_for(running: RunningConnec
 def test_only_what_is_asked_for_is_restarted(running: RunningConnectors, made: list[Groups]) -> None:
     have(running)
     attend(running)
-    running.restart(Restart(C))
+    running.restart(RestartRequest(C))
     assert shown(running) == (ConnectorState.RESTARTING, [ConnectorState.RUNNING])
     attend(running)
     assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
-    running.restart(Restart(C, include_tasks=True, only_failed=True))
+    running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
     attend(running)
     assert shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
     assert len(made) == 1

@@ -15,7 +15,7 @@ from tests.unit.connect.one_connector import C, attend, flow, have, shown, state
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect import running as module
 from twinlog.connect.running import RunningConnectors
-from twinlog.connectors.model import ConnectorName, ConnectorState, Restart, TargetState
+from twinlog.connectors.model import ConnectorName, ConnectorState, RestartRequest, TargetState
 from twinlog.errors import EngineError
 from twinlog.model.types import Alias
 from twinlog.settings.flow import (
@@ -73,7 +73,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     attend(running)
     assert len(Spark.made) == 1
     Spark.reason = None
-    running.restart(Restart(C, include_tasks=True, only_failed=True))
+    running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
 
     def runs() -> bool:
         running.attend()
@@ -165,7 +165,7 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
     assert running.connectors[C].task_states("w", 1)[0].trace == "no such topic"
     assert Spark.made[0].ended.wait(60)
     Spark.reason = None
-    running.restart(Restart(C, include_tasks=True, only_failed=True))
+    running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
 
     def again() -> bool:
         running.attend()

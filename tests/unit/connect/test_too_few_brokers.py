@@ -13,7 +13,7 @@ from tests.unit.connect.whole_worker import Nowhere
 from tests.unit.connectors.test_validation import WORKER
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
-from twinlog.connect.group.group import Alone
+from twinlog.connect.group.group import StandaloneGroup
 from twinlog.connect.group.state import state_in_topics
 from twinlog.connect.storage import topics as module
 from twinlog.connect.worker_herder import WorkerHerder
@@ -101,7 +101,7 @@ def test_the_worker_ends_with_that_error() -> None:
     herder = WorkerHerder(
         config,
         lambda changed: state_in_topics(cast(Any, OneBroker()), group, changed),
-        Alone,
+        StandaloneGroup,
         admin,
         SparkOptions(),
         crashed=ended.set,

@@ -13,7 +13,7 @@ from tests.unit.worker.control.controlling import PARTS, Scene, scene
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect.topic_requests import TopicRequests
-from twinlog.connectors.model import ConnectorName, TopicsAsked
+from twinlog.connectors.model import ConnectorName, TopicControlRequest
 from twinlog.errors import RequestError
 
 NAME = ConnectorName("c")
@@ -37,7 +37,7 @@ def ask(here: Scene) -> Asks:
     requests = TopicRequests(WORKER.settings, flows, may, lambda alias, client: here.connect(alias))
 
     def call(verb: str, *topics: str, **more: Any) -> Any:
-        return requests.ask(NAME, TopicsAsked(verb, topics or ("t",), **more))
+        return requests.ask(NAME, TopicControlRequest(verb, topics or ("t",), **more))
 
     call.read = lambda: requests.read(NAME)  # type: ignore[attr-defined]
     return call

@@ -21,7 +21,7 @@ from tests.unit.config import kafkas_files
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import worker as worker_module
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.worker import Worker
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -61,7 +61,7 @@ def ask(url: str, path: str, tls: ssl.SSLContext) -> tuple[int, Any]:
 def test_every_address_answers_before_any_cluster_does(
     text: str, asked: threading.Event, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "Api", partial(Api, limits=Limits(request_s=0.5)))
+    monkeypatch.setattr(worker_module, "RestApi", partial(RestApi, limits=Limits(request_s=0.5)))
     text = text.replace("/tmp/connect.offsets", str(tmp_path / "offsets"))
     text += "listeners = http://127.0.0.1:0, HTTP://127.0.0.1:0\nadmin.listeners = http://127.0.0.1:0\n"
     config = worker_of(parse_properties(text, "w"), "w", distributed="group.id" in text)

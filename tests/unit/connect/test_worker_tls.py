@@ -11,13 +11,13 @@ from harness.certificates import Certified, authority
 from tests.unit.connect.serving import Client, serving
 from twinlog.connect.worker import rest_tls
 from twinlog.settings import worker
-from twinlog.settings.metrics import Listener
+from twinlog.settings.metrics import ListenerAddress
 from twinlog.settings.tls import ClientAuth, TlsSettings, tls_context
 from twinlog.settings.worker import RestSettings
 
 ABOVE = authority()
 OTHERS = authority("Another authority")
-LISTENER = Listener("https", "localhost", 0)
+LISTENER = ListenerAddress("https", "localhost", 0)
 
 
 def shown(by: Certified, trusts: Certified = ABOVE) -> TlsSettings:

@@ -20,9 +20,9 @@ from twinlog.clock import SYSTEM
 from twinlog.config.properties import parse_properties
 from twinlog.config.worker import worker_of
 from twinlog.connect import running
-from twinlog.connect.group.group import Alone
+from twinlog.connect.group.group import StandaloneGroup
 from twinlog.connect.group.state import Changed, GroupState
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.server import RestServer
 from twinlog.connect.storage import config_records, offset_records, status_records
@@ -142,9 +142,9 @@ def whole_worker(config_append_s: float = 0.0) -> Iterator[tuple[Client, Beats]]
         for name in ("IdleFlow", "GroupsFlow"):
             patch.setattr(running, name, _pretended(beats))
         admin = Nowhere("worker", config.settings.client)
-        herder = WorkerHerder(config, state, Alone, admin, SparkOptions())
+        herder = WorkerHerder(config, state, StandaloneGroup, admin, SparkOptions())
         limits = Limits(body_bytes=BODY_BYTES)
-        with RestServer(Api(herder, RestSettings(LOOPBACK), SYSTEM, limits=limits)) as server:
+        with RestServer(RestApi(herder, RestSettings(LOOPBACK), SYSTEM, limits=limits)) as server:
             client = Client(server.urls[0], cast(Any, herder), server)
             herder.start(server.advertised_url, "worker:8083")
             try:

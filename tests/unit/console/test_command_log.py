@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.wait import wait_for
-from twinlog.console.command_log import Together
+from twinlog.console.command_log import WarningMergeHandler
 
 
 class Kept(logging.Handler):
@@ -27,12 +27,12 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-def together(kept: Kept) -> Together:
-    return Together(kept, hold_s=3600)
+def together(kept: Kept) -> WarningMergeHandler:
+    return WarningMergeHandler(kept, hold_s=3600)
 
 
 @pytest.fixture
-def log(together: Together) -> Iterator[logging.Logger]:
+def log(together: WarningMergeHandler) -> Iterator[logging.Logger]:
     log = logging.getLogger("together")
     log.setLevel(logging.INFO)
     log.addHandler(together)
@@ -54,7 +54,9 @@ def test_where_no_thread_can_be_started_nothing_waits(
     assert len(kept.lines) == 1
 
 
-def test_equal_warnings_of_several_flows_are_one(log: logging.Logger, together: Together, kept: Kept) -> None:
+def test_equal_warnings_of_several_flows_are_one(
+    log: logging.Logger, together: WarningMergeHandler, kept: Kept
+) -> None:
     for flow in ("a->b", "c->b", "b->a", "a->b"):
         log.warning("%s: waiting: cluster b unreachable", flow)
     log.warning("%s: waiting: %d", "a->b", 5)
@@ -65,7 +67,7 @@ def test_equal_warnings_of_several_flows_are_one(log: logging.Logger, together: 
     assert len(kept.lines) == 2
 
 
-def test_their_topics_are_put_together(log: logging.Logger, together: Together, kept: Kept) -> None:
+def test_their_topics_are_put_together(log: logging.Logger, together: WarningMergeHandler, kept: Kept) -> None:
     for flow, topics in (("a->b", ["heartbeats"]), ("b->a", ["y", "x"])):
         text = f"refused of {', '.join(sorted(topics))} (why); default"
         log.warning("%s: %s", flow, text, extra={"of": topics})
@@ -81,7 +83,7 @@ def test_a_message_of_no_flow_is_logged_at_once(log: logging.Logger, kept: Kept)
 
 
 def test_a_warning_waits_for_others_only_a_moment(
-    log: logging.Logger, together: Together, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    log: logging.Logger, together: WarningMergeHandler, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(together, "_hold_s", 0.05)
     log.warning("a->b: one")
@@ -90,7 +92,9 @@ def test_a_warning_waits_for_others_only_a_moment(
     wait_for(lambda: kept.lines[1:] == ["WARNING a->b: two"], 60, "it is logged")
 
 
-def test_a_warning_stands_before_what_its_flow_logs_next(log: logging.Logger, together: Together, kept: Kept) -> None:
+def test_a_warning_stands_before_what_its_flow_logs_next(
+    log: logging.Logger, together: WarningMergeHandler, kept: Kept
+) -> None:
     """Read in turn: a flow that is lost and taken again runs."""
     log.warning("a->b: another process may run the flow now")
     log.warning("c->b: slow")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.worker.test_driver_report import SETTINGS
-from twinlog.console.spark_batch import Stop, run_in_spark
+from twinlog.console.spark_batch import SparkSignalHandler, run_in_spark
 from twinlog.errors import EngineError
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.ops.replay.job import need_of_replay
@@ -17,7 +17,7 @@ from twinlog.ops.replay.planner import ReplayPlan
 from twinlog.ops.verify.job import need_of_verification
 from twinlog.ops.verify.model import PartitionToVerify, VerifyRules
 from twinlog.ops.verify.planner import VerifyPlan
-from twinlog.spark.cluster_settings import Need
+from twinlog.spark.cluster_settings import TaskResources
 
 MB = 1 << 20
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(10)]
@@ -42,7 +42,9 @@ class NoSpark:
 def conf_of(monkeypatch: pytest.MonkeyPatch, master: str | None, **conf: str) -> Mapping[str, str]:
     monkeypatch.setattr("twinlog.spark.session.SparkEngine", NoSpark)
     with pytest.raises(EngineError, match="no Spark here"):
-        run_in_spark(lambda *_: None, master, conf, Stop(), need=Need(6, 64 * MB), doing="x", offsets=1)
+        run_in_spark(
+            lambda *_: None, master, conf, SparkSignalHandler(), need=TaskResources(6, 64 * MB), doing="x", offsets=1
+        )
     return NoSpark.conf
 
 
@@ -62,9 +64,9 @@ def test_a_job_needs_as_many_tasks_as_its_flows_may_have_and_no_more_than_partit
     rules = VerifyRules(flow.consumer, flow.consumer, "a", "b")
     parts = tuple(PartitionToVerify("a->b", part, part) for part in PARTS)
     plan = VerifyPlan(rules, parts, tasks=4)
-    assert need_of_verification([plan, plan]) == Need(8, 4 * fetch + 32 * MB)
+    assert need_of_verification([plan, plan]) == TaskResources(8, 4 * fetch + 32 * MB)
     assert need_of_verification([replace(plan, parts=parts[:3])]).tasks == 3
     ranges = tuple(PartitionToReplay(part, part, 0, 1) for part in PARTS)
     replay = ReplayPlan(ReplayRules(flow), ranges, (), {})
-    assert need_of_replay(replay) == Need(4, 5 * fetch + 32 * MB)
+    assert need_of_replay(replay) == TaskResources(4, 5 * fetch + 32 * MB)
     assert need_of_replay(replace(replay, parts=ranges[:2])).tasks == 2

@@ -11,12 +11,12 @@ from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from tests.policies import with_policies
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.errors import TwinlogError
 from twinlog.lease.grant import Grant
 from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_position
 from twinlog.mirror.offsets.segments import segments_topic
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.topic_names import progress_topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -54,7 +54,7 @@ class World:
         self.source.create(self.settings.offset_syncs_topic)
         self.failures: list[tuple[TopicPartition | None, TwinlogError]] = []
         self.events: list[tuple[str, str]] = []
-        self.held: list[Held] = []
+        self.held: list[HeldPartition] = []
         self.copiers: list[Copier] = []
         self.allowed = True
 
@@ -67,7 +67,7 @@ class World:
 
     def open(self) -> Copier:
         """A copier that has reached both clusters."""
-        listener = Listener(
+        listener = CopierListener(
             lambda partition, error: self.failures.append((partition, error)),
             lambda kind, text: self.events.append((kind, text)),
             self.held.append,

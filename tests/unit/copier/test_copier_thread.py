@@ -24,17 +24,17 @@ from twinlog.errors import DriverLostError
 from twinlog.lease.channel import VALID_S, DriverAddress
 from twinlog.lease.messages import (
     VERSION,
-    Beat,
-    BeatResponse,
-    Bye,
     Claim,
+    CopierEnded,
+    CopierHeartbeat,
+    CopierHeartbeatResponse,
     CopierHello,
     Drop,
-    End,
     Event,
     Failed,
     Grants,
     Hold,
+    LeaseEnded,
     Release,
     Released,
     Stop,
@@ -110,10 +110,10 @@ class Driver:
         match message:
             case CopierHello():
                 self.send(Welcome(VERSION, __version__))
-            case Beat(at):
+            case CopierHeartbeat(at):
                 if self.answers:
-                    self.send(BeatResponse(at, VALID_S))
-            case Bye():
+                    self.send(CopierHeartbeatResponse(at, VALID_S))
+            case CopierEnded():
                 self.line.break_off()
         self.heard.append((self._here.clock.now, message))
 
@@ -187,7 +187,7 @@ def test_a_lease_that_no_other_follows_ends_in_order(scene: Scene) -> None:
         await scene.here.loop.sleep(20)
         assert scene.driver.first(Claim) == Claim(1)
         assert not scene.over.is_set()
-        scene.driver.send(End(1))
+        scene.driver.send(LeaseEnded(1))
         ended_at = scene.here.clock.now
         await scene.until(scene.over.is_set)
         # The copier goes on for a while: another lease may find it.
@@ -196,7 +196,7 @@ def test_a_lease_that_no_other_follows_ends_in_order(scene: Scene) -> None:
 
     scene.play(script)
     assert scene.copier.error is None
-    assert GRACE_S <= scene.driver.times(Bye)[0] - ended_at < GRACE_S + 3
+    assert GRACE_S <= scene.driver.times(CopierEnded)[0] - ended_at < GRACE_S + 3
     assert scene.driver.first(Released) == Released((part(),), ())
     stored = scene.here.stored()
     assert stored is not None
@@ -209,7 +209,7 @@ def test_the_next_lease_finds_the_copier_at_work(scene: Scene) -> None:
     async def script() -> None:
         scene.join()
         await scene.copied(*VALUES)
-        scene.driver.send(End(1))
+        scene.driver.send(LeaseEnded(1))
         await scene.until(scene.over.is_set)
         assert not scene.copier.works_under(1)
         await scene.here.loop.sleep(GRACE_S / 2)
@@ -265,7 +265,9 @@ def test_a_transform_that_takes_longer_than_silence_may_last_is_told_of(monkeypa
             begun = here.clock.now
             for seconds in steps_s:
                 here.clock.now += seconds
-                wait_for(lambda: scene.driver.times(Beat)[-1] == here.clock.now, 60, "a beat comes in the middle")
+                wait_for(
+                    lambda: scene.driver.times(CopierHeartbeat)[-1] == here.clock.now, 60, "a beat comes in the middle"
+                )
             lasted.append(here.clock.now - begun)
             return batch
 
@@ -298,7 +300,9 @@ def test_a_transform_that_is_imported_for_longer_than_silence_may_last_is_told_o
         def load(_path: str) -> Any:
             for seconds in (5.5, 5.5, 6.0, 6.0):
                 here.clock.now += seconds
-                wait_for(lambda: scene.driver.times(Beat)[-1] == here.clock.now, 60, "a beat comes in the middle")
+                wait_for(
+                    lambda: scene.driver.times(CopierHeartbeat)[-1] == here.clock.now, 60, "a beat comes in the middle"
+                )
             return transforms.identity
 
         monkeypatch.setattr("twinlog.transforms.build.load", load)

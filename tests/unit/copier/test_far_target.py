@@ -9,7 +9,7 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.clock import SYSTEM
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.kafka.producer.append_queue import ProducerIdentity
 from twinlog.kafka.producer.appends import CopyRules
@@ -25,7 +25,7 @@ BIG = b"v" * 20_000
 
 
 def copy(*, far: bool) -> PartitionCopy:
-    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks) if own.name != "tally"}
+    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
     hooks["far_target"] = lambda: far
     return PartitionCopy(
         Grant(AT, AT, None, 1 << 20, None),
@@ -33,7 +33,7 @@ def copy(*, far: bool) -> PartitionCopy:
         CopyRules(max_batch_bytes=1 << 20),
         ProducerIdentity(1, 0),
         producer=ProducerSettings(ClientSettings(())),
-        hooks=Hooks(**hooks),
+        hooks=CopierHooks(**hooks),
         clock=SYSTEM,
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from tests.source_log import New, SourceLog
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import CorruptBatchError, RecordTooLargeError, RefusedError, TwinlogError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
@@ -31,7 +31,7 @@ class Reading:
     def __init__(self, *, most_bytes: int = 1 << 20, oversized: RecordPolicy = "stop") -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.failures: list[TwinlogError] = []
-        hooks: dict[str, Any] = {own.name: self._noting(own.name) for own in fields(Hooks) if own.name != "tally"}
+        hooks: dict[str, Any] = {own.name: self._noting(own.name) for own in fields(CopierHooks) if own.name != "tally"}
         hooks["failed"] = lambda _, error: self.failures.append(error)
         hooks["source_lacks"] = lambda *missing: RefusedError(" ".join(missing))
         hooks["far_target"] = lambda: False
@@ -41,7 +41,7 @@ class Reading:
             CopyRules(max_batch_bytes=1 << 20, oversized=oversized),
             ProducerIdentity(1, 0),
             producer=ProducerSettings(ClientSettings(())),
-            hooks=Hooks(**hooks),
+            hooks=CopierHooks(**hooks),
             clock=VirtualClock(),
         )
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.batches.prepare import prepare
-from twinlog.copier.start.resume_after_crash import Logs, _Follower
+from twinlog.copier.start.resume_after_crash import LogBounds, _Follower
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.record.batch import scan
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import ExactMap, Run, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Translated
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.segments import SegmentWriter
 from twinlog.model.types import TopicName, TopicPartition
@@ -46,11 +46,11 @@ def log_of(*batches: tuple[int, int], producer_id: int = -1) -> SourceLog:
     return log
 
 
-def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = STORED) -> list[Run]:
+def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = STORED) -> list[CopiedRun]:
     """The runs that are met in a target's log."""
     nobody: Any = None
     follower = _Follower(
-        nobody, Grant(SOURCE, REMOTE, None, 1 << 20, stored), stored, Logs(0, 0, 0), CopyRules(), prepare
+        nobody, Grant(SOURCE, REMOTE, None, 1 << 20, stored), stored, LogBounds(0, 0, 0), CopyRules(), prepare
     )
     expected: Any = Expected(source)
     follower._expected = expected
@@ -64,7 +64,7 @@ def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = S
     return follower.runs.take()
 
 
-def known_of(runs: list[Run]) -> ExactMap:
+def known_of(runs: list[CopiedRun]) -> ExactMap:
     writer = SegmentWriter.take_over(
         SOURCE, Position(150, 150), STORED, None, found=runs, complete=False, segment_points=1000
     )
@@ -73,12 +73,12 @@ def known_of(runs: list[Run]) -> ExactMap:
 
 def test_records_are_where_they_were_found(loop: Loop) -> None:
     runs = found(loop, log_of((100, 20), (130, 30)), log_of((100, 20), (130, 30)))
-    assert runs == [Run(100, 100, 20), Run(130, 130, 30)]
+    assert runs == [CopiedRun(100, 100, 20), CopiedRun(130, 130, 30)]
 
 
 def test_a_copy_of_what_the_source_lost_since_is_not_passed_over(loop: Loop) -> None:
     runs = found(loop, log_of((125, 25)), log_of((100, 25), (125, 25)))
-    assert [run for run in runs if run.records] == [Run(125, 125, 25)]
+    assert [run for run in runs if run.records] == [CopiedRun(125, 125, 25)]
     known = known_of(runs)
     for offset in (100, 110, 124):
         translated = known.to_target(offset)
@@ -94,6 +94,6 @@ def test_what_another_producer_wrote_is_no_copy_though_it_is_the_same(loop: Loop
     stored = Position(100, 100, writer=Writer(7, 0, 0))
     assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8), stored) == []
     # MirrorMaker 2 writes without a producer id.
-    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=producer_id), stored) == [Run(100, 100, 1)]
+    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=producer_id), stored) == [CopiedRun(100, 100, 1)]
     # Of a position of MirrorMaker 2 nobody knows who writes after it.
-    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8)) == [Run(100, 100, 1)]
+    assert found(loop, log_of((100, 1)), log_of((100, 1), producer_id=8)) == [CopiedRun(100, 100, 1)]

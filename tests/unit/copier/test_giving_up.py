@@ -9,7 +9,7 @@ import pytest
 
 from harness.virtual.clock import BEGIN, VirtualClock
 from twinlog.clock import LONG_AGO
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.errors import CopyError, TwinlogError
 from twinlog.kafka.producer.append_queue import ProducerIdentity
@@ -32,7 +32,7 @@ class Target:
 
     def __init__(self, **producer: Any) -> None:
         self.failures: list[TwinlogError] = []
-        hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks) if own.name != "tally"}
+        hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
         hooks["failed"] = lambda _, error: self.failures.append(error)
         self.part = PartitionCopy(
             Grant(SOURCE, REMOTE, None, 1 << 20, None),
@@ -40,7 +40,7 @@ class Target:
             CopyRules(max_batch_bytes=1 << 20),
             ProducerIdentity(1, 0),
             producer=ProducerSettings(CLIENT, **producer),
-            hooks=Hooks(**hooks),
+            hooks=CopierHooks(**hooks),
             clock=VirtualClock(),
         )
         self.put()

@@ -12,7 +12,7 @@ from twinlog.copier.map_writer import NO_GENERATION, MapWriter
 from twinlog.errors import ClusterError
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.maps import ExactMaps
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import first_generation
@@ -78,10 +78,10 @@ def grant(partition: TopicPartition, position: Position | None = None) -> Grant:
 def test_only_changed_segments_are_written(copied: Copied) -> None:
     copied.maps.begin(grant(PART), Position(0, 0))
     assert copied.store(part=Position(0, 0)) == {PART: Position(0, 0, generation=FIRST)}
-    copied.maps.copied(PART, [Run(0, 0, 100)])
+    copied.maps.copied(PART, [CopiedRun(0, 0, 100)])
     copied.store(part=Position(100, 100))
     assert len(copied.topic.records) == 1
-    copied.maps.copied(PART, [Run(110, 100, 5)])
+    copied.maps.copied(PART, [CopiedRun(110, 100, 5)])
     copied.store(part=Position(115, 105))
     assert len(copied.topic.records) == 2
 
@@ -90,7 +90,7 @@ def test_unstored_segments_and_positions_come_again_in_the_next_generation(copie
     copied.maps.begin(grant(PART), Position(0, 0))
     copied.store(part=Position(0, 0))
     copied.topic.works = False
-    copied.maps.copied(PART, [Run(0, 0, 5), Run(9, 5, 5)])
+    copied.maps.copied(PART, [CopiedRun(0, 0, 5), CopiedRun(9, 5, 5)])
     with pytest.raises(ClusterError):
         copied.store(part=Position(14, 10))
     copied.topic.works = True

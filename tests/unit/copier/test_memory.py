@@ -10,7 +10,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.copier import memory as rules
 from twinlog.copier.memory import CopierMemory
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.producer.append_queue import ProducerIdentity
@@ -36,14 +36,14 @@ class World:
     def part(self, number: int) -> PartitionCopy:
         at = TopicPartition(TopicName("shop"), number)
         if at not in self.parts:
-            hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks) if own.name != "tally"}
+            hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
             self.parts[at] = PartitionCopy(
                 Grant(at, at, None, MB, None),
                 Position(0, 0),
                 CopyRules(max_batch_bytes=MB),
                 ProducerIdentity(1, 0),
                 producer=ProducerSettings(ClientSettings(())),
-                hooks=Hooks(**{**hooks, "keep": self.memory.keep}),
+                hooks=CopierHooks(**{**hooks, "keep": self.memory.keep}),
                 clock=self.clock,
             )
         return self.parts[at]

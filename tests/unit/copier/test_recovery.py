@@ -10,7 +10,7 @@ import pytest
 
 from tests.turns import let_others_go_on
 from twinlog.clock import SYSTEM
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.partition import PartitionCopy
 from twinlog.copier.recovery import Recovery
 from twinlog.copier.start.producer_ids import LAST_EPOCH, ProducerIds
@@ -19,12 +19,12 @@ from twinlog.errors import CopyError
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, ProducerIdentity
 from twinlog.kafka.producer.appends import Append, CopyRules
-from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, ProducerSettings
@@ -50,14 +50,14 @@ class ScriptedGapCheck:
 
 def checked_part(*, transactional: bool = False) -> PartitionCopy:
     """A partition that does not read any more, with one batch on its way."""
-    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(Hooks) if own.name != "tally"}
+    hooks: dict[str, Any] = {own.name: lambda *_: None for own in fields(CopierHooks) if own.name != "tally"}
     part = PartitionCopy(
         Grant(SOURCE, REMOTE, None, 1 << 20, None),
         Position(0, 0),
         CopyRules(max_batch_bytes=1 << 20),
         ProducerIdentity(1, 0, transactional),
         producer=ProducerSettings(ClientSettings(())),
-        hooks=Hooks(**hooks),
+        hooks=CopierHooks(**hooks),
         clock=SYSTEM,
     )
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
@@ -158,7 +158,7 @@ def test_after_the_last_epoch_comes_another_producer(
     assert (part.acknowledged, part.paused) == (Position(7, 7, writer=writer), False)
 
 
-def sent_behind_a_hole(part: PartitionCopy) -> Sent:
+def sent_behind_a_hole(part: PartitionCopy) -> SentAppend:
     """What a partition sends that goes on as another copier's writer did, after a record that the source lost."""
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(9), SourceOffset(10), 0, ((SourceOffset(9), 1),))])
@@ -265,8 +265,8 @@ def test_what_the_target_lost_is_copied_again_also_when_it_is_released(loop: Loo
     assert (part.acknowledged.next_source, part.arrived) == (6 if anew else 2, True)
     assert part.paused == leaves
     # Of a topic that was recreated it is known where the append is.
-    jump = Run(part.acknowledged.next_source, 3, 0)
-    assert part.take_runs() == ([Run(5, 2, 1), jump] if anew else [jump])
+    jump = CopiedRun(part.acknowledged.next_source, 3, 0)
+    assert part.take_runs() == ([CopiedRun(5, 2, 1), jump] if anew else [jump])
 
 
 def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from twinlog.copier.copier import Copier
-from twinlog.copier.listener import Listener
+from twinlog.copier.listener import CopierListener
 from twinlog.copier.transactions.transaction_partitions import TransactionPartitions
 from twinlog.copier.transactions.transactional_producer import TransactionalProducer
 from twinlog.copier.transactions.transactions import Transactions
@@ -32,7 +32,7 @@ def copier(loop: Loop) -> Copier:
         source_admin=AdminSettings(client),
         target_admin=AdminSettings(client),
     )
-    return Copier(loop, settings, Listener(lambda *_: None, lambda *_: None))
+    return Copier(loop, settings, CopierListener(lambda *_: None, lambda *_: None))
 
 
 @pytest.mark.parametrize("drained", [True, False])

@@ -12,7 +12,7 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.copier import reporter as module
-from twinlog.copier.partition.counters import CopyCounts, Tally
+from twinlog.copier.partition.counters import CopierCounters, CopyCounts
 from twinlog.copier.reporter import FULL_EVERY_S, QUIET_S, Reporter
 from twinlog.errors import ClusterError
 from twinlog.kafka.client import Leader, TopicMetadata
@@ -24,7 +24,7 @@ from twinlog.kafka.record.records import decode_records
 from twinlog.lease.grant import Grant
 from twinlog.lease.progress import PartitionProgress, Report, in_pieces
 from twinlog.mirror.offsets.positions import Position
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import TopicName, TopicPartition
 
 
@@ -68,7 +68,7 @@ class Target:
     asked: int = 0
     bytes: int = 0
     taken: list[Report] = field(default_factory=list)
-    contact: Any = field(default_factory=lambda: SimpleNamespace(reach=Reach))
+    contact: Any = field(default_factory=lambda: SimpleNamespace(reach=ClusterReachability))
     alias: str = "b"
     loop: Any = None
 
@@ -111,12 +111,12 @@ class Copier:
         self.settings = SimpleNamespace(name="a->b", source="a")
         self.parts = [Part(TopicPartition(TopicName("orders"), number)) for number in range(partitions)]
         self.partitions = {part.source: part for part in self.parts}
-        self.source = SimpleNamespace(contact=SimpleNamespace(reach=Reach))
+        self.source = SimpleNamespace(contact=SimpleNamespace(reach=ClusterReachability))
         self.target = Target()
         self.events: list[tuple[str, str]] = []
         self.stopped = False
         self.held_back: dict[TopicPartition, tuple[Grant, str, int]] = {}
-        self.tally = Tally()
+        self.tally = CopierCounters()
         self.memory = SimpleNamespace(room_bytes=1000)
         self.target.loop = loop
         self._clock = clock

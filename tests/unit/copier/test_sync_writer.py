@@ -13,7 +13,7 @@ from harness.virtual.requests import PRODUCE
 from twinlog.copier.sync_writer import FLUSH_S, SyncWriter
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.syncs import decode_offset_sync
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -43,7 +43,7 @@ class Scene:
         loop.start(self.writer.run)
 
     def copied(self, first: int, count: int, part: TopicPartition = PART) -> None:
-        self.writer.copied(part, [Run(SourceOffset(first), TargetOffset(first), count)])
+        self.writer.copied(part, [CopiedRun(SourceOffset(first), TargetOffset(first), count)])
 
     def wait(self, seconds: float) -> None:
         self.loop.run(self.loop.sleep, seconds)

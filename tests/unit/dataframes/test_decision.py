@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from twinlog.dataframes.decision import PIECE, Decision, decode_decision, encode_decision, pieces_of
+from twinlog.dataframes.decision import PIECE, CommitDecision, decode_decision, encode_decision, pieces_of
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch
 
 
 @pytest.mark.parametrize("parts", [1, 7, 5_000])
 def test_a_decision_comes_back_from_pieces_that_brokers_take(parts: int, chance: random.Random) -> None:
     holders = [ProducerEpoch(chance.randrange(2**62), chance.randrange(2**15)) for _ in range(parts)]
-    decision = Decision(12, (NOBODY, *holders))
+    decision = CommitDecision(12, (NOBODY, *holders))
     pieces = encode_decision(decision)
     assert all(len(piece) <= PIECE + 20 < 4_096 for piece in pieces)
     assert pieces_of(pieces[0]) == len(pieces)

@@ -10,10 +10,10 @@ import pytest
 from twinlog.dataframes.limits import (
     EARLIEST,
     LATEST,
-    AtOffsets,
-    AtTimestamp,
-    AtTimestamps,
-    Everywhere,
+    EarliestOrLatestRangeLimit,
+    GlobalTimestampRangeLimit,
+    SpecificOffsetRangeLimit,
+    SpecificTimestampRangeLimit,
     from_json,
     to_json,
 )
@@ -34,8 +34,11 @@ def stream(**options: str) -> TopicOptions:
 
 
 def test_defaults_of_batch_and_stream() -> None:
-    assert (batch().starting, batch().ending) == (Everywhere(EARLIEST), Everywhere(LATEST))
-    assert stream().starting == Everywhere(LATEST)
+    assert (batch().starting, batch().ending) == (
+        EarliestOrLatestRangeLimit(EARLIEST),
+        EarliestOrLatestRangeLimit(LATEST),
+    )
+    assert stream().starting == EarliestOrLatestRangeLimit(LATEST)
     found = stream()
     assert (found.topics, found.headers, found.fail_on_data_loss) == (("t",), False, True)
     assert (found.max_trigger_delay_ms, found.offset_tries, found.offset_retry_ms) == (900_000, 3, 1_000)
@@ -68,15 +71,17 @@ def test_names_are_found_in_any_case_and_values_as_spark_finds_them() -> None:
 def test_a_timestamp_counts_before_timestamps_by_partition_and_those_before_offsets() -> None:
     by_partition = '{"t":{"0":1000,"1":2000}}'
     offsets = '{"t":{"0":23,"1":-2}}'
-    assert batch(startingOffsets=offsets).starting == AtOffsets({T0: 23, T1: EARLIEST})
-    assert batch(startingOffsets=offsets, startingOffsetsByTimestamp=by_partition).starting == AtTimestamps(
-        {T0: 1000, T1: 2000}, or_latest=False
-    )
+    assert batch(startingOffsets=offsets).starting == SpecificOffsetRangeLimit({T0: 23, T1: EARLIEST})
+    assert batch(
+        startingOffsets=offsets, startingOffsetsByTimestamp=by_partition
+    ).starting == SpecificTimestampRangeLimit({T0: 1000, T1: 2000}, or_latest=False)
     everything = batch(startingOffsets=offsets, startingOffsetsByTimestamp=by_partition, startingTimestamp="7")
-    assert everything.starting == AtTimestamp(7, or_latest=False)
-    assert batch(startingTimestamp="7", startingOffsetsByTimestampStrategy="latest").starting == AtTimestamp(7, True)
+    assert everything.starting == GlobalTimestampRangeLimit(7, or_latest=False)
+    assert batch(
+        startingTimestamp="7", startingOffsetsByTimestampStrategy="latest"
+    ).starting == GlobalTimestampRangeLimit(7, True)
     # After the last record is where an end is meant to be.
-    assert batch(endingTimestamp="7").ending == AtTimestamp(7, or_latest=True)
+    assert batch(endingTimestamp="7").ending == GlobalTimestampRangeLimit(7, or_latest=True)
 
 
 @pytest.mark.parametrize(

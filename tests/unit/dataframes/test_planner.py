@@ -11,7 +11,7 @@ from harness.virtual.faults import Fault
 from harness.virtual.loop import virtual_loop
 from harness.virtual.requests import LIST_OFFSETS, METADATA
 from tests.unit.dataframes.planning import options_of, planner_of
-from twinlog.dataframes.limits import Everywhere, split
+from twinlog.dataframes.limits import EarliestOrLatestRangeLimit, split
 from twinlog.errors import ClusterError, OptionError, TopicGoneError
 from twinlog.kafka.protocol.error_codes import Code
 
@@ -100,7 +100,7 @@ def test_a_leader_that_moves_is_asked_again(cluster: VirtualCluster) -> None:
 def test_a_broker_that_is_not_up_to_date_is_asked_again(cluster: VirtualCluster) -> None:
     planner = planner_of(cluster, options_of(cluster, "batch"))
     try:
-        (first, second) = sorted(planner.resolve(Everywhere(-1), starting=False))
+        (first, second) = sorted(planner.resolve(EarliestOrLatestRangeLimit(-1), starting=False))
         assert planner.latest({first: 5}) == {first: 5, second: 6}
         cluster.loop.net.call_later(1.5, lambda: cluster.write("t", b"more"))
         assert planner.latest({first: 6}) == {first: 6, second: 6}

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from twinlog.dataframes.filters import Condition, narrow
+from twinlog.dataframes.filters import ColumnFilter, narrow
 from twinlog.dataframes.limits import LATEST, limit_rate, split
 from twinlog.dataframes.offset_range import OffsetRange
 from twinlog.model.types import TopicPartition
@@ -97,7 +97,7 @@ def never(*_: Any) -> Any:
 )
 def test_filters_leave_out_what_cannot_match(kind: str, column: str, value: Any, expected: list[Any]) -> None:
     ranges = [OffsetRange(part, 0, 10) for part in (A, B, C)]
-    assert pieces(narrow(ranges, [Condition(column, kind, value)], never)) == expected
+    assert pieces(narrow(ranges, [ColumnFilter(column, kind, value)], never)) == expected
 
 
 def test_brokers_find_the_first_record_of_a_timestamp() -> None:
@@ -107,8 +107,8 @@ def test_brokers_find_the_first_record_of_a_timestamp() -> None:
         asked.append((sorted(parts), timestamp))
         return {A: 6, B: -1, C: 0}
 
-    since = Condition("timestamp", "GreaterThanOrEqual", datetime(2026, 1, 1, 0, 0, 0, 500, tzinfo=UTC))
-    earlier = Condition("timestamp", "GreaterThan", datetime(2025, 1, 1, tzinfo=UTC))
+    since = ColumnFilter("timestamp", "GreaterThanOrEqual", datetime(2026, 1, 1, 0, 0, 0, 500, tzinfo=UTC))
+    earlier = ColumnFilter("timestamp", "GreaterThan", datetime(2025, 1, 1, tzinfo=UTC))
     left = narrow([OffsetRange(part, 2, 10) for part in (A, B, C)], [since, earlier], found)
     assert pieces(left) == [(0, 6, 10), (2, 2, 10)]
     # Kafka's timestamps are whole milliseconds: one more is asked for than Spark's, not less.

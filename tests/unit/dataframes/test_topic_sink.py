@@ -11,7 +11,7 @@ import pytest
 
 from twinlog.dataframes import topic_sink, writer
 from twinlog.dataframes.write_options import read_write_options
-from twinlog.dataframes.write_task import MicroBatch, Part, WriteTask
+from twinlog.dataframes.write_task import MicroBatch, WriteTask, WriteTaskResult
 
 BROKERS = {"kafka.bootstrap.servers": "b:9092", "topic": "t"}
 PARTITIONS = 4
@@ -25,9 +25,9 @@ class Begun:
         self._patch = patch
         patch.setattr(writer, "write_rows", self._write)
 
-    def _write(self, _task: WriteTask, _rows: Iterable[Any], batch: MicroBatch | None, first: int) -> Part:
+    def _write(self, _task: WriteTask, _rows: Iterable[Any], batch: MicroBatch | None, first: int) -> WriteTaskResult:
         self.batch, self.partition = batch, first % PARTITIONS
-        return Part(0)
+        return WriteTaskResult(0)
 
     def partition_of(self, sink: Any, part: int, number: int = 0) -> int:
         properties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": str(number)}

@@ -14,9 +14,9 @@ import pytest
 
 from harness.virtual.cluster import VirtualCluster
 from harness.virtual.loop import virtual_loop
-from twinlog.dataframes.decision import Decision
+from twinlog.dataframes.decision import CommitDecision
 from twinlog.dataframes.transactions import BatchTransactions
-from twinlog.dataframes.write_task import MicroBatch, Part
+from twinlog.dataframes.write_task import MicroBatch, WriteTaskResult
 from twinlog.errors import ClusterError, CopyError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.coordinator.transactions import NOBODY, ProducerEpoch, TransactionCoordinator
@@ -44,46 +44,46 @@ class Query:
     def transactions(self) -> BatchTransactions:
         return BatchTransactions(self._client, "sink", "query", timeout_ms=60_000, patience_ms=5_000)
 
-    def write(self, part: int, partition: int, number: int = 7) -> Part:
+    def write(self, part: int, partition: int, number: int = 7) -> WriteTaskResult:
         """A task, all of whose rows go to one partition."""
         transactions, where = self.transactions, TopicPartition(TOPIC, partition)
-        written: Part
+        written: WriteTaskResult
         written, holder = self._run(transactions.begin, MicroBatch("query", number, part))
         if holder is None:
             return written
         assert not self._run(transactions.coordinator(part).add, holder, [where])
         return replace(written, records=1, holder=holder, somewhere=where)
 
-    def decide(self, *parts: Part) -> None:
+    def decide(self, *parts: WriteTaskResult) -> None:
         """As far as a driver comes that ends right after its decision."""
         transactions = self.transactions
         holder = self._run(transactions._become_root, {part.root for part in parts})
-        decision = Decision(7, tuple(part.holder for part in parts))
+        decision = CommitDecision(7, tuple(part.holder for part in parts))
         self._run(transactions._decisions.make, decision, transactions._root, holder, parts[0].somewhere)
 
-    def commit(self, *parts: Part) -> None:
+    def commit(self, *parts: WriteTaskResult) -> None:
         self._run(self.transactions.commit, 7, parts)
 
-    def abort(self, *parts: Part) -> None:
+    def abort(self, *parts: WriteTaskResult) -> None:
         self._run(self.transactions.abort, 7, parts)
 
-    def drop(self, part: Part, *late: TopicPartition) -> None:
+    def drop(self, part: WriteTaskResult, *late: TopicPartition) -> None:
         self._run(self.transactions.drop, [part], 10.0, late)
 
-    def time_out(self, part: Part) -> None:
+    def time_out(self, part: WriteTaskResult) -> None:
         """As the coordinator does: it aborts the transaction, and its producer can do nothing more."""
         self._run(self.transactions.coordinator(part.part).init)
 
-    def forget(self, part: Part) -> None:
+    def forget(self, part: WriteTaskResult) -> None:
         """As the coordinator does after transactional.id.expiration.ms."""
         del self.cluster.transactions.open[f"{GROUP}-{part.part}"]
 
-    def is_open(self, part: Part) -> bool:
+    def is_open(self, part: WriteTaskResult) -> bool:
         return bool(self.cluster.transactions.open[f"{GROUP}-{part.part}"].parts)
 
     @property
-    def last(self) -> Decision | None:
-        decision: Decision | None = self._run(self.transactions._decisions.last)
+    def last(self) -> CommitDecision | None:
+        decision: CommitDecision | None = self._run(self.transactions._decisions.last)
         return decision
 
     def close(self) -> None:

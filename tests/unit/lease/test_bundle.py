@@ -6,7 +6,7 @@ import threading
 import time
 
 from tests.unit.worker.leasing import World, assignment, require
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.grant import Share
 from twinlog.lease.leases import Leases
 
@@ -17,7 +17,7 @@ def flow(name: str) -> Leases:
 
 def test_a_planner_waits_until_there_is_work() -> None:
     leases = flow("a->b")
-    bundle = Bundle("q", [leases])
+    bundle = QueryFlows("q", [leases])
     began = time.monotonic()
     assert bundle.next(0, 0.1) == 0
     assert time.monotonic() - began >= 0.1
@@ -33,7 +33,7 @@ def test_a_planner_waits_until_there_is_work() -> None:
 
 def test_tasks_are_due_until_every_share_is_claimed() -> None:
     world = World()
-    bundle = Bundle("q", [world.leases])
+    bundle = QueryFlows("q", [world.leases])
     lease = world.leases.renew(assignment([0]))
     one = world.copier("one")
     one.claim(lease)
@@ -48,7 +48,7 @@ def test_tasks_are_due_until_every_share_is_claimed() -> None:
 
 def test_several_flows_share_a_task() -> None:
     one, two = flow("a->b"), flow("b->a")
-    bundle = Bundle("q", [one, two])
+    bundle = QueryFlows("q", [one, two])
     assert bundle.shares() == []
     one.renew(assignment([0, 1]))
     assert bundle.shares() == [[Share("a->b", 1, 0)]]
@@ -65,7 +65,7 @@ def test_several_flows_share_a_task() -> None:
 
 def test_a_flow_that_comes_later_has_work_at_once() -> None:
     one, two = flow("a->b"), flow("b->a")
-    bundle = Bundle("q", [one])
+    bundle = QueryFlows("q", [one])
     two.renew(assignment([0]))
     timer = threading.Timer(0.1, bundle.add, [two])
     timer.start()

@@ -60,7 +60,7 @@ def test_settings_and_values_within_messages_are_in_it() -> None:
     lines = contract.contract().splitlines()
     for name in ("ClientSettings", "TlsSettings", "TokenSettings", "FlowSettings"):
         assert any(line.startswith("twinlog.settings.") and line.endswith(f".{name}") for line in lines)
-    assert {"Grant", "Position", "Tip", "PartitionProgress", "Reach", "Share"} <= set(lines)
+    assert {"Grant", "Position", "LastPoint", "PartitionProgress", "ClusterReachability", "Share"} <= set(lines)
 
 
 def test_it_is_renewed_only_with_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

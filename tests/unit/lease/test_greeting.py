@@ -17,12 +17,12 @@ from twinlog import __version__
 from twinlog.copier.copier_thread import CopierThread
 from twinlog.errors import DriverLostError, MessageError, VersionMismatchError
 from twinlog.lease import greeting
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.channel import Channel, DriverAddress
 from twinlog.lease.greeting import greet_as_copier, greet_as_planner
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases
-from twinlog.lease.messages import VERSION, Claim, End, Stop, encode
+from twinlog.lease.messages import VERSION, Claim, LeaseEnded, Stop, encode
 from twinlog.lease.ticket import LeaseTicket
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.spark.source import LeaseReader
@@ -134,7 +134,7 @@ def test_what_was_reported_is_over_once_every_share_has_its_copier(driver: Drive
 
 
 def test_a_planner_of_another_version_is_sent_away(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
-    bundle = driver.server.bundles["q"] = Bundle("q", [driver.leases])
+    bundle = driver.server.bundles["q"] = QueryFlows("q", [driver.leases])
     driver.call(hello(NEWER, "9.9", query="q"))
     wait_for(lambda: "the planner of query q has protocol version" in caplog.text, 60, "it is logged")
     wait_for(lambda: bundle.mismatch is not None, 60, "its query knows")
@@ -179,7 +179,7 @@ def test_a_driver_of_the_same_version_must_welcome(answering: Answering) -> None
 
 
 def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
-    for wrong in (encode(End(1)), b'{"type":"Claim"}'):
+    for wrong in (encode(LeaseEnded(1)), b'{"type":"Claim"}'):
         line = Channel.open(driver.server.address)
         greet_as_copier(line, FLOW, "one")
         line.connection.send_bytes(wrong)
@@ -190,13 +190,13 @@ def test_a_message_that_no_copier_sends_ends_its_line(driver: Driver, caplog: py
     def logged(why: str) -> bool:
         return why in caplog.text
 
-    for why in ("copier one sent End, which it may not send", "message Claim lacks field lease"):
+    for why in ("copier one sent LeaseEnded, which it may not send", "message Claim lacks field lease"):
         wait_for(partial(logged, why), 60, "it is logged")
     wait_for(lambda: not driver.leases._ledger.sessions, 60, "both are gone")
 
 
 def test_a_planner_that_asks_for_nothing_it_may_is_cut_off(driver: Driver, caplog: pytest.LogCaptureFixture) -> None:
-    driver.server.bundles["q"] = Bundle("q", [driver.leases])
+    driver.server.bundles["q"] = QueryFlows("q", [driver.leases])
     line = Channel.open(driver.server.address)
     greet_as_planner(line, "q")
     line.send(Stop())

@@ -18,7 +18,7 @@ from twinlog.lease.grant import Grant
 from twinlog.lease.greeting import greet_as_copier
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases
-from twinlog.lease.messages import Beat, Bye, Claim, Stop
+from twinlog.lease.messages import Claim, CopierEnded, CopierHeartbeat, Stop
 from twinlog.model.types import TopicName, TopicPartition
 
 PARTS = frozenset(TopicPartition(TopicName("t" * 200), number) for number in range(40_000))
@@ -123,7 +123,7 @@ def test_a_copier_of_a_flow_that_has_ended_ends_in_order(lease_server: LeaseServ
     greet_as_copier(line, "east->west", "copier")
     line.send(Claim(1, 7))
     assert line.receive() == Stop()
-    line.send(Bye())
+    line.send(CopierEnded())
     with pytest.raises((EOFError, OSError)):
         line.receive()
     line.close()
@@ -139,7 +139,7 @@ def test_a_copier_that_does_not_read_delays_no_other(
     line.send(Claim(lease))
     wait_for(lambda: not leases.unclaimed, 60, "it has claimed")
     # To be answered after all that.
-    line.send(Beat(1.0))
+    line.send(CopierHeartbeat(1.0))
     planner = threading.Thread(target=leases.plan, args=((frozenset(list(PARTS)[:1]),),), daemon=True)
     planner.start()
     planner.join(60)

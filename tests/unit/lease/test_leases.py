@@ -12,19 +12,19 @@ import pytest
 from tests.unit.worker.leasing import PARTS, Copier, World, assignment, require
 from twinlog.lease.grant import Grant
 from twinlog.lease.messages import (
-    BeatResponse,
-    End,
+    CopierHeartbeatResponse,
     Event,
     Failed,
     Grants,
-    Left,
+    LeaseEnded,
     Release,
     ReportMessage,
     Stop,
+    TaskEnded,
 )
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.mirror.offsets.positions import Position
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import TopicPartition
 
 
@@ -70,7 +70,7 @@ def test_a_partition_is_held_from_its_plan_on_until_it_is_released(world: World)
 def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:
     one = world.copier("one")
     part = PartitionProgress("t", 0, 5, 5, 7, records=5, bytes=50)
-    report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=Reach(out_s=3.0, why="refused"))
+    report = Report("a->b", "one", 1, 0, 1.0, 0.1, (part,), target=ClusterReachability(out_s=3.0, why="refused"))
     one.send(ReportMessage(report))
     require(lambda: world.flow_status.summary().records == 5, "the report is there")
     (holder,) = world.flow_status.holders()
@@ -85,11 +85,11 @@ def test_who_comes_too_late_gets_nothing(world: World) -> None:
     lease = world.leases.renew()
     one, two = world.copier("one"), world.copier("two")
     one.claim(first)
-    require(lambda: one.received(End) == [End(first)], "the old lease is over")
+    require(lambda: one.received(LeaseEnded) == [LeaseEnded(first)], "the old lease is over")
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one has it")
     two.claim(lease)
-    require(lambda: two.received(End) == [End(lease)], "there is no share left")
+    require(lambda: two.received(LeaseEnded) == [LeaseEnded(lease)], "there is no share left")
     assert two.received(Grants) == []
 
 
@@ -148,10 +148,13 @@ def test_partitions_move_within_a_lease(world: World) -> None:
     assert world.leases.plan(assignment([0, 1, 5], [3, 4])) == lease
     require(lambda: one.holds == {*PARTS[:2], PARTS[5]}, "one has a new one")
     require(lambda: two.holds == set(PARTS[3:5]), "what is planned no more is released")
-    assert one.received(End) == two.received(End) == []
+    assert one.received(LeaseEnded) == two.received(LeaseEnded) == []
     assert [len(message.partitions) for message in one.received(Release) + two.received(Release)] == [1, 1]
     assert world.leases.plan(assignment([0], [1], [3])) == lease + 1
-    require(lambda: len(one.received(End)) == len(two.received(End)) == 1, "another number of tasks is another lease")
+    require(
+        lambda: len(one.received(LeaseEnded)) == len(two.received(LeaseEnded)) == 1,
+        "another number of tasks is another lease",
+    )
 
 
 def test_an_unaffected_copier_gets_no_message(world: World) -> None:
@@ -163,7 +166,7 @@ def test_an_unaffected_copier_gets_no_message(world: World) -> None:
     require(lambda: len(two.holds) == 1, "two copies")
     world.leases.plan(assignment([0, 1], [2, 3]))
     require(lambda: len(two.holds) == 2, "two copies one more")
-    assert {type(message) for message in one.heard} == {BeatResponse, Grants}
+    assert {type(message) for message in one.heard} == {CopierHeartbeatResponse, Grants}
     assert len(one.received(Grants)) == 1
     assert world.looked_up[-1] == [PARTS[3]]
 
@@ -286,15 +289,15 @@ def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
     one.claim(lease)
     two.claim(lease)
     require(lambda: bool(one.holds) and bool(two.holds), "both copy")
-    one.send(Left(lease - 1))
+    one.send(TaskEnded(lease - 1))
     one.claim(lease)
-    one.send(Left(lease))
+    one.send(TaskEnded(lease))
     require(lambda: world.leases.unclaimed, "its share is free")
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is claimed again")
     assert len(one.received(Grants)) == 1
     assert not one.received(Release)
-    assert not one.received(End)
+    assert not one.received(LeaseEnded)
 
 
 def test_no_partition_is_ever_held_by_two(world: World, chance: random.Random) -> None:

@@ -14,19 +14,18 @@ from twinlog.kafka.coordinator.transactions import ProducerEpoch
 from twinlog.lease.grant import Grant, Share
 from twinlog.lease.messages import (
     VERSION,
-    Beat,
-    BeatResponse,
-    Bye,
     Claim,
+    CopierEnded,
+    CopierHeartbeat,
+    CopierHeartbeatResponse,
     CopierHello,
     Drop,
-    End,
     Event,
     Failed,
     Grants,
     Hold,
     IdRequest,
-    Left,
+    LeaseEnded,
     LentId,
     Message,
     NextRequest,
@@ -38,6 +37,7 @@ from twinlog.lease.messages import (
     SharesRequest,
     SharesResponse,
     Stop,
+    TaskEnded,
     Welcome,
     decode,
     encode,
@@ -45,16 +45,16 @@ from twinlog.lease.messages import (
 )
 from twinlog.lease.progress import Figures, PartitionProgress, Report
 from twinlog.mirror.offsets.positions import Position, Writer
-from twinlog.mirror.offsets.segments import Tip
-from twinlog.mirror.offsets.starts import Begin
-from twinlog.model.held import Held
+from twinlog.mirror.offsets.segments import LastPoint
+from twinlog.mirror.offsets.starts import StartSpec
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 ONE, TWO = (TopicPartition(TopicName("t"), number) for number in (0, 1))
 GRANT = Grant(
-    *(ONE, TWO, "id", 1000, Position(7, 5, 1, "id", None, 2, "r", Writer(4001, 3, 17)), True, Tip(2, 6, 4)),
+    *(ONE, TWO, "id", 1000, Position(7, 5, 1, "id", None, 2, "r", Writer(4001, 3, 17)), True, LastPoint(2, 6, 4)),
     heartbeats=True,
-    begin=Begin(SourceOffset(8), 9),
+    begin=StartSpec(SourceOffset(8), 9),
 )
 REPORT = Report(
     "a->b",
@@ -68,16 +68,16 @@ REPORT = Report(
     figures=Figures((1, 2), 3, (("as it is", 4),), 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21),
 )
 
-HELD = Held("t", 0, "gap", "TW-GAP-01", "x", "y", 7, 8, 9, 10)
+HELD = HeldPartition("t", 0, "gap", "TW-GAP-01", "x", "y", 7, 8, 9, 10)
 
 BYTES: dict[Message, str] = {
     CopierHello(VERSION, "0.1.0", "a->b", "c"): f'"version":{VERSION},"release":"0.1.0","flow":"a->b","copier":"c"',
     PlannerHello(VERSION, "0.1.0", "q"): f'"version":{VERSION},"release":"0.1.0","query":"q"',
     Welcome(VERSION, "0.1.0"): f'"version":{VERSION},"release":"0.1.0"',
     Claim(3, 12): '"lease":3,"task":12',
-    Left(3): '"lease":3',
+    TaskEnded(3): '"lease":3',
     Released((ONE, TWO), (ONE,)): '"partitions":[["t",0],["t",1]],"undrained":[["t",0]]',
-    Beat(1.5): '"at":1.5',
+    CopierHeartbeat(1.5): '"at":1.5',
     ReportMessage(REPORT): '"report":["a->b","c",1,2,1.0,0.5,[["t",0,5,6,7,8,9,10,"slow",11,12,13,14,'
     '15,16,17,18,19]],[["gap","x"]],0.0,[-1.0,-1.0,null],[-1.0,-1.0,null],'
     '[[1,2],3,[["as it is",4]],5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21]]',
@@ -85,12 +85,12 @@ BYTES: dict[Message, str] = {
     Hold(HELD): '"held":["t",0,"gap","TW-GAP-01","x","y",7,8,9,10]',
     Failed(ONE, "GapError", "x"): '"partition":["t",0],"kind":"GapError","text":"x"',
     IdRequest(): "",
-    Bye(): "",
-    BeatResponse(1.5, 5.0): '"at":1.5,"valid_s":5.0',
+    CopierEnded(): "",
+    CopierHeartbeatResponse(1.5, 5.0): '"at":1.5,"valid_s":5.0',
     Grants(3, (GRANT,)): '"lease":3,"grants":[[["t",0],["t",1],"id",1000,[7,5,1,"id",null,2,"r",[4001,3,17]],true,'
     "[2,6,4],true,[8,9,false],false]]",
     Release((ONE,)): '"partitions":[["t",0]]',
-    End(3): '"lease":3',
+    LeaseEnded(3): '"lease":3',
     LentId("x-0", ProducerEpoch(4001, 3)): '"transactional_id":"x-0","producer":[4001,3]',
     Stop(): "",
     Drop(): "",
@@ -127,7 +127,7 @@ def test_every_message_comes_out_as_it_went_in(cls: type[Message], data: st.Data
         (Claim(1), "lease", "2", "message Claim, field lease: '2' is not int"),
         (Claim(1), "lease", True, "message Claim, field lease: True is not int"),
         (Claim(1), "lease", None, "message Claim, field lease: None is not int"),
-        (Beat(1.0), "at", "now", "message Beat, field at: 'now' is not float or int"),
+        (CopierHeartbeat(1.0), "at", "now", "message CopierHeartbeat, field at: 'now' is not float or int"),
         (Release((ONE,)), "partitions", {}, "message Release, field partitions: {} is not list"),
         (Release((ONE,)), "partitions", [["t", 0], ["t", "1"]], "field partitions[1].partition: '1' is not int"),
         (Release((ONE,)), "partitions", [["t"]], "field partitions[0]: has 1 values, not 2 (topic, partition)"),
@@ -173,7 +173,7 @@ def test_a_type_that_no_message_has_is_refused(data: bytes) -> None:
 
 
 def test_an_answer_to_something_else_is_refused() -> None:
-    assert require(Bye(), Bye) == Bye()
+    assert require(CopierEnded(), CopierEnded) == CopierEnded()
     with pytest.raises(MessageError, match="Stop came instead of Welcome"):
         require(Stop(), Welcome)
 

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from twinlog.lease.progress import AGE_BOUNDS_MS, Figures, PartitionProgress, Report
 from twinlog.metrics.beans import BeanTable
 from twinlog.metrics.connect_beans import connector_beans, worker_beans
-from twinlog.metrics.exposition import Measured, Pages
+from twinlog.metrics.exposition import Measurements, Pages
 from twinlog.metrics.facts import CHECKPOINT, SOURCE, ConnectorFacts, CopyFacts, GroupFacts, WorkerFacts
 from twinlog.metrics.meters import FlowMeters
 from twinlog.metrics.mirror_beans import checkpoint_beans, client_beans, source_beans
@@ -18,7 +18,7 @@ from twinlog.metrics.process import jvm_families, process_families
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import MetricNames
 from twinlog.spark.jvm.figures import JvmFigures
-from twinlog.worker.status.flow_families import FlowFacts, flow_families
+from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families
 from twinlog.worker.status.report import DriverReport, GroupsProgress, TopicProgress
 
 ORDERS = TopicPartition(TopicName("orders"), 0)
@@ -108,7 +108,7 @@ class Scene:
         written = sum(part.records for part in one.partitions)
         self.report = replace(self.report, records=self.report.records + written, bytes=self.report.bytes + written)
 
-    def measure(self) -> Measured:
+    def measure(self) -> Measurements:
         connectors = [
             ConnectorFacts(self.name, SOURCE, "running", {0: "running"}),
             ConnectorFacts(self.name.replace(SOURCE, CHECKPOINT), CHECKPOINT, "running", {0: "running"}),
@@ -136,10 +136,10 @@ class Scene:
             *(table for one in connectors for table in self._of_connector(one)),
             *worker_beans(worker),
         ]
-        flow = FlowFacts("east->west", self.leads, self.ready, self.report, self.meters, self.heard_s, self.stuck)
+        flow = FlowMetricFacts("east->west", self.leads, self.ready, self.report, self.meters, self.heard_s, self.stuck)
         if self.failed:
-            flow = FlowFacts("east->west", leads=False, meters=self.meters, failed=True)
-        return Measured(beans, [*flow_families([flow]), *self._process(), *jvm_families(JVM, self.restarts)])
+            flow = FlowMetricFacts("east->west", leads=False, meters=self.meters, failed=True)
+        return Measurements(beans, [*flow_families([flow]), *self._process(), *jvm_families(JVM, self.restarts)])
 
     def _process(self) -> Iterator[Metric]:
         """This process, as if it had begun at another moment."""

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from tests.unit.metrics.measured import JVM, NAME, ORDERS, REMOTE, Scene, report
 from twinlog.metrics.beans import BeanTable, bean, quoted
-from twinlog.metrics.exposition import Measured, Pages, bean_text
+from twinlog.metrics.exposition import Measurements, Pages, bean_text
 from twinlog.metrics.process import jvm_families
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -183,8 +183,8 @@ def test_ten_thousand_partitions_are_one_page() -> None:
 
 
 def test_nothing_measured_is_an_empty_page() -> None:
-    assert Pages(Measured).text("")[1] == b""
-    assert json.loads(Pages(Measured).json())["value"] == {}
+    assert Pages(Measurements).text("")[1] == b""
+    assert json.loads(Pages(Measurements).json())["value"] == {}
 
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from twinlog.connect.running_connector import Running
+from twinlog.connect.running_connector import WorkerConnector
 from twinlog.connect.worker_metrics import _flow
 from twinlog.connectors.model import ConnectorName, TargetState
 from twinlog.metrics.meters import FlowMeters
 from twinlog.worker.run_metrics import _flow_facts
-from twinlog.worker.status.flow_families import FlowFacts
+from twinlog.worker.status.flow_families import FlowMetricFacts
 
 
 @pytest.mark.parametrize(("flow", "failure"), [(None, None), (None, "refused"), (object(), "no permission")])
@@ -25,13 +25,13 @@ def test_a_flow_that_does_not_run_here_has_events_only(flow: object, failure: st
         flow_status=SimpleNamespace(meters=meters),
     )
     found = _flow_facts(place)
-    assert found == FlowFacts("east->west", leads=False, meters=meters, failed=failure is not None)
+    assert found == FlowMetricFacts("east->west", leads=False, meters=meters, failed=failure is not None)
 
 
 @pytest.mark.parametrize(
     ("target", "failed"), [(TargetState.STARTED, True), (TargetState.PAUSED, True), (TargetState.STOPPED, False)]
 )
 def test_a_connector_that_cannot_begin_has_failed_unless_it_is_to_be_stopped(target: TargetState, failed: bool) -> None:
-    facts = _flow(Running(ConnectorName("copy"), None, target, refused="topics: not known"))
+    facts = _flow(WorkerConnector(ConnectorName("copy"), None, target, refused="topics: not known"))
     assert (facts is not None and facts.failed) is failed
     assert facts is None or (facts.flow, facts.leads) == ("copy", False)

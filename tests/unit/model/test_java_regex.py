@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from twinlog.errors import PatternError
-from twinlog.model.java_regex.pattern import Found, java_pattern
+from twinlog.model.java_regex.pattern import PatternMatch, java_pattern
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_what_java_takes_and_is_not_supported_is_refused_with_the_reason() -> No
 def test_groups_are_numbered_as_java_does_whatever_is_beside_them() -> None:
     compiled = java_pattern("(?<=x(y)|(z)zz)(?<name>a)(b)?")
     assert (compiled.groups, compiled.names) == (4, {"name": 3})
-    assert compiled.find("xya") == Found(2, 3, ("a", "y", None, "a", None))
-    assert compiled.find("zzzab") == Found(3, 5, ("ab", None, "z", "a", "b"))
+    assert compiled.find("xya") == PatternMatch(2, 3, ("a", "y", None, "a", None))
+    assert compiled.find("zzzab") == PatternMatch(3, 5, ("ab", None, "z", "a", "b"))
     assert compiled.find("a") is None
 
 

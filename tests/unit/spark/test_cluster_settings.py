@@ -8,8 +8,8 @@ import pytest
 
 from twinlog.spark.cluster_settings import (
     CLUSTER_SETTINGS,
-    Manager,
-    Need,
+    ClusterManager,
+    TaskResources,
     contradictions,
     derived,
     manager_of,
@@ -24,7 +24,7 @@ SMALL = 128 << 20
 
 def sizes(master: str, tasks: int, given: Mapping[str, str] | None = None) -> tuple[str | None, ...]:
     """Executors, the cores of each, and all cores: as derived, or as given."""
-    found = {**derived(master, Need(tasks), given or {}), **(given or {})}
+    found = {**derived(master, TaskResources(tasks), given or {}), **(given or {})}
     names = ("spark.executor.instances", "spark.executor.cores", "spark.cores.max")
     return tuple(found.get(name) for name in names)
 
@@ -32,15 +32,15 @@ def sizes(master: str, tasks: int, given: Mapping[str, str] | None = None) -> tu
 @pytest.mark.parametrize(
     ("master", "manager"),
     [
-        ("local[4]", Manager.LOCAL),
-        ("local", Manager.LOCAL),
-        ("local-cluster[2,1,1024]", Manager.STANDALONE),
-        ("spark://a:7077,b:7077", Manager.STANDALONE),
-        ("k8s://https://api", Manager.KUBERNETES),
-        ("yarn", Manager.YARN),
+        ("local[4]", ClusterManager.LOCAL),
+        ("local", ClusterManager.LOCAL),
+        ("local-cluster[2,1,1024]", ClusterManager.STANDALONE),
+        ("spark://a:7077,b:7077", ClusterManager.STANDALONE),
+        ("k8s://https://api", ClusterManager.KUBERNETES),
+        ("yarn", ClusterManager.YARN),
     ],
 )
-def test_the_master_names_what_gives_executors(master: str, manager: Manager) -> None:
+def test_the_master_names_what_gives_executors(master: str, manager: ClusterManager) -> None:
     assert manager_of(master) is manager
 
 
@@ -78,21 +78,21 @@ def test_the_rest_follows_what_is_given(given: dict[str, str], executors: str, c
 )
 def test_a_standalone_cluster_is_asked_for_cores(given: dict[str, str], cores_max: str) -> None:
     assert sizes(STANDALONE, 7, given)[2] == cores_max
-    assert "spark.executor.instances" not in derived(STANDALONE, Need(7), given)
+    assert "spark.executor.instances" not in derived(STANDALONE, TaskResources(7), given)
 
 
 def test_a_local_master_is_asked_for_nothing() -> None:
-    assert derived("local[4]", Need(9), DYNAMIC) == {}
-    assert contradictions("local[4]", Need(9), {**DYNAMIC, "spark.speculation": "true"}) == []
+    assert derived("local[4]", TaskResources(9), DYNAMIC) == {}
+    assert contradictions("local[4]", TaskResources(9), {**DYNAMIC, "spark.speculation": "true"}) == []
 
 
 def test_copiers_have_their_budget_beside_the_heap() -> None:
-    one = megabytes(derived(K8S, Need(1), {})["spark.executor.memoryOverhead"])
+    one = megabytes(derived(K8S, TaskResources(1), {})["spark.executor.memoryOverhead"])
     # A quarter of the budget may be on its way besides, and a Python takes 100 MB itself.
     assert one is not None
     assert one >= 128 * 1.25 + 100 + 384
-    assert megabytes(derived(K8S, Need(1, sql=True), {})["spark.executor.memoryOverhead"]) == (one or 0) + 768
-    four = Need(4, 512 << 20)
+    assert megabytes(derived(K8S, TaskResources(1, sql=True), {})["spark.executor.memoryOverhead"]) == (one or 0) + 768
+    four = TaskResources(4, 512 << 20)
     given = {"spark.executor.instances": "1"}
     overhead = megabytes(derived(YARN, four, given)["spark.executor.memoryOverhead"])
     assert overhead is not None
@@ -103,12 +103,12 @@ def test_copiers_have_their_budget_beside_the_heap() -> None:
 
 @pytest.mark.parametrize("master", [K8S, YARN, STANDALONE])
 def test_executors_do_not_come_and_go_unless_that_is_asked_for(master: str) -> None:
-    assert derived(master, Need(4), {})["spark.dynamicAllocation.enabled"] == "false"
-    found = derived(master, Need(8), {**DYNAMIC, "spark.executor.cores": "4"})
+    assert derived(master, TaskResources(4), {})["spark.dynamicAllocation.enabled"] == "false"
+    found = derived(master, TaskResources(8), {**DYNAMIC, "spark.executor.cores": "4"})
     # Twinlog asks for no more tasks than there are slots: without a least number Spark would see no need.
     assert found["spark.dynamicAllocation.minExecutors"] == found["spark.dynamicAllocation.maxExecutors"] == "2"
     bounded = {**DYNAMIC, "spark.executor.cores": "1", "spark.dynamicAllocation.maxExecutors": "5"}
-    assert derived(master, Need(8), bounded)["spark.dynamicAllocation.minExecutors"] == "5"
+    assert derived(master, TaskResources(8), bounded)["spark.dynamicAllocation.minExecutors"] == "5"
 
 
 @pytest.mark.parametrize("master", [K8S, YARN, STANDALONE])
@@ -119,7 +119,7 @@ def test_executors_do_not_come_and_go_unless_that_is_asked_for(master: str) -> N
     [{}, DYNAMIC, {"spark.executor.cores": "3"}, {"spark.executor.instances": "3"}, {"spark.task.cpus": "2"}],
 )
 def test_what_is_derived_contradicts_nothing(master: str, tasks: int, budget: int, given: dict[str, str]) -> None:
-    need = Need(tasks, budget)
+    need = TaskResources(tasks, budget)
     settings = {**CLUSTER_SETTINGS, **derived(master, need, given), **given}
     assert contradictions(master, need, settings) == []
 
@@ -150,7 +150,7 @@ def test_what_is_derived_contradicts_nothing(master: str, tasks: int, budget: in
     ],
 )
 def test_what_the_user_has_against_it_is_named(master: str, given: dict[str, str], words: list[str]) -> None:
-    need = Need(8)
+    need = TaskResources(8)
     (sentence,) = contradictions(master, need, {**CLUSTER_SETTINGS, **derived(master, need, given), **given})
     for word in words:
         assert word in sentence
@@ -159,7 +159,7 @@ def test_what_the_user_has_against_it_is_named(master: str, given: dict[str, str
 def test_allocation_without_a_bound_is_named_in_a_session_of_others() -> None:
     own = {**DYNAMIC, "spark.executor.cores": "4", "spark.executor.instances": "2"}
     own |= {"spark.executor.memory": "4g", "spark.executor.memoryOverhead": "2g"}
-    (sentence,) = contradictions(YARN, Need(8), own)
+    (sentence,) = contradictions(YARN, TaskResources(8), own)
     assert "without spark.dynamicAllocation.maxExecutors" in sentence
 
 
@@ -172,4 +172,4 @@ def test_memory_is_read_as_spark_writes_it(text: str, found: int | None) -> None
 
 def test_what_is_no_number_is_left_to_spark() -> None:
     settings = {"spark.executor.cores": "many", "spark.executor.instances": "", "spark.cores.max": "all"}
-    assert contradictions(STANDALONE, Need(8), settings) == []
+    assert contradictions(STANDALONE, TaskResources(8), settings) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.spark.refusals import Blame, reason_of
+from twinlog.spark.refusals import SettingFinder, reason_of
 
 GIVEN = {"spark.executor.memory": "--conf", "spark.master": "--master", "spark.ssl.keyPassword": "--conf"}
 SETTINGS = {
@@ -50,7 +50,7 @@ def defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_the_setting_is_found(reason: str, setting: str | None, defaults: Path) -> None:
     expected = reason if setting is None else f"{setting.replace('FILE', str(defaults))}: {reason}"
-    assert Blame(SETTINGS, GIVEN).sentence(reason) == expected
+    assert SettingFinder(SETTINGS, GIVEN).sentence(reason) == expected
 
 
 @pytest.mark.parametrize(

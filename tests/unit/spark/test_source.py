@@ -11,7 +11,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.datasource import InputPartition
 
-from twinlog.lease.bundle import Bundle
+from twinlog.lease.bundle import QueryFlows
 from twinlog.lease.channel import DriverAddress
 from twinlog.lease.lease_server import LeaseServer
 from twinlog.lease.leases import Leases
@@ -31,7 +31,7 @@ def server() -> Iterator[LeaseServer]:
     leases = Leases(SETTINGS.name, lambda parts: [], lambda *_: None, lambda *_: None)
     leases.plan(TASKS)
     server = LeaseServer("127.0.0.1", {SETTINGS.name: leases})
-    server.bundles["q"] = Bundle("q", [leases])
+    server.bundles["q"] = QueryFlows("q", [leases])
     yield server
     leases.stop(0)
     server.close()
@@ -86,7 +86,7 @@ def test_a_planner_calls_its_driver_where_it_is_and_tasks_by_its_name() -> None:
     leases = Leases(SETTINGS.name, lambda parts: [], lambda *_: None, lambda *_: None)
     leases.plan(TASKS)
     server = LeaseServer("driver.invalid", {SETTINGS.name: leases}, bind_address="127.0.0.1")
-    server.bundles["q"] = Bundle("q", [leases])
+    server.bundles["q"] = QueryFlows("q", [leases])
     try:
         reader = reader_of(server)
         partitions = reader.partitions({"lease": 0}, reader.latestOffset({"lease": 0}, None))

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from twinlog.spark.jvm.internals import _FACTORY_OF, end_useless_threads
-from twinlog.spark.jvm.process import Complaints
+from twinlog.spark.jvm.process import JvmErrorOutput
 
 
 class Thread:
@@ -36,7 +36,7 @@ def test_only_those_of_processes_that_are_no_daemon() -> None:
 
 
 def test_what_the_jvm_prints_of_that_is_no_complaint() -> None:
-    complaints = Complaints()
+    complaints = JvmErrorOutput()
     printed = 'Exception in thread "Idle Worker Monitor for python" java.lang.InterruptedException: sleep interrupted'
     assert complaints.level(printed) == logging.DEBUG
     assert complaints.level("\tat java.base/java.lang.Thread.sleep(Native Method)") == logging.DEBUG

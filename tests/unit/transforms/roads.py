@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.source_log import New, SourceLog
-from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepared
+from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, PreparedFetch
 from twinlog.kafka.record.batch import read_batch
 from twinlog.kafka.record.records import Record, decode_records
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
 from twinlog.transforms.function import Transform
-from twinlog.transforms.road import TransformedRoad
+from twinlog.transforms.road import FetchTransformer
 
 NOW = 1_700_000_000_000
 
@@ -20,8 +20,8 @@ SOURCE, REMOTE = TopicPartition(TopicName("shop"), 1), TopicPartition(TopicName(
 RULES = CopyRules()
 
 
-def road(function: Transform, partitions: int = 3, **settings: Any) -> TransformedRoad:
-    return TransformedRoad(
+def road(function: Transform, partitions: int = 3, **settings: Any) -> FetchTransformer:
+    return FetchTransformer(
         function,
         TransformSettings("module:function", **settings),
         "north->south",
@@ -39,7 +39,9 @@ def numbered(count: int, *, codec: str = "none", batch: int = 5, first: int = 0)
     return log
 
 
-def prepared(function: Transform, log: SourceLog, position: int = 0, rules: CopyRules = RULES, **how: Any) -> Prepared:
+def prepared(
+    function: Transform, log: SourceLog, position: int = 0, rules: CopyRules = RULES, **how: Any
+) -> PreparedFetch:
     return road(function, **how).prepare(log.fetch(), position, rules)
 
 
@@ -50,11 +52,11 @@ def of(append: Append) -> list[Record]:
     return list(decode_records(view, batch))
 
 
-def values(found: Prepared) -> list[bytes | None]:
+def values(found: PreparedFetch) -> list[bytes | None]:
     return [record.value for append in found.appends for record in of(append)]
 
 
-def sources(found: Prepared) -> list[int]:
+def sources(found: PreparedFetch) -> list[int]:
     """The source offset of each record, -1 for an added one."""
     return [
         -1 if first == ADDED else first + at for append in found.appends for first, n in append.spans for at in range(n)

@@ -14,7 +14,7 @@ import pytest
 
 from twinlog.arrow.arrays import schema
 from twinlog.errors import TransformError
-from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.contract import checked, try_on_nothing
 from twinlog.transforms.function import chain, load
 
@@ -47,7 +47,7 @@ def headers(of_the_second: list[tuple[str | None, bytes] | None]) -> Any:
     return pa.array(cells, schema(headers=True).field("headers").type)
 
 
-def refuse(failure: Failure) -> None:
+def refuse(failure: FailedRow) -> None:
     raise TransformError(f"{failure.offset}: {failure.reason}")
 
 
@@ -103,7 +103,7 @@ def test_the_records_that_it_fails_on_are_found_and_all_others_kept_in_order() -
                 raise ValueError(f"no {bad.decode()}")
         return batch
 
-    failures: list[Failure] = []
+    failures: list[FailedRow] = []
     found = list(apply(fails, rows(40), failures.append))
     assert [(one.offset, one.reason, one.kind) for one in failures] == [
         (16, "it raises ValueError: no v3", "builtins.ValueError"),
@@ -123,7 +123,7 @@ def test_what_is_no_exception_of_pythons_is_a_failure_like_others(error: BaseExc
             raise error
         return batch
 
-    failures: list[Failure] = []
+    failures: list[FailedRow] = []
     assert sum(batch.num_rows for batch in apply(fails, rows(8), failures.append)) == 7
     assert [(one.offset, one.reason) for one in failures] == [(16, f"it raises {type(error).__name__}: {error}")]
 

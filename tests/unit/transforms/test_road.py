@@ -23,7 +23,7 @@ from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.settings.transform import TransformSettings
 from twinlog.transforms.copying import place
 from twinlog.transforms.partitions import partitions_by_key
-from twinlog.transforms.road import TransformedRoad
+from twinlog.transforms.road import FetchTransformer
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -278,7 +278,7 @@ def test_a_timestamp_that_has_no_place_in_a_row_names_its_record_and_the_ways_ou
 def test_records_without_a_partition_go_by_the_last_known_number_of_partitions() -> None:
     """A topic that was deleted is made again, and has to be waited for."""
     known: list[int | None] = [3]
-    where = TransformedRoad(
+    where = FetchTransformer(
         transforms.rekeyed, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: known[0], lambda: 0.0
     )
     known[0] = None

@@ -13,7 +13,7 @@ from twinlog.arrow import decode as decoding
 from twinlog.batches.prepare import prepare
 from twinlog.kafka.producer.appends import CopyRules
 from twinlog.settings.transform import TransformSettings
-from twinlog.transforms.road import TransformedRoad
+from twinlog.transforms.road import FetchTransformer
 
 
 def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_again() -> None:
@@ -25,7 +25,9 @@ def test_a_slow_function_gets_fewer_records_and_the_rest_of_its_fetch_is_read_ag
         now[0] += 0.001 * batch.num_rows
         return batch
 
-    where = TransformedRoad(slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0])
+    where = FetchTransformer(
+        slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
+    )
     log = numbered(5_000, batch=1_000)
     seen: list[bytes | None] = []
     position, times = 0, []
@@ -48,7 +50,9 @@ def test_a_function_that_takes_seconds_for_a_record_is_given_one_at_a_time() -> 
         now[0] += 2.0 * batch.num_rows
         return batch
 
-    where = TransformedRoad(slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0])
+    where = FetchTransformer(
+        slow, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
+    )
     log, position = numbered(10), 0
     while position < 10:
         before = now[0]
@@ -101,7 +105,7 @@ def test_where_each_record_fails_the_rest_of_the_fetch_is_read_again_after_a_whi
         now[0] += 0.001
         return batch.slice(0, 0) if batch.column("offset")[0].as_py() < 100 else 1 / 0
 
-    where = TransformedRoad(
+    where = FetchTransformer(
         fails, TransformSettings("a:b", tolerance="all"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
     )
     log = numbered(2_000, batch=1_000)
@@ -130,7 +134,7 @@ def test_what_was_left_out_of_a_fetch_that_is_cut_short_counts_once() -> None:
         now[0] += 0.06 * batch.num_rows
         return transforms.odd(batch)
 
-    where = TransformedRoad(
+    where = FetchTransformer(
         slow_and_odd, TransformSettings("a:b"), "north->south", SOURCE, REMOTE, lambda _: 1, lambda: now[0]
     )
     rules = CopyRules(read_committed=True)

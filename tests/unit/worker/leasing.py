@@ -13,10 +13,10 @@ from twinlog.lease.channel import Channel
 from twinlog.lease.grant import Grant
 from twinlog.lease.leases import Leases
 from twinlog.lease.messages import (
-    Beat,
-    BeatResponse,
-    Bye,
     Claim,
+    CopierEnded,
+    CopierHeartbeat,
+    CopierHeartbeatResponse,
     FromCopier,
     Grants,
     Message,
@@ -56,7 +56,7 @@ class Copier:
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
         if beats:
-            self.send(Beat(1.0))
+            self.send(CopierHeartbeat(1.0))
 
     def send(self, message: FromCopier) -> None:
         with self._lock:
@@ -90,7 +90,7 @@ class Copier:
                 self.release(parts)
             case Stop() if self.lets_go:
                 self.release(tuple(self.holds))
-                self.send(Bye())
+                self.send(CopierEnded())
 
     def release(self, parts: Sequence[TopicPartition]) -> None:
         self.holds -= set(parts)
@@ -130,7 +130,7 @@ class World:
     def copier(self, name: str, **how: bool) -> Copier:
         copier = Copier(self.leases, name, **how)
         self.copiers.append(copier)
-        wait_for(lambda: copier.received(BeatResponse) or not how.get("beats", True), 60, f"{name} is known")
+        wait_for(lambda: copier.received(CopierHeartbeatResponse) or not how.get("beats", True), 60, f"{name} is known")
         return copier
 
     def close(self) -> None:

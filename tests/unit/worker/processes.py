@@ -12,10 +12,10 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
 
-LEADS, STANDS_BY = Standing.LEADING, Standing.STANDBY
+LEADS, STANDS_BY = ElectionState.LEADING, ElectionState.STANDBY
 
 SOON_S = 3.0
 """Within this a rebalance is over, if nobody is silent."""
@@ -25,12 +25,12 @@ class Process:
     """One process of several that could run the flow; `led` are the standings it went through."""
 
     def __init__(
-        self, world: World, name: str, settings: FlowSettings | None = None, roster: Roster | None = None
+        self, world: World, name: str, settings: FlowSettings | None = None, roster: ElectionRegistry | None = None
     ) -> None:
         self.world = world
         self.loop = VirtualLoop(world.loop.world)
-        self.went: list[Standing] = []
-        self.roster = roster or Roster(ready=True, name=name, clock=self.loop.clock)
+        self.went: list[ElectionState] = []
+        self.roster = roster or ElectionRegistry(ready=True, name=name, clock=self.loop.clock)
         self.election = Election(
             settings or world.settings,
             lambda: self.went.append(self.election.standing),
@@ -40,7 +40,7 @@ class Process:
         self.election.start()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ElectionState:
         return self.election.standing
 
     @property
@@ -73,7 +73,7 @@ class World:
         self.processes: list[Process] = []
         self.two_led: list[float] = []
 
-    def begin(self, name: str, standing: Standing | None = None) -> Process:
+    def begin(self, name: str, standing: ElectionState | None = None) -> Process:
         one = Process(self, name)
         self.processes.append(one)
         if standing is not None:

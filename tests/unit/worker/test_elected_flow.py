@@ -21,10 +21,10 @@ from twinlog.model.types import Alias
 from twinlog.worker import elected_flow as module
 from twinlog.worker import put_off
 from twinlog.worker.elected_flow import ElectedFlow
-from twinlog.worker.election.member import Leadership, Member, Term
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
-from twinlog.worker.election.spread import Crew
+from twinlog.worker.election.member import Leadership, LeaderTerm, Member
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.election.spread import FlowMembers
 from twinlog.worker.flow import flow_lifecycle
 from twinlog.worker.flow.flow import FlowRunner, FlowState
 from twinlog.worker.idle_flow import ElectedIdleFlow
@@ -119,15 +119,15 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, until=True)
     election: Any = elected.election
-    election.standing = Standing.STANDBY
-    election.leadership = Leadership(Member("other", until=until), Term(3, "id", 1.0))
+    election.standing = ElectionState.STANDBY
+    election.leadership = Leadership(Member("other", until=until), LeaderTerm(3, "id", 1.0))
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             elected.attend(lease_server)
     assert elected.ended is not until
     if until:
         assert caplog.text.count("a->z: other catches up with this flow") == 1
-        election.standing = Standing.LEADING
+        election.standing = ElectionState.LEADING
         elected.attend(lease_server)
         assert done == ["go on with what was read", "start"]
     else:
@@ -140,7 +140,7 @@ def test_a_flow_whose_target_is_an_alias_of_that_of_another_flow_says_so(caplog:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
     election: Any = elected.election
-    election.standing, election.twin = Standing.STANDBY, "a->y"
+    election.standing, election.twin = ElectionState.STANDBY, "a->y"
     for _ in range(3):
         elected.attend(lease_server)
     assert elected.ended
@@ -148,14 +148,14 @@ def test_a_flow_whose_target_is_an_alias_of_that_of_another_flow_says_so(caplog:
     wait_for(lambda: done == ["leave"], 60, "it leaves")
 
 
-@pytest.mark.parametrize("standing", [Standing.STANDBY, Standing.WAITING])
+@pytest.mark.parametrize("standing", [ElectionState.STANDBY, ElectionState.WAITING])
 def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
-    monkeypatch: pytest.MonkeyPatch, all_stored: list[Stored], standing: Standing
+    monkeypatch: pytest.MonkeyPatch, all_stored: list[Stored], standing: ElectionState
 ) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
     election: Any = elected.election
-    election.standing = Standing.JOINING
+    election.standing = ElectionState.JOINING
     elected.attend(lease_server)
     assert (all_stored, elected.has_read) == ([], False)
     election.standing = standing
@@ -165,7 +165,7 @@ def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
     assert not elected.has_read
     all_stored[0].looked = True
     assert elected.has_read
-    election.standing = Standing.LEADING
+    election.standing = ElectionState.LEADING
     elected.attend(lease_server)
     elected.close()
     assert all_stored[0].done == ["read a->z", "follow"]
@@ -178,7 +178,7 @@ def test_what_was_read_ahead_is_closed_with_its_process(
     clock = VirtualClock()
     elected, lease_server = elected_flow_of([], clock=clock)
     election: Any = elected.election
-    election.standing = Standing.STANDBY
+    election.standing = ElectionState.STANDBY
     for broken in ("__init__", "follow"):
         with monkeypatch.context() as patched:
             patched.setattr(Stored, broken, no_thread)
@@ -195,10 +195,10 @@ def test_what_was_read_ahead_is_closed_with_its_process(
 def test_who_withdraws_reads_no_further(all_stored: list[Stored]) -> None:
     elected, lease_server = elected_flow_of([], until=True)
     election: Any = elected.election
-    election.standing = Standing.WAITING
+    election.standing = ElectionState.WAITING
     elected.attend(lease_server)
-    election.standing = Standing.STANDBY
-    election.leadership = Leadership(Member("other", until=False), Term(3, "id", 1.0))
+    election.standing = ElectionState.STANDBY
+    election.leadership = Leadership(Member("other", until=False), LeaderTerm(3, "id", 1.0))
     elected.attend(lease_server)
     assert elected.over
     wait_for(lambda: all_stored[0].done == ["read a->z", "follow", "close"], 60, "nothing is read any more")
@@ -263,8 +263,8 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     clock = VirtualClock()
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, clock=clock)
-    elected._roster = Roster(name="me")
-    elected._roster.note("a->z", Crew("me", {"me": True, "b": False, "c": False}))
+    elected._roster = ElectionRegistry(name="me")
+    elected._roster.note("a->z", FlowMembers("me", {"me": True, "b": False, "c": False}))
     elected.attend(lease_server)
 
     def after(seconds: float) -> list[str]:
@@ -277,7 +277,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     # Nobody is ready. Somebody is, but the source was there meanwhile.
     monkeypatch.setattr(Flow, "source_away", False)
     after(1)
-    elected._roster.note("a->z", Crew("me", {"me": True, "b": False, "c": True}))
+    elected._roster.note("a->z", FlowMembers("me", {"me": True, "b": False, "c": True}))
     monkeypatch.setattr(Flow, "source_away", True)
     assert after(0) == after(module.AWAY_S - 1) == ["start"]
     after(1)
@@ -287,7 +287,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     # Nobody else took it: then it stays.
     wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     election: Any = elected.election
-    election.standing = Standing.LEADING
+    election.standing = ElectionState.LEADING
     assert (
         after(1)[5:]
         == after(module.AWAY_S + 1)[5:]
@@ -301,8 +301,8 @@ def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Flow, "source_away", True)
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, until=True)
-    elected._roster = Roster(name="me")
-    elected._roster.note("a->z", Crew("me", {"me": True, "b": True}))
+    elected._roster = ElectionRegistry(name="me")
+    elected._roster.note("a->z", FlowMembers("me", {"me": True, "b": True}))
     for _ in range(3):
         elected.attend(lease_server)
     assert done == ["start"]
@@ -390,8 +390,8 @@ def test_heartbeats_begin_once_threads_can_start(
     elected.stop()
 
 
-@pytest.mark.parametrize("standing", [Standing.LEADING, Standing.STANDBY])
-def test_a_flow_that_is_not_wanted_any_more_ends_and_is_left(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", [ElectionState.LEADING, ElectionState.STANDBY])
+def test_a_flow_that_is_not_wanted_any_more_ends_and_is_left(standing: ElectionState) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
     election: Any = elected.election
@@ -401,7 +401,7 @@ def test_a_flow_that_is_not_wanted_any_more_ends_and_is_left(standing: Standing)
     assert not elected.gone
     wait_for(lambda: elected.attend(lease_server) is None and elected.gone, 60, "it is gone")  # type: ignore[func-returns-value]
     ran = ["start", "stop", "leave", "end the query", "close"]
-    assert done == (ran if standing is Standing.LEADING else ["leave"])
+    assert done == (ran if standing is ElectionState.LEADING else ["leave"])
     elected.close()
 
 

@@ -11,7 +11,7 @@ from tests.unit.worker.leasing import PARTS, World, assignment, require
 from twinlog.lease import granting
 from twinlog.lease import leases as module
 from twinlog.lease.messages import (
-    Beat,
+    CopierHeartbeat,
 )
 
 
@@ -69,7 +69,7 @@ def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
     lease = world.leases.renew(assignment([0]))
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
-    one.send(Beat(2.0))
+    one.send(CopierHeartbeat(2.0))
     last_beat = time.monotonic()
     lease = world.leases.renew()
     two.claim(lease)

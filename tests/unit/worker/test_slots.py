@@ -14,7 +14,7 @@ from twinlog.clock import LONG_AGO
 from twinlog.model.types import Alias
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.worker import spark_flows as module
-from twinlog.worker.sharing import Demand, Sharing, group, share_out
+from twinlog.worker.sharing import SlotDemand, SlotSharing, group, share_out
 from twinlog.worker.spark_flows import SparkFlows, SparkOptions
 
 CLIENT = ClientSettings(("127.0.0.1:1",))
@@ -52,7 +52,7 @@ class Flow:
 
     def __init__(self, name: str, limit: int = 8) -> None:
         self.settings = SimpleNamespace(name=name)
-        self.demand = Demand(limit)
+        self.demand = SlotDemand(limit)
         self.used: list[int] = []
         self.left: list[frozenset[int]] = []
 
@@ -255,8 +255,8 @@ def test_a_flow_stays_where_it_is_as_far_as_possible() -> None:
 
 
 def test_a_quiet_flow_makes_room_until_it_needs_its_share() -> None:
-    sharing = Sharing()
-    calm, quiet, hungry = Demand(8), Demand(8, quiet=True), Demand(8, hungry=True)
+    sharing = SlotSharing()
+    calm, quiet, hungry = SlotDemand(8), SlotDemand(8, quiet=True), SlotDemand(8, hungry=True)
     assert sharing.share_out(8, {"a": calm, "b": quiet}) == {"a": 4, "b": 4}, "nobody needs more"
     assert sharing.share_out(8, {"a": hungry, "b": quiet}) == {"a": 7, "b": 1}
     assert sharing.share_out(8, {"a": calm, "b": calm}) == {"a": 7, "b": 1}, "it stays so while that does"

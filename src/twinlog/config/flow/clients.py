@@ -8,7 +8,7 @@ from twinlog.config.flow.connection import read_connection
 from twinlog.config.keys.table import ADMIN, CONSUMER, PRODUCER
 from twinlog.config.security.client_security import Called
 from twinlog.config.starts import read_reset
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.settings.flow import (
     AdminSettings,
@@ -39,7 +39,7 @@ class Clients:
 
     def consumer(self) -> ConsumerSettings:
         """Reads the source."""
-        reading = Reading(self._layers.consumer, CONSUMER, self._source_problems)
+        reading = ConfigReader(self._layers.consumer, CONSUMER, self._source_problems)
         client_id = self._client_id(reading, "replication-consumer")
         return ConsumerSettings(
             **plain_fields(ConsumerSettings, reading),
@@ -49,7 +49,7 @@ class Clients:
 
     def producer(self) -> ProducerSettings:
         """Appends to the target."""
-        reading = Reading(self._layers.producer, PRODUCER, self._problems)
+        reading = ConfigReader(self._layers.producer, PRODUCER, self._problems)
         for name in ("acks", "enable.idempotence"):
             # Looked at for references that lead nowhere; the value is one and the same.
             reading.value(name)
@@ -68,13 +68,13 @@ class Clients:
 
     def source_admin(self) -> AdminSettings:
         """Lists the topics of the source."""
-        reading = Reading(self._layers.source_admin, ADMIN, self._source_problems)
+        reading = ConfigReader(self._layers.source_admin, ADMIN, self._source_problems)
         client_id = self._client_id(reading, "replication-source-admin")
         return AdminSettings(self._connection(reading, self._names.source_cluster, client_id))
 
     def target_admin(self) -> AdminSettings:
         """Creates remote topics on the target."""
-        reading = Reading(self._layers.target_admin, ADMIN, self._problems)
+        reading = ConfigReader(self._layers.target_admin, ADMIN, self._problems)
         client_id = self._client_id(reading, "replication-target-admin")
         return AdminSettings(self._connection(reading, self._names.target_cluster, client_id))
 
@@ -82,15 +82,15 @@ class Clients:
         if text not in self._warnings:
             self._warnings.append(text)
 
-    def _connection(self, reading: Reading, called: Called, client_id: str) -> ClientSettings:
+    def _connection(self, reading: ConfigReader, called: Called, client_id: str) -> ClientSettings:
         return read_connection(reading, called, self._file, self._warnings, client_id, self._why)
 
-    def _client_id(self, reading: Reading, role: str) -> str:
+    def _client_id(self, reading: ConfigReader, role: str) -> str:
         """The fixed part of it after what the user chose (MirrorConnectorConfig.addClientId)."""
         chosen, fixed = reading.text("client.id"), f"{self._name}|{role}"
         return f"{chosen}|{fixed}" if chosen else fixed
 
-    def _delivery_timeout(self, reading: Reading) -> int:
+    def _delivery_timeout(self, reading: ConfigReader) -> int:
         """Kafka's producer refuses one that a single request may outlast (KafkaProducer.configureDeliveryTimeout)."""
         timeout_ms = reading.number("delivery.timeout.ms")
         entry = reading.layer.get("delivery.timeout.ms")
@@ -100,7 +100,7 @@ class Clients:
         return timeout_ms
 
 
-def compression_level(reading: Reading, codec: str) -> int | None:
+def compression_level(reading: ConfigReader, codec: str) -> int | None:
     """The level that is written for a codec; None for its own default."""
     name = f"compression.{codec}.level"
     if name not in reading.layer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlog.config.security.client_security import Called, read_security
-from twinlog.config.text.reading import Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, plain_fields
 from twinlog.errors import ConfigProblem
 from twinlog.settings.flow import ClientSettings
 
@@ -11,7 +11,7 @@ _WITHOUT_END = 2**31 - 1
 
 
 def read_connection(
-    reading: Reading, called: Called, file: str, warnings: list[str], client_id: str, why: str = ""
+    reading: ConfigReader, called: Called, file: str, warnings: list[str], client_id: str, why: str = ""
 ) -> ClientSettings:
     """How the client whose settings `reading` reads connects; `called` is how the keys of its cluster are written.
 
@@ -45,7 +45,7 @@ def read_connection(
     )
 
 
-def _most_backoff(reading: Reading) -> int:
+def _most_backoff(reading: ConfigReader) -> int:
     """With a first pause of its own and no longest one, every pause is the first (CommonClientConfigs)."""
     first, most = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
     return reading.number(first if first in reading.layer and most not in reading.layer else most)

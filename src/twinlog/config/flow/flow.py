@@ -16,7 +16,7 @@ from twinlog.config.keys.connector import CLASS_KEYS, IDENTITY_POLICIES, OLD_NAM
 from twinlog.config.keys.names import KeyNames
 from twinlog.config.keys.table import CONNECTOR, SECURITY, WORKER
 from twinlog.config.starts import read_start
-from twinlog.config.text.reading import Problems, Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, Problems, plain_fields
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.errors import ConfigError, TransformError
 from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of, policy_of, topic_filter_of
@@ -33,7 +33,7 @@ _CLIENTS_OWN = ("source.", "target.", "consumer.", "producer.", "admin.", "confi
 _SAMPLE = TopicName("orders")
 
 
-def custom_class(connector: Reading, name: str) -> CustomClass | None:
+def custom_class(connector: ConfigReader, name: str) -> CustomClass | None:
     """The Python class that is named, if it is one and its name is of the right form."""
     path = connector.text(name)
     entry = connector.layer.get(name)
@@ -82,7 +82,7 @@ def try_classes(flow: FlowSettings, problems: Problems) -> None:
 _SYNCS = "emit.offset-syncs.enabled"
 
 
-def check_offset_syncs(connector: Reading) -> None:
+def check_offset_syncs(connector: ConfigReader) -> None:
     """Refuses settings of offset syncs where offset syncs are turned off."""
     off = connector.written(_SYNCS)
     if off is None or connector.flag(_SYNCS):
@@ -93,7 +93,7 @@ def check_offset_syncs(connector: Reading) -> None:
         connector.problems.refuse(off, found, "one of the two; MirrorMaker 2 refuses to copy with both")
 
 
-def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tuple[bool, bool]:
+def translates_offsets(connector: ConfigReader, flow: str, warnings: list[str]) -> tuple[bool, bool]:
     """Whether the flow writes checkpoints, and whether it commits offsets of groups, which needs checkpoints.
 
     Adds a warning for each of the two that the file turns on and the flow cannot do.
@@ -119,7 +119,7 @@ def translates_offsets(connector: Reading, flow: str, warnings: list[str]) -> tu
 
 
 def check_exactly_once(
-    connector: Reading, worker: Reading, isolation: str, names: KeyNames, warnings: list[str]
+    connector: ConfigReader, worker: ConfigReader, isolation: str, names: KeyNames, warnings: list[str]
 ) -> None:
     """Refuses a demand for exactly-once copying that the rest does not fulfil; `isolation` is the source consumer's."""
     mode = worker.text("exactly.once.source.support")
@@ -149,7 +149,7 @@ def check_exactly_once(
 TOPIC = key_of(FailedRecordSettings, "dead_letter_topic")
 
 
-def failed_record_settings(connector: Reading, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
+def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
     """Connect's `errors.*` of a flow; a dead-letter topic that gets no record is a warning."""
     settings = FailedRecordSettings(**plain_fields(FailedRecordSettings, connector))
     dead = connector.written(TOPIC)
@@ -176,7 +176,7 @@ def failed_record_settings(connector: Reading, layers: FlowLayers, warnings: lis
 _POLICIES = ("oversized_record_policy", "refused_record_policy")
 
 
-def record_policy(connector: Reading, field: str, failed: FailedRecordSettings) -> PerTopic[RecordPolicy]:
+def record_policy(connector: ConfigReader, field: str, failed: FailedRecordSettings) -> PerTopic[RecordPolicy]:
     """A policy for records by its field of `FlowSettings`. Where the file names none, `errors.tolerance = all` leaves
     the record out, as Connect does since KIP-779."""
     key = key_of(FlowSettings, field)
@@ -194,7 +194,7 @@ _EXPECTED = "package.module:function, which takes a pyarrow.RecordBatch and retu
 
 
 def transform_settings(
-    connector: Reading, layers: FlowLayers, file: str, warnings: list[str]
+    connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]
 ) -> TransformSettings | None:
     """The settings of what transforms a flow, None for nothing; a function is imported, and tried on an empty batch."""
     smts = _connects_own(connector, layers, file, warnings)
@@ -205,7 +205,7 @@ def transform_settings(
     return settings
 
 
-def _connects_own(connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+def _connects_own(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
     if not any(name.startswith(("transforms", "predicates")) for name in layers.connector):
         return None
     # Without transforms nothing of them is loaded.
@@ -214,7 +214,7 @@ def _connects_own(connector: Reading, layers: FlowLayers, file: str, warnings: l
     return read_chain(connector, layers, file, warnings)
 
 
-def _try(connector: Reading, settings: TransformSettings) -> None:
+def _try(connector: ConfigReader, settings: TransformSettings) -> None:
     """Runs the user's code; what is wrong with it is a problem of the line that names it."""
     # Copying without transforms needs no pyarrow.
     from twinlog.transforms.build import build  # noqa: PLC0415
@@ -240,8 +240,8 @@ def build_flow(
     Without `enabled` the flow only writes heartbeats to its target, so its source may be wrong or missing. Layers
     of one connector make a flow that does the work of that connector and no other.
     """
-    connector = Reading(layers.connector, CONNECTOR, problems)
-    worker = Reading(layers.worker, WORKER, problems)
+    connector = ConfigReader(layers.connector, CONNECTOR, problems)
+    worker = ConfigReader(layers.worker, WORKER, problems)
     clients = Clients(layers, file, problems, warnings, source=enabled)
     copies = enabled and layers.kind in {None, "source"}
     keeps_topics, beats = layers.kind in {None, "source"}, layers.kind in {None, "heartbeat"}
@@ -320,18 +320,18 @@ def build_flow(
     return flow
 
 
-def _policy(connector: Reading) -> PolicyName:
+def _policy(connector: ConfigReader) -> PolicyName:
     return "identity" if connector.text("replication.policy.class") in IDENTITY_POLICIES else "default"
 
 
-def _interval(connector: Reading, field: str) -> float | None:
+def _interval(connector: ConfigReader, field: str) -> float | None:
     """Seconds between two rounds of some work; None where it is switched off or its interval is negative."""
     how = written(FlowSettings)[field]
     seconds = connector.number(how.key)
     return max(float(seconds), SHORTEST_S) if connector.flag(how.switch) and seconds >= 0 else None
 
 
-def _exclude(connector: Reading, name: str) -> tuple[str, ...]:
+def _exclude(connector: ConfigReader, name: str) -> tuple[str, ...]:
     """The list under its name, or else under the name it had before."""
     old = OLD_NAMES[name]
     return connector.items(old if name not in connector.layer and old in connector.layer else name)

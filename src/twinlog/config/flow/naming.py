@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from twinlog.config.keys.connector import IDENTITY_POLICIES
-from twinlog.config.text.reading import Reading
+from twinlog.config.text.reading import ConfigReader
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.settings.flow import FlowSettings, PolicyName
 
@@ -30,7 +30,7 @@ def follows_settings(layers: FlowLayers, separator: str, policy: PolicyName) -> 
     return policy != "default" or bool(separator) or len(layers.source_name) == 1
 
 
-def warn_of_naming(layers: FlowLayers, connector: Reading, flow: FlowSettings, warnings: list[str]) -> None:
+def warn_of_naming(layers: FlowLayers, connector: ConfigReader, flow: FlowSettings, warnings: list[str]) -> None:
     """Warn of names that an enabled flow gives or reads otherwise than its file seems to ask for."""
     warnings.extend(_other_aliases(layers, flow))
     if flow.policy == "identity" and flow.source_name == flow.target_name:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Form, Instead, Key, KeyType, Level
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm, ValueReplacement
 
 BOOL, INT, LONG = KeyType.BOOL, KeyType.INT, KeyType.LONG
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
@@ -120,7 +120,7 @@ CONSUMER_KEYS = (
         "Where a partition begins that the flow finds without a stored position when it "
         "[first starts](running.md#where-a-partition-begins); a topic or partition that appears later begins at its "
         "earliest record. `by_duration:P7D` is the first record of the last seven days (Kafka 4.0).",
-        form=Form.RESET,
+        form=ValueForm.RESET,
     ),
     _consumer("fetch.min.bytes", INT, "1", "Bytes a broker gathers before it answers a fetch.", minimum=0),
     _consumer("fetch.max.bytes", INT, "52428800", "Most bytes of one fetch response.", minimum=0),
@@ -177,14 +177,16 @@ PRODUCER_KEYS = (
         "all",
         "Always all: a position is only stored for records all replicas have.",
         choices=("all", "-1"),
-        instead=Instead("all", "a position is only stored for records that all in-sync replicas have", ("0", "1")),
+        instead=ValueReplacement(
+            "all", "a position is only stored for records that all in-sync replicas have", ("0", "1")
+        ),
     ),
     _producer(
         "enable.idempotence",
         BOOL,
         "true",
         "Always on: a request sent again never writes a record twice.",
-        instead=Instead(
+        instead=ValueReplacement(
             "true",
             "copies are always written idempotently, so that a request sent again never writes a record twice",
             ("false",),
@@ -223,7 +225,7 @@ PRODUCER_KEYS = (
         "Requests sent before the first is answered.",
         minimum=1,
         maximum=5,
-        instead=Instead("5", "brokers know the last five batches of an idempotent producer, and no more"),
+        instead=ValueReplacement("5", "brokers know the last five batches of an idempotent producer, and no more"),
     ),
     _producer(
         "delivery.timeout.ms",
@@ -281,7 +283,7 @@ ADMIN_KEYS = (
         LIST,
         "",
         "Must be empty: a cluster has `bootstrap.servers`, and Kafka refuses both.",
-        form=Form.BROKERS,
+        form=ValueForm.BROKERS,
     ),
     _admin(
         "default.api.timeout.ms",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
 
 BOOL, LONG, SHORT = KeyType.BOOL, KeyType.LONG, KeyType.SHORT
 LIST, STRING, CLASS, ENUM = KeyType.LIST, KeyType.STRING, KeyType.CLASS, KeyType.ENUM
@@ -35,7 +35,7 @@ CONNECT_KEYS = (
         None,
         "Stands for the source in names of topics and in positions, in place of a file's alias; may be "
         "[nothing](#names-that-are-kept).",
-        form=Form.TOPIC_PART_OR_NOTHING,
+        form=ValueForm.TOPIC_PART_OR_NOTHING,
     ),
     _flow(
         "target.cluster.alias",
@@ -43,7 +43,7 @@ CONNECT_KEYS = (
         None,
         "Stands for the target in names of internal topics and in heartbeats, in place of a file's alias; may be "
         "nothing.",
-        form=Form.TOPIC_PART_OR_NOTHING,
+        form=ValueForm.TOPIC_PART_OR_NOTHING,
     ),
     _flow("tasks.max.enforce", BOOL, "true", "Whether Connect refuses more tasks than `tasks.max`.", effect=JVM),
     _flow("admin.timeout.ms", LONG, "60000", "Steps of the start are tried until they succeed.", effect=JVM),
@@ -105,7 +105,7 @@ CONNECT_KEYS = (
         STRING,
         None,
         "Topic of the target that skipped records are written to, as they were; none without a name.",
-        form=Form.TOPIC,
+        form=ValueForm.TOPIC,
     ),
     _flow(
         "errors.deadletterqueue.topic.replication.factor",
@@ -167,7 +167,7 @@ ONE_FLOW_KEYS = (
         STRING,
         None,
         "Topic for this flow's positions; those it lacks are taken from `offset.storage.topic` of the target.",
-        form=Form.TOPIC,
+        form=ValueForm.TOPIC,
     ),
     _one_flow(
         "exactly.once.support",

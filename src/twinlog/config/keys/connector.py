@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Form, Instead, Key, KeyType, Level
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm, ValueReplacement
 from twinlog.settings.flow import CONFIG_PROPERTIES_EXCLUDE, GROUPS_EXCLUDE, TOPICS_EXCLUDE
 
 _MIRROR = "org.apache.kafka.connect.mirror."
@@ -72,20 +72,26 @@ def _replicas(name: str, topic: str) -> Key:
 
 
 SOURCE_KEYS = (
-    _flow("topics", LIST, ".*", "Topics to mirror; whole names must match one of the expressions.", form=Form.PATTERNS),
+    _flow(
+        "topics",
+        LIST,
+        ".*",
+        "Topics to mirror; whole names must match one of the expressions.",
+        form=ValueForm.PATTERNS,
+    ),
     _flow(
         "topics.exclude",
         LIST,
         ", ".join(TOPICS_EXCLUDE),
         "Topics never mirrored; wins over `topics`.",
-        form=Form.PATTERNS,
+        form=ValueForm.PATTERNS,
     ),
     _flow(
         "topics.blacklist",
         LIST,
         None,
         "Old name of `topics.exclude`, which wins when both are written.",
-        form=Form.PATTERNS,
+        form=ValueForm.PATTERNS,
     ),
     _flow(
         "topic.filter.class",
@@ -112,14 +118,16 @@ SOURCE_KEYS = (
         accepted_classes=(DEFAULT_POLICY, IDENTITY_POLICY),
         custom=True,
         way_out=f"; for a class that keeps the names of topics write {IDENTITY_POLICY}",
-        instead=Instead(IDENTITY_POLICY, "that class keeps the names of topics, as this one does", _LIKE_IDENTITY),
+        instead=ValueReplacement(
+            IDENTITY_POLICY, "that class keeps the names of topics, as this one does", _LIKE_IDENTITY
+        ),
     ),
     _flow(
         "replication.policy.separator",
         STRING,
         ".",
         "Stands between the alias and the topic in remote names; may be [nothing](#names-that-are-kept).",
-        form=Form.TOPIC_PART_OR_NOTHING,
+        form=ValueForm.TOPIC_PART_OR_NOTHING,
     ),
     _flow(
         "replication.policy.internal.topic.separator.enabled",
@@ -141,14 +149,14 @@ SOURCE_KEYS = (
         LIST,
         ", ".join(CONFIG_PROPERTIES_EXCLUDE),
         "Topic settings that are not carried over to the remote topic.",
-        form=Form.PATTERNS,
+        form=ValueForm.PATTERNS,
     ),
     _flow(
         "config.properties.blacklist",
         LIST,
         None,
         "Old name of `config.properties.exclude`, which wins when both are written.",
-        form=Form.PATTERNS,
+        form=ValueForm.PATTERNS,
     ),
     _flow(
         "config.property.filter.class",
@@ -201,20 +209,20 @@ SOURCE_KEYS = (
 )
 
 CHECKPOINT_KEYS = (
-    _flow("groups", LIST, ".*", "Consumer groups whose offsets are translated.", form=Form.PATTERNS),
+    _flow("groups", LIST, ".*", "Consumer groups whose offsets are translated.", form=ValueForm.PATTERNS),
     _flow(
         "groups.exclude",
         LIST,
         ", ".join(GROUPS_EXCLUDE),
         "Consumer groups never translated; wins over `groups`.",
-        form=Form.PATTERNS,
+        form=ValueForm.PATTERNS,
     ),
     _flow(
         "groups.blacklist",
         LIST,
         None,
         "Old name of `groups.exclude`, which wins when both are written.",
-        form=Form.PATTERNS,
+        form=ValueForm.PATTERNS,
     ),
     _flow(
         "group.filter.class",
@@ -263,7 +271,7 @@ TWINLOG_KEYS = (
         STRING,
         None,
         "Function that [changes records](transforms.md) on their way, `pa.RecordBatch -> pa.RecordBatch`.",
-        form=Form.FUNCTION,
+        form=ValueForm.FUNCTION,
     ),
     _flow(
         "transform.sql",
@@ -277,7 +285,7 @@ TWINLOG_KEYS = (
         None,
         "Where a topic begins instead of `auto.offset.reset`, when the flow "
         "[first starts](running.md#where-a-partition-begins) with it.",
-        form=Form.START,
+        form=ValueForm.START,
         per_topic=True,
     ),
     _flow(

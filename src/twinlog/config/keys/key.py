@@ -43,7 +43,7 @@ class Effect(StrEnum):
     BROKER = "broker"
 
 
-class Form(StrEnum):
+class ValueForm(StrEnum):
     """A shape a value must have beyond its type."""
 
     ALIASES = "cluster aliases, separated by commas"
@@ -64,7 +64,7 @@ UnknownKeys = Literal["fail", "warn"]
 
 
 @dataclass(frozen=True, slots=True)
-class Instead:
+class ValueReplacement:
     """Values that MirrorMaker 2 starts with and that do not count here: `value` is used in their place.
 
     `why` is the reason, for a warning. `written` lists these values; without any they are the whole numbers above the
@@ -99,12 +99,12 @@ class Key:
     nonzero: bool = False
     choices: tuple[str, ...] = ()
     any_case: bool = False
-    form: Form | None = None
+    form: ValueForm | None = None
     accepted_classes: tuple[str, ...] = ()
     custom: bool = False
     per_topic: bool = False
     way_out: str = ""
-    instead: Instead | None = None
+    instead: ValueReplacement | None = None
 
     @property
     def secret(self) -> bool:

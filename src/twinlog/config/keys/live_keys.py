@@ -18,7 +18,7 @@ from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import written
 
 
-class Takes(StrEnum):
+class UpdateMode(StrEnum):
     """How a running process takes over another value of a key."""
 
     AT_ONCE = "at once"
@@ -35,51 +35,51 @@ class Takes(StrEnum):
     """The key has no effect, or none at its place in the file."""
 
 
-LIVE: Mapping[str, Takes] = MappingProxyType(
+LIVE: Mapping[str, UpdateMode] = MappingProxyType(
     {
         # Which flows there are. A cluster that goes needs a restart, see `config.file_changes`.
-        "clusters": Takes.AT_ONCE,
-        "enabled": Takes.AT_ONCE,
+        "clusters": UpdateMode.AT_ONCE,
+        "enabled": UpdateMode.AT_ONCE,
         # Filters.
-        "topics": Takes.AT_ONCE,
-        "topics.exclude": Takes.AT_ONCE,
-        "groups": Takes.AT_ONCE,
-        "groups.exclude": Takes.AT_ONCE,
-        "config.properties.exclude": Takes.AT_ONCE,
-        "heartbeats.replication.enabled": Takes.AT_ONCE,
+        "topics": UpdateMode.AT_ONCE,
+        "topics.exclude": UpdateMode.AT_ONCE,
+        "groups": UpdateMode.AT_ONCE,
+        "groups.exclude": UpdateMode.AT_ONCE,
+        "config.properties.exclude": UpdateMode.AT_ONCE,
+        "heartbeats.replication.enabled": UpdateMode.AT_ONCE,
         # Work that repeats.
-        "refresh.topics.enabled": Takes.AT_ONCE,
-        "refresh.topics.interval.seconds": Takes.AT_ONCE,
-        "refresh.groups.enabled": Takes.AT_ONCE,
-        "refresh.groups.interval.seconds": Takes.AT_ONCE,
+        "refresh.topics.enabled": UpdateMode.AT_ONCE,
+        "refresh.topics.interval.seconds": UpdateMode.AT_ONCE,
+        "refresh.groups.enabled": UpdateMode.AT_ONCE,
+        "refresh.groups.interval.seconds": UpdateMode.AT_ONCE,
         # Copiers wait for a larger `max.message.bytes` where settings are kept in step.
-        "sync.topic.configs.enabled": Takes.PAUSE,
-        "sync.topic.configs.interval.seconds": Takes.AT_ONCE,
-        "sync.topic.acls.enabled": Takes.AT_ONCE,
-        "sync.topic.acls.interval.seconds": Takes.AT_ONCE,
-        "sync.group.offsets.enabled": Takes.AT_ONCE,
-        "sync.group.offsets.interval.seconds": Takes.AT_ONCE,
-        "emit.checkpoints.enabled": Takes.AT_ONCE,
-        "emit.checkpoints.interval.seconds": Takes.AT_ONCE,
-        "emit.heartbeats.enabled": Takes.AT_ONCE,
-        "emit.heartbeats.interval.seconds": Takes.AT_ONCE,
+        "sync.topic.configs.enabled": UpdateMode.PAUSE,
+        "sync.topic.configs.interval.seconds": UpdateMode.AT_ONCE,
+        "sync.topic.acls.enabled": UpdateMode.AT_ONCE,
+        "sync.topic.acls.interval.seconds": UpdateMode.AT_ONCE,
+        "sync.group.offsets.enabled": UpdateMode.AT_ONCE,
+        "sync.group.offsets.interval.seconds": UpdateMode.AT_ONCE,
+        "emit.checkpoints.enabled": UpdateMode.AT_ONCE,
+        "emit.checkpoints.interval.seconds": UpdateMode.AT_ONCE,
+        "emit.heartbeats.enabled": UpdateMode.AT_ONCE,
+        "emit.heartbeats.interval.seconds": UpdateMode.AT_ONCE,
         # Copiers write offset syncs.
-        "emit.offset-syncs.enabled": Takes.PAUSE,
+        "emit.offset-syncs.enabled": UpdateMode.PAUSE,
         # Policies.
-        "twinlog.gap.policy": Takes.PAUSE,
-        "twinlog.oversized.record.policy": Takes.PAUSE,
-        "twinlog.refused.record.policy": Takes.PAUSE,
-        "twinlog.renamed.topic.policy": Takes.AT_ONCE,
-        "errors.tolerance": Takes.PAUSE,
-        "errors.log.enable": Takes.PAUSE,
-        "errors.log.include.messages": Takes.PAUSE,
-        "errors.deadletterqueue.topic.name": Takes.PAUSE,
-        "errors.deadletterqueue.topic.replication.factor": Takes.PAUSE,
-        "errors.deadletterqueue.context.headers.enable": Takes.PAUSE,
+        "twinlog.gap.policy": UpdateMode.PAUSE,
+        "twinlog.oversized.record.policy": UpdateMode.PAUSE,
+        "twinlog.refused.record.policy": UpdateMode.PAUSE,
+        "twinlog.renamed.topic.policy": UpdateMode.AT_ONCE,
+        "errors.tolerance": UpdateMode.PAUSE,
+        "errors.log.enable": UpdateMode.PAUSE,
+        "errors.log.include.messages": UpdateMode.PAUSE,
+        "errors.deadletterqueue.topic.name": UpdateMode.PAUSE,
+        "errors.deadletterqueue.topic.replication.factor": UpdateMode.PAUSE,
+        "errors.deadletterqueue.context.headers.enable": UpdateMode.PAUSE,
         # What counts while a file is read.
-        "config.providers": Takes.AT_ONCE,
-        "config.providers.*": Takes.AT_ONCE,
-        "twinlog.unknown.keys": Takes.AT_ONCE,
+        "config.providers": UpdateMode.AT_ONCE,
+        "config.providers.*": UpdateMode.AT_ONCE,
+        "twinlog.unknown.keys": UpdateMode.AT_ONCE,
     }
 )
 
@@ -145,14 +145,14 @@ FAILED_RECORDS = "failed_records"
 _NEW_NAMES = {old: new for new, old in OLD_NAMES.items()}
 
 
-def takes(key: Key) -> Takes:
+def takes(key: Key) -> UpdateMode:
     """How a running process takes over another value of a key."""
     if key.effect is not Effect.WORKS:
-        return Takes.NOTHING
-    return live(key.name) or Takes.RESTART
+        return UpdateMode.NOTHING
+    return live(key.name) or UpdateMode.RESTART
 
 
-def live(name: str) -> Takes | None:
+def live(name: str) -> UpdateMode | None:
     """How a value of the key is taken over while the process runs, None where it is not. A key of several forms,
     `NAME` and `NAME.*`, is in the table once."""
     name = _NEW_NAMES.get(name, name)
@@ -160,17 +160,17 @@ def live(name: str) -> Takes | None:
 
 
 @cache
-def live_fields() -> Mapping[str, tuple[Takes, Takes]]:
+def live_fields() -> Mapping[str, tuple[UpdateMode, UpdateMode]]:
     """The fields of a flow's settings that are taken over: how the value is, and how that there is one at all.
 
     The second differs from the first where work is switched on and off.
     """
-    found: dict[str, tuple[Takes, Takes]] = {}
+    found: dict[str, tuple[UpdateMode, UpdateMode]] = {}
     for name, how in written(FlowSettings).items():
         value = live(how.key)
         if value is not None and how.key != "enabled":
             found[name] = (value, live(how.switch) or value)
-    found[FAILED_RECORDS] = (Takes.PAUSE, Takes.PAUSE)
+    found[FAILED_RECORDS] = (UpdateMode.PAUSE, UpdateMode.PAUSE)
     return MappingProxyType(found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
 
 BOOL = KeyType.BOOL
 INT, LIST, STRING, ENUM = KeyType.INT, KeyType.LIST, KeyType.STRING, KeyType.ENUM
@@ -23,14 +23,14 @@ REST_KEYS = (
         LIST,
         "http://:8083",
         "Addresses the REST listener binds to.",
-        form=Form.LISTENERS,
+        form=ValueForm.LISTENERS,
     ),
     _rest(
         "admin.listeners",
         LIST,
         None,
         "Addresses of the REST listener for log levels.",
-        form=Form.LISTENERS,
+        form=ValueForm.LISTENERS,
     ),
     _rest("rest.advertised.host.name", STRING, None, "Host name other nodes call this one by."),
     _rest(
@@ -67,7 +67,7 @@ REST_KEYS = (
         STRING,
         "",
         "Headers added to every REST answer.",
-        form=Form.HEADERS,
+        form=ValueForm.HEADERS,
     ),
     _rest("listeners.https.*", STRING, None, "TLS settings of the REST listener."),
     _rest("admin.listeners.https.*", STRING, None, "TLS settings of the listener for log levels."),
@@ -84,7 +84,7 @@ METRICS_KEYS = (
         "",
         "Addresses that serve `/metrics` and `/metrics.json` to everyone, such as `http://127.0.0.1:9404`; none if "
         "empty. A worker has both pages on its `listeners`, too.",
-        form=Form.LISTENERS,
+        form=ValueForm.LISTENERS,
     ),
     _process(
         f"{HTTPS}*",
@@ -129,7 +129,7 @@ DRIVER_KEYS = (
 """Where a driver waits for its copiers."""
 
 PROCESS_KEYS = (
-    _process("clusters", LIST, None, "The aliases of all clusters.", form=Form.ALIASES),
+    _process("clusters", LIST, None, "The aliases of all clusters.", form=ValueForm.ALIASES),
     _process("config.providers", LIST, "", "Names of the sources of ${name:path:key} references in values."),
     _process(
         "config.providers.*",

@@ -12,7 +12,7 @@ from twinlog.config.keys.client import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from twinlog.config.keys.connect import CONNECT_KEYS, ONE_FLOW_KEYS
 from twinlog.config.keys.connector import CHECKPOINT_KEYS, SOURCE_KEYS, TWINLOG_KEYS
 from twinlog.config.keys.key import Effect, Key
-from twinlog.config.keys.live_keys import Takes, takes
+from twinlog.config.keys.live_keys import UpdateMode, takes
 from twinlog.config.keys.process import PROCESS_KEYS
 from twinlog.config.keys.security import SECURITY_KEYS
 from twinlog.config.keys.worker import WORKER_KEYS, worker_file_keys
@@ -247,7 +247,12 @@ _SECTIONS: tuple[tuple[str, str, tuple[Key, ...]], ...] = (
 
 _OWN = ", or `package.module:Class`"
 _EFFECTS = {Effect.WORKS: "**works**", Effect.JVM: "Java", Effect.BROKER: "broker"}
-_TAKES = {Takes.AT_ONCE: "**at once**", Takes.PAUSE: "**pause**", Takes.RESTART: "restart", Takes.NOTHING: ""}
+_TAKES = {
+    UpdateMode.AT_ONCE: "**at once**",
+    UpdateMode.PAUSE: "**pause**",
+    UpdateMode.RESTART: "restart",
+    UpdateMode.NOTHING: "",
+}
 
 
 def render() -> str:

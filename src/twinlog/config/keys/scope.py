@@ -11,7 +11,7 @@ from itertools import permutations
 from twinlog.config.keys.key import Effect, Key, Level
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, PROCESS, SECURITY, WORKER
 from twinlog.config.keys.worker import TOP_LEVEL_PREFIXES
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.model.types import Alias
 
 SourceAndTarget = tuple[Alias, Alias]
@@ -32,7 +32,7 @@ class KeyScope:
     `no_effect` is the reason why MirrorMaker 2 ignores the entry where it stands, and how to write it.
     """
 
-    entry: Entry
+    entry: PropertyEntry
     name: str
     key: Key | None
     prefix: str = ""
@@ -51,7 +51,7 @@ class KeyScopes:
         self._by_alias = sorted(aliases, key=len, reverse=True)
         self._longest_first = sorted(self.flows, key=lambda flow: len(flow[0]) + len(flow[1]), reverse=True)
 
-    def scope_of(self, entry: Entry) -> KeyScope:
+    def scope_of(self, entry: PropertyEntry) -> KeyScope:
         """The scope of `entry`; its `key` is None for an unknown name."""
         scope = self._find(entry)
         pointless = (
@@ -62,7 +62,7 @@ class KeyScopes:
         # A key without effect anywhere is not worth moving.
         return replace(scope, no_effect=None) if pointless else scope
 
-    def _find(self, entry: Entry) -> KeyScope:
+    def _find(self, entry: PropertyEntry) -> KeyScope:
         for flow in self._longest_first:
             prefix = f"{flow[0]}->{flow[1]}."
             if entry.key.startswith(prefix):
@@ -89,7 +89,7 @@ def connector_key(name: str) -> tuple[Key | None, str]:
     return None, ""
 
 
-def _in_flow(entry: Entry, flow: SourceAndTarget, name: str) -> KeyScope:
+def _in_flow(entry: PropertyEntry, flow: SourceAndTarget, name: str) -> KeyScope:
     key, prefix = connector_key(name)
     if key is not None or prefix:
         word = _FLOW_CLIENT_PREFIXES.get(prefix)
@@ -124,7 +124,7 @@ def _flow_client_no_effect(flow: SourceAndTarget, prefix: str, word: str, rest: 
     return None
 
 
-def _in_cluster(entry: Entry, alias: Alias, name: str) -> KeyScope:
+def _in_cluster(entry: PropertyEntry, alias: Alias, name: str) -> KeyScope:
     word, _, rest = name.partition(".")
     if word in CLIENTS and rest:
         key = CLIENTS[word].find(rest)
@@ -143,7 +143,7 @@ def _in_cluster(entry: Entry, alias: Alias, name: str) -> KeyScope:
     return KeyScope(entry, name, None, alias=alias)
 
 
-def _at_top(entry: Entry) -> KeyScope:
+def _at_top(entry: PropertyEntry) -> KeyScope:
     name = entry.key
     key = PROCESS.find(name)
     if key is not None:

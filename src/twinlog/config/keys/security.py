@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from twinlog.config.keys.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
 
 BOOL, INT, LONG, SHORT = KeyType.BOOL, KeyType.INT, KeyType.LONG, KeyType.SHORT
 DOUBLE, LIST, STRING, CLASS = KeyType.DOUBLE, KeyType.LIST, KeyType.STRING, KeyType.CLASS
@@ -21,7 +21,7 @@ _jvm = partial(Key, level=Level.SECURITY, effect=Effect.JVM)
 _OAUTH = "sasl.oauthbearer."
 
 SECURITY_KEYS = (
-    _works("bootstrap.servers", LIST, None, "Brokers to ask first, as host:port.", form=Form.SERVERS),
+    _works("bootstrap.servers", LIST, None, "Brokers to ask first, as host:port.", form=ValueForm.SERVERS),
     _works(
         "security.protocol",
         ENUM,

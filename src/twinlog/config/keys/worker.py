@@ -11,7 +11,7 @@ from functools import partial
 
 from twinlog.config.keys.client import ADMIN_KEYS
 from twinlog.config.keys.connector import TWINLOG_KEYS
-from twinlog.config.keys.key import Effect, Form, Key, KeyType, Level
+from twinlog.config.keys.key import Effect, Key, KeyType, Level, ValueForm
 from twinlog.config.keys.process import PROCESS_KEYS, REST_KEYS
 
 _NO_CONVERSION = "Must be there, as in Connect; records are copied as bytes, and nothing converts their {}."
@@ -148,7 +148,7 @@ MAC_ALGORITHMS = ("HmacMD5", "HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384
 """Java's names of the algorithms that sign requests between workers."""
 
 WORKER_KEYS = (
-    _works("offset.storage.topic", STRING, None, "Topic on the target that stores positions.", form=Form.TOPIC),
+    _works("offset.storage.topic", STRING, None, "Topic on the target that stores positions.", form=ValueForm.TOPIC),
     _works(
         "offset.storage.partitions",
         INT,
@@ -202,11 +202,13 @@ WORKER_KEYS = (
         STRING,
         None,
         "Config topic: the worker's connectors and their settings.",
-        form=Form.TOPIC,
+        form=ValueForm.TOPIC,
     ),
     _jvm("config.storage.replication.factor", SHORT, "3", "Replicas of the config topic.", minimum=-1, nonzero=True),
     _jvm("config.storage.*", STRING, None, "Settings of the config topic."),
-    _jvm("status.storage.topic", STRING, None, "Status topic: the states of connectors and tasks.", form=Form.TOPIC),
+    _jvm(
+        "status.storage.topic", STRING, None, "Status topic: the states of connectors and tasks.", form=ValueForm.TOPIC
+    ),
     _jvm("status.storage.partitions", INT, "5", "Partitions of the status topic.", minimum=-1, nonzero=True),
     _jvm("status.storage.replication.factor", SHORT, "3", "Replicas of the status topic.", minimum=-1, nonzero=True),
     _jvm("status.storage.*", STRING, None, "Settings of the status topic."),

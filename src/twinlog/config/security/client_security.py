@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.jaas import EXPECTED, JaasError, Login, parse_jaas
 from twinlog.config.security.oauth import read_tokens
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import Reading
+from twinlog.config.text.reading import ConfigReader
 from twinlog.errors import ConfigProblem
 from twinlog.settings.oauth import TokenSettings
 from twinlog.settings.tls import TlsSettings
@@ -38,17 +38,17 @@ class Security:
     tokens: TokenSettings | None = None
 
 
-def read_security(reading: Reading, called: Called, file: str, warnings: list[str]) -> Security:
+def read_security(reading: ConfigReader, called: Called, file: str, warnings: list[str]) -> Security:
     """The security of the client whose settings `reading` reads; `called` is how the keys of its cluster are written.
 
     A problem with a missing key names `file`.
     """
-    return _Reader(reading, called, file, warnings).read()
+    return _SecurityReader(reading, called, file, warnings).read()
 
 
 @dataclass(slots=True)
-class _Reader:
-    reading: Reading
+class _SecurityReader:
+    reading: ConfigReader
     called: Called
     file: str
     warnings: list[str]
@@ -85,7 +85,7 @@ class _Reader:
             self.reading.problems.refuse(written, repr(mechanism), expected)
         return mechanism
 
-    def _login(self, mechanism: str) -> tuple[Entry | None, Login | None]:
+    def _login(self, mechanism: str) -> tuple[PropertyEntry | None, Login | None]:
         family = mechanism.partition("-")[0]
         expected = EXPECTED.get(family, EXPECTED["PLAIN"])
         entry = self.reading.written("sasl.jaas.config")

@@ -56,7 +56,7 @@ def named_file(options: str) -> Path | None:
 
 def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginEntry, ...]]:
     """The login modules of each section. Raises JaasError, whose text repeats nothing of the file but names."""
-    tokens = _Tokens(_tokens(text))
+    tokens = _JaasTokens(_tokens(text))
     sections: dict[str, tuple[LoginEntry, ...]] = {}
     while tokens.more:
         name = tokens.word("the name of a section")
@@ -71,7 +71,7 @@ def parse_jaas_file(text: str) -> Mapping[str, tuple[LoginEntry, ...]]:
     return sections
 
 
-def _entry(tokens: _Tokens, section: str) -> LoginEntry:
+def _entry(tokens: _JaasTokens, section: str) -> LoginEntry:
     module = tokens.word(f"a login module in section {section}")
     flag = tokens.word(f"'required' after {module}").lower()
     if flag not in _FLAGS:
@@ -84,7 +84,7 @@ def _entry(tokens: _Tokens, section: str) -> LoginEntry:
     return LoginEntry(module, flag, options)
 
 
-class _Tokens:
+class _JaasTokens:
     """Words and signs, taken one after the other. A sign is a pair, so that no quoted text is taken for one."""
 
     def __init__(self, tokens: list[str | tuple[str]]) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 from twinlog.config.keys.table import SECURITY
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.security.jaas import Login
 from twinlog.config.security.oauth_strimzi import HANDLER as STRIMZI
-from twinlog.config.security.oauth_strimzi import Beyond, in_kafkas_words
+from twinlog.config.security.oauth_strimzi import StrimziOAuthOptions, in_kafkas_words
 from twinlog.config.security.tls import read_tls
-from twinlog.config.text.reading import Reading, plain_fields
+from twinlog.config.text.reading import ConfigReader, plain_fields
 from twinlog.settings.oauth import Algorithm, AssertionSettings, TokenSettings
 from twinlog.settings.tls import TlsSettings
 
@@ -41,7 +41,7 @@ _CLAIMS = {
 _RESERVED = frozenset({"iat", "exp"})
 
 
-def read_tokens(reading: Reading, jaas: Entry, login: Login, warnings: list[str]) -> TokenSettings | None:
+def read_tokens(reading: ConfigReader, jaas: PropertyEntry, login: Login, warnings: list[str]) -> TokenSettings | None:
     """How tokens are obtained; None where something is wrong, which is then a problem of `reading`."""
     handler = reading.written("sasl.login.callback.handler.class")
     if handler is not None and handler.value.strip() == STRIMZI:
@@ -50,18 +50,18 @@ def read_tokens(reading: Reading, jaas: Entry, login: Login, warnings: list[str]
         except ValueRefusedError as error:
             reading.problems.refuse(jaas, error.found, error.expected)
             return None
-        settings = _Tokens(reading, jaas, login, warnings, beyond).read()
+        settings = _TokenSettingsReader(reading, jaas, login, warnings, beyond).read()
         return None if settings is None else beyond.with_rest(settings)
-    return _Tokens(reading, jaas, login, warnings).read()
+    return _TokenSettingsReader(reading, jaas, login, warnings).read()
 
 
 @dataclass(slots=True)
-class _Tokens:
-    reading: Reading
-    jaas: Entry
+class _TokenSettingsReader:
+    reading: ConfigReader
+    jaas: PropertyEntry
     login: Login
     warnings: list[str]
-    beyond: Beyond = field(default_factory=Beyond)
+    beyond: StrimziOAuthOptions = field(default_factory=StrimziOAuthOptions)
 
     def read(self) -> TokenSettings | None:
         try:
@@ -201,7 +201,7 @@ class _Tokens:
             for name, value in self.login.options.items()
             if name.startswith("ssl.")
         }
-        return read_tls(Reading(layer, SECURITY, self.reading.problems), self.warnings)
+        return read_tls(ConfigReader(layer, SECURITY, self.reading.problems), self.warnings)
 
     # -- assertions
 
@@ -284,7 +284,7 @@ class _Tokens:
 
     # -- what is wrong
 
-    def _check_file(self, entry: Entry, path: str) -> bytes | None:
+    def _check_file(self, entry: PropertyEntry, path: str) -> bytes | None:
         try:
             return Path(path).read_bytes()
         except OSError as error:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.security.jaas import Login
-from twinlog.config.text.reading import Reading
+from twinlog.config.text.reading import ConfigReader
 from twinlog.settings.oauth import Grant, TokenSettings
 
 HANDLER = "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"
@@ -33,7 +33,7 @@ _EXTENSION, _TLS = "oauth.sasl.extension.", "oauth.ssl."
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
+class StrimziOAuthOptions:
     """What Kafka's own handler has no words for."""
 
     grant: Grant = "client_credentials"
@@ -70,7 +70,9 @@ class Beyond:
         )
 
 
-def in_kafkas_words(reading: Reading, jaas: Entry, login: Login) -> tuple[Reading, Login, Beyond]:
+def in_kafkas_words(
+    reading: ConfigReader, jaas: PropertyEntry, login: Login
+) -> tuple[ConfigReader, Login, StrimziOAuthOptions]:
     """Settings and options that mean the same to Kafka's own handler, and what it has no words for.
 
     Raises ValueRefusedError for what is wrong.
@@ -88,7 +90,7 @@ def in_kafkas_words(reading: Reading, jaas: Entry, login: Login) -> tuple[Readin
     token = options.get("oauth.access.token.location")
     if token:
         made["sasl.oauthbearer.token.endpoint.url"] = Path(token).absolute().as_uri()
-    layer: Mapping[str, Entry] = {
+    layer: Mapping[str, PropertyEntry] = {
         **reading.layer,
         **{key: replace(jaas, key=f"{jaas.key}: {key}", value=value, written=value) for key, value in made.items()},
     }
@@ -103,7 +105,7 @@ def in_kafkas_words(reading: Reading, jaas: Entry, login: Login) -> tuple[Readin
     return reading.of(layer), replace(login, options=own), beyond
 
 
-def _beyond(options: Mapping[str, str]) -> Beyond:
+def _beyond(options: Mapping[str, str]) -> StrimziOAuthOptions:
     username, password = (options.get(f"oauth.password.grant.{part}") for part in ("username", "password"))
     refresh, file = (options.get(f"oauth.refresh.token{part}") for part in ("", ".location"))
     token = None if options.get("oauth.access.token.location") else options.get("oauth.access.token")
@@ -117,7 +119,7 @@ def _beyond(options: Mapping[str, str]) -> Beyond:
     longest = "oauth.max.token.expiry.seconds"
     if longest in options and _seconds(longest, options) < _LEAST_S:
         raise ValueRefusedError(f"{longest} below {_LEAST_S}", f"at least {_LEAST_S}, or nothing")
-    return Beyond(
+    return StrimziOAuthOptions(
         grant=grant,
         grant_type=options.get("oauth.client.credentials.grant.type", "client_credentials"),
         audience=options.get("oauth.audience"),

@@ -28,7 +28,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StreamToken:
     """A word or a quoted text; or a `sign`: a number, or one other character.
 
     A quote that is not `closed` ends with its line.
@@ -40,20 +40,20 @@ class Token:
     comment: bool = False
 
 
-SEMICOLON, EQUALS = Token(";", sign=True), Token("=", sign=True)
+SEMICOLON, EQUALS = StreamToken(";", sign=True), StreamToken("=", sign=True)
 
 
-def tokens_of(text: str, *, comments: bool = False) -> Iterator[Token]:
+def tokens_of(text: str, *, comments: bool = False) -> Iterator[StreamToken]:
     """The tokens of `text`; with `comments` these, too."""
     for match in _TOKEN.finditer(text):
         if match["word"] is not None:
-            yield Token(match["word"])
+            yield StreamToken(match["word"])
         elif match["quote"] is not None:
-            yield Token(unescaped(match["quoted"]), closed=match["end"] == match["quote"])
+            yield StreamToken(unescaped(match["quoted"]), closed=match["end"] == match["quote"])
         elif match["sign"] is not None or match["number"] is not None:
-            yield Token(match[0], sign=True)
+            yield StreamToken(match[0], sign=True)
         elif comments and match["comment"] is not None:
-            yield Token(match["comment"], comment=True)
+            yield StreamToken(match["comment"], comment=True)
 
 
 def unescaped(quoted: str) -> str:

@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.store_error import StoreError, StoreType
-from twinlog.config.text.reading import Reading
+from twinlog.config.text.reading import ConfigReader
 from twinlog.settings.tls import LEVEL_0, TlsSettings, Version, tls_context
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ _TYPES: tuple[StoreType, ...] = ("PEM", "PKCS12", "JKS")
 Store = Literal["ssl.keystore.", "ssl.truststore."]
 
 
-def read_tls(reading: Reading, warnings: list[str]) -> TlsSettings:
+def read_tls(reading: ConfigReader, warnings: list[str]) -> TlsSettings:
     """The TLS settings of one client. What is wrong becomes a problem of `reading`."""
     before = len(reading.problems.all())
-    trust = _Stored(reading, "ssl.truststore.").trusted()
-    who = _Stored(reading, "ssl.keystore.").identity()
+    trust = _StoreSettings(reading, "ssl.truststore.").trusted()
+    who = _StoreSettings(reading, "ssl.keystore.").identity()
     versions = _Versions(reading, warnings)
     allowed = _Ciphers.of(reading)
     ciphers, suites = versions.narrowed_to((allowed.ciphers, allowed.suites))
@@ -108,7 +108,7 @@ def _shared(settings: TlsSettings) -> TlsSettings:
     return settings
 
 
-def _checks_host(reading: Reading) -> bool:
+def _checks_host(reading: ConfigReader) -> bool:
     name = "ssl.endpoint.identification.algorithm"
     algorithm = reading.text(name).strip().lower()
     if algorithm not in {"", "https"}:
@@ -118,13 +118,13 @@ def _checks_host(reading: Reading) -> bool:
 
 
 @dataclass(slots=True)
-class _Stored:
+class _StoreSettings:
     """The settings of one store, below `prefix`."""
 
-    reading: Reading
+    reading: ConfigReader
     prefix: Store
 
-    def _entry(self, name: str) -> Entry | None:
+    def _entry(self, name: str) -> PropertyEntry | None:
         entry = self.reading.written(name if name == "ssl.key.password" else self.prefix + name)
         return None if entry is None or not entry.value.strip() else entry
 
@@ -170,7 +170,7 @@ class _Stored:
             self._blame(error)
             return None
 
-    def _kind(self, location: Entry | None, inline: Entry | None) -> StoreType | None:
+    def _kind(self, location: PropertyEntry | None, inline: PropertyEntry | None) -> StoreType | None:
         """The type of the store; None where there is none, or of a type that cannot be read."""
         if location is None and inline is None:
             return None
@@ -183,7 +183,7 @@ class _Stored:
         )
         return None
 
-    def _agree(self, location: Entry | None, inline: Entry | None, kind: StoreType | None) -> bool:
+    def _agree(self, location: PropertyEntry | None, inline: PropertyEntry | None, kind: StoreType | None) -> bool:
         password = self._entry("password")
         problems = self.reading.problems
         if password is not None and location is None and inline is None:
@@ -205,7 +205,7 @@ class _Stored:
             return False
         return True
 
-    def _content(self, location: Entry | None) -> bytes | None:
+    def _content(self, location: PropertyEntry | None) -> bytes | None:
         if location is None:
             return None
         path = Path(location.value.strip())
@@ -234,7 +234,7 @@ class _Stored:
 class _Versions:
     """The versions of TLS that may be used."""
 
-    def __init__(self, reading: Reading, warnings: list[str]) -> None:
+    def __init__(self, reading: ConfigReader, warnings: list[str]) -> None:
         self._reading = reading
         self.lowest: Version = "TLSv1.2"
         self.highest: Version = "TLSv1.3"
@@ -301,7 +301,7 @@ class _Ciphers:
     level: int | None
 
     @classmethod
-    def of(cls, reading: Reading) -> _Ciphers:
+    def of(cls, reading: ConfigReader) -> _Ciphers:
         items = reading.items(_SUITES)
         levels = [int(found[1]) for item in items if (found := _LEVEL.fullmatch(item)) is not None]
         for item in items:
@@ -317,7 +317,7 @@ class _Ciphers:
         )
 
 
-def _try(settings: TlsSettings, reading: Reading) -> None:
+def _try(settings: TlsSettings, reading: ConfigReader) -> None:
     """OpenSSL has the last word on what it accepts."""
     entry = next((entry for name, entry in reading.layer.items() if name.startswith("ssl.")), None)
     if entry is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.kinds import SmtKind
 from twinlog.config.text.reading import Problems
@@ -41,7 +41,7 @@ class _SettingError(ValueRefusedError):
 
 
 def checked(
-    kind: SmtKind, values: Values, entries: Mapping[str, Entry], problems: Problems
+    kind: SmtKind, values: Values, entries: Mapping[str, PropertyEntry], problems: Problems
 ) -> Iterable[tuple[str, SmtValue]]:
     """The settings of a transform or predicate; what is wrong is added to `problems`."""
     try:

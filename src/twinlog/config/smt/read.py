@@ -9,7 +9,7 @@ from typing import NamedTuple
 from twinlog.config.keys.key import Key, KeyType, Level
 from twinlog.config.keys.names import KeyNames
 from twinlog.config.keys.suggest import spelled
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.smt.checks import checked
 from twinlog.config.smt.kinds import (
@@ -23,7 +23,7 @@ from twinlog.config.smt.kinds import (
     SmtKind,
     transform_kind,
 )
-from twinlog.config.text.reading import Reading, refused_value
+from twinlog.config.text.reading import ConfigReader, refused_value
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.config.text.values import parse_value
 from twinlog.errors import ConfigProblem
@@ -36,7 +36,7 @@ _READABLE: dict[str, tuple[str, ...]] = {
 
 
 def read_converters(
-    connector: Reading, names: KeyNames, kinds: Sequence[tuple[SmtKind, Side, Entry]], file: str
+    connector: ConfigReader, names: KeyNames, kinds: Sequence[tuple[SmtKind, Side, PropertyEntry]], file: str
 ) -> tuple[SmtConverter | None, SmtConverter | None]:
     """The converters of keys and of values, each None where no transform needs it.
 
@@ -59,7 +59,7 @@ def read_converters(
 
 
 def _converter(
-    connector: Reading, names: KeyNames, side: Side, kind: SmtKind, user: Entry, file: str
+    connector: ConfigReader, names: KeyNames, side: Side, kind: SmtKind, user: PropertyEntry, file: str
 ) -> SmtConverter | None:
     name = f"{side}.converter"
     entry = connector.written(name)
@@ -88,7 +88,7 @@ def _converter(
     )
 
 
-def _refuse_strangers(connector: Reading, name: str, known: tuple[str, ...]) -> None:
+def _refuse_strangers(connector: ConfigReader, name: str, known: tuple[str, ...]) -> None:
     for key, entry in connector.layer.items():
         rest = key.removeprefix(f"{name}.")
         if rest != key and rest not in known and rest != "plugin.version":
@@ -97,7 +97,7 @@ def _refuse_strangers(connector: Reading, name: str, known: tuple[str, ...]) -> 
             )
 
 
-def flag(connector: Reading, name: str, *, default: bool) -> bool:
+def flag(connector: ConfigReader, name: str, *, default: bool) -> bool:
     """A setting that no table of keys has, as its name has an alias in it or goes on after the name of a class."""
     entry = connector.written(name)
     if entry is None:
@@ -117,18 +117,18 @@ class _Settings(NamedTuple):
     """What stands below `transforms.a.` or `predicates.a.`."""
 
     prefix: str
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, PropertyEntry]
 
 
-def read_chain(connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
+def read_chain(connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> SmtChain | None:
     """The transforms of a flow; None where it has none, or where something is wrong with them."""
     before = len(connector.problems.all())
-    chain = _Reader(connector, layers, file, warnings).chain()
+    chain = _SmtReader(connector, layers, file, warnings).chain()
     return chain if len(connector.problems.all()) == before else None
 
 
-class _Reader:
-    def __init__(self, connector: Reading, layers: FlowLayers, file: str, warnings: list[str]) -> None:
+class _SmtReader:
+    def __init__(self, connector: ConfigReader, layers: FlowLayers, file: str, warnings: list[str]) -> None:
         self._reading = connector
         self._layers = layers
         self._names = layers.names
@@ -141,7 +141,7 @@ class _Reader:
         self._report_strangers("predicates", known)
         predicates = {alias: self._predicate(alias) for alias in known}
         stages = []
-        kinds: list[tuple[SmtKind, Side, Entry]] = []
+        kinds: list[tuple[SmtKind, Side, PropertyEntry]] = []
         used: set[str] = set()
         for alias in aliases:
             settings = self._below("transforms", alias)
@@ -187,7 +187,7 @@ class _Reader:
                     # A connector may come from a worker of Kafka's, which lets it pass.
                     self._warnings.append(f"{entry.place}: {entry.key} has no effect; {found}")
 
-    def _kind(self, alias: str, settings: _Settings) -> tuple[SmtKind, Side, Entry] | None:
+    def _kind(self, alias: str, settings: _Settings) -> tuple[SmtKind, Side, PropertyEntry] | None:
         entry = self._type(settings, f"the class of the transform {alias!r}, such as {PACKAGE}RegexRouter")
         if entry is None:
             return None
@@ -209,7 +209,7 @@ class _Reader:
             )
         return None
 
-    def _type(self, settings: _Settings, expected: str) -> Entry | None:
+    def _type(self, settings: _Settings, expected: str) -> PropertyEntry | None:
         entry = self._reading.written(f"{settings.prefix}type")
         if entry is None and "type" not in settings.entries:
             listed = self._reading.layer.get(settings.prefix.partition(".")[0])
@@ -283,7 +283,7 @@ class _Reader:
             sorted(checked(kind, values, settings.entries, self._reading.problems) if sound else values.items())
         )
 
-    def _refuse(self, entry: Entry, found: str, expected: str) -> None:
+    def _refuse(self, entry: PropertyEntry, found: str, expected: str) -> None:
         self._reading.problems.refuse(entry, found, expected)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import cast
 
-from twinlog.config.properties import Entry
-from twinlog.config.strimzi.document import Item
+from twinlog.config.properties import PropertyEntry
+from twinlog.config.strimzi.document import DocumentNode
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, FIELDS, GROUP, ONLY_OLD, Field, Version, forbidden
 from twinlog.errors import ConfigProblem
 
@@ -21,7 +21,7 @@ _CONNECTOR = re.compile(r"^spec\.mirrors\[\]\.\w+Connector\.config$")
 
 
 @dataclass(slots=True)
-class Checked:
+class ResourceCheck:
     """What was found; `named` are paths and lines of what does nothing here."""
 
     file: str
@@ -31,12 +31,12 @@ class Checked:
     paths: dict[tuple[int, str], str] = field(default_factory=dict)
     """Where the settings stand that fields and configs make, by line and key."""
 
-    def entry(self, key: str, value: str, item: Item) -> Entry:
+    def entry(self, key: str, value: str, item: DocumentNode) -> PropertyEntry:
         """A setting that `item` makes."""
         self.paths[item.line, key] = item.path
-        return Entry(key, value, self.file, item.line, value)
+        return PropertyEntry(key, value, self.file, item.line, value)
 
-    def wrong(self, item: Item, found: str, expected: str) -> None:
+    def wrong(self, item: DocumentNode, found: str, expected: str) -> None:
         """Keep a problem with a value."""
         problem = ConfigProblem(self.file, item.line, item.path, found, expected)
         if str(problem) not in map(str, self.problems):
@@ -50,9 +50,9 @@ class Checked:
         return [f"{self.file}: these fields have no effect here: {listed}"]
 
 
-def check_resource(resource: Item, file: str) -> Checked:
+def check_resource(resource: DocumentNode, file: str) -> ResourceCheck:
     """Everything about the fields of `resource`, each against its own rules; what they refer to is not looked at."""
-    found = Checked(file)
+    found = ResourceCheck(file)
     written = resource.get("apiVersion")
     group, _, version = (written.text if written is not None else "").rpartition("/")
     if written is not None and (group != GROUP or version not in {"v1", "v1beta2"}):
@@ -74,7 +74,7 @@ def _children(table_path: str, version: Version) -> Mapping[str, Field]:
     }
 
 
-def _check_map(item: Item, table_path: str, found: Checked, *, named: bool) -> None:
+def _check_map(item: DocumentNode, table_path: str, found: ResourceCheck, *, named: bool) -> None:
     for key, line in item.repeated:
         path = f"{item.path}.{key}".lstrip(".")
         found.problems.append(ConfigProblem(found.file, line, path, "written twice", "each field once"))
@@ -101,7 +101,7 @@ def _instead(name: str, table_path: str, known: Mapping[str, Field], version: Ve
     return "one of " + ", ".join(sorted(known))
 
 
-def _check_value(item: Item, table_path: str, one: Field, found: Checked, *, named: bool) -> None:
+def _check_value(item: DocumentNode, table_path: str, one: Field, found: ResourceCheck, *, named: bool) -> None:
     if item.kind == "null":
         return
     if one.named is not None and not named:
@@ -134,7 +134,7 @@ def _check_value(item: Item, table_path: str, one: Field, found: Checked, *, nam
         found.wrong(item, repr(item.text), f"a text that matches {one.pattern}")
 
 
-def _check_free(item: Item, table_path: str, found: Checked) -> None:
+def _check_free(item: DocumentNode, table_path: str, found: ResourceCheck) -> None:
     """A map of settings: their values are looked at with those of the flows."""
     cluster, connector = _CLUSTER.match(table_path), _CONNECTOR.match(table_path)
     for name, child in item.children.items():
@@ -147,5 +147,5 @@ def _check_free(item: Item, table_path: str, found: Checked) -> None:
             found.wrong(child, _shown(child), "a text, a number, true or false")
 
 
-def _shown(item: Item) -> str:
+def _shown(item: DocumentNode) -> str:
     return f"a {item.kind}" if item.kind in {"map", "list"} else f"the {item.kind} {item.text!r}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.oauth_strimzi import HANDLER
 from twinlog.config.security.stream_tokenizer import escaped
-from twinlog.config.strimzi.check import Checked
-from twinlog.config.strimzi.document import Item
+from twinlog.config.strimzi.check import ResourceCheck
+from twinlog.config.strimzi.document import DocumentNode
 from twinlog.config.strimzi.fields import forbidden
 from twinlog.config.strimzi.secrets import Secrets
 
@@ -39,18 +39,18 @@ _READ_AGAIN = ("oauth.access.token", "oauth.refresh.token", "oauth.client.assert
 class Connection:
     """Reads the fields of one cluster; what is wrong is kept by `found`."""
 
-    cluster: Item
+    cluster: DocumentNode
     namespace: str
     secrets: Secrets
-    found: Checked
+    found: ResourceCheck
     is_target: bool
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, PropertyEntry]:
         """Settings by their names without prefix, those of the cluster's `config` after the others."""
         made = {entry.key: entry for entry in self._connection()}
         return made | {entry.key: entry for entry in self.config()}
 
-    def config(self) -> Iterator[Entry]:
+    def config(self) -> Iterator[PropertyEntry]:
         """What stands in the cluster's `config` and may stand there."""
         config = self.cluster.get("config")
         for key, value in (config.children if config is not None else {}).items():
@@ -58,7 +58,7 @@ class Connection:
             if not dropped and value.kind not in {"map", "list", "null"}:
                 yield self.found.entry(key, value.text, value)
 
-    def _connection(self) -> Iterator[Entry]:
+    def _connection(self) -> Iterator[PropertyEntry]:
         servers = self.cluster.get("bootstrapServers")
         if servers is not None:
             yield self.found.entry("bootstrap.servers", servers.text, servers)
@@ -76,7 +76,7 @@ class Connection:
         if authentication is not None and kind is not None:
             yield from self._login(authentication, kind, tls)
 
-    def _login(self, authentication: Item, kind: str, tls: Item | None) -> Iterator[Entry]:
+    def _login(self, authentication: DocumentNode, kind: str, tls: DocumentNode | None) -> Iterator[PropertyEntry]:
         missing = [name for name in _NEEDED.get(kind, ()) if authentication.get(name) is None]
         for name in missing:
             self.found.wrong(authentication, f"{name} is missing", f"{name}, which type: {kind} needs")
@@ -106,7 +106,7 @@ class Connection:
             yield self.found.entry("sasl.mechanism", mechanism, authentication)
             yield self.found.entry("sasl.jaas.config", _jaas(module, options), authentication)
 
-    def _tokens(self, login: Item) -> Iterator[Entry]:
+    def _tokens(self, login: DocumentNode) -> Iterator[PropertyEntry]:
         options: dict[str, str] = {}
         for field, option in (
             ("clientId", "oauth.client.id"),
@@ -147,7 +147,9 @@ class Connection:
         yield self.found.entry("sasl.jaas.config", _jaas("oauthbearer.OAuthBearerLoginModule", options), login)
         yield self.found.entry("sasl.login.callback.handler.class", HANDLER, login)
 
-    def _trusted(self, certificates: Item | None, prefix: str, *, quoted: bool = False) -> Iterator[Entry]:
+    def _trusted(
+        self, certificates: DocumentNode | None, prefix: str, *, quoted: bool = False
+    ) -> Iterator[PropertyEntry]:
         """Without certificates those of the operating system are trusted, as with Java's."""
         if certificates is None or not certificates.items:
             return
@@ -162,7 +164,7 @@ class Connection:
         yield self.found.entry(f"{prefix}ssl.truststore.certificates", "\n".join(texts), certificates)
         yield self.found.entry(f"{prefix}ssl.truststore.type", "PEM", certificates)
 
-    def _secret(self, source: Item, field: str, *, quoted: bool = False) -> str:
+    def _secret(self, source: DocumentNode, field: str, *, quoted: bool = False) -> str:
         """A reference to a value of a Secret, as Strimzi writes it."""
         name, key = source.text_of("secretName") or "", source.text_of(field) or ""
         return f"${{{'strimziquoted' if quoted else 'strimzisecrets'}:{self.namespace}/{name}:{key}}}"

@@ -19,7 +19,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True)
-class Item:
+class DocumentNode:
     """A value of the document with its place: `path` is written `spec.mirrors[0].source`."""
 
     node: Node
@@ -50,18 +50,18 @@ class Item:
         return value.lower() if self.kind == "boolean" else value
 
     @cached_property
-    def children(self) -> Mapping[str, Item]:
+    def children(self) -> Mapping[str, DocumentNode]:
         """The values of a map by key; nothing for anything else. Of two equal keys the last."""
         if not isinstance(self.node, MappingNode):
             return {}
-        found: dict[str, Item] = {}
+        found: dict[str, DocumentNode] = {}
         for key, value in self.node.value:
             name = str(key.value)
             if str(key.tag) == f"{_TAG}merge":
                 for one in value.value if isinstance(value, SequenceNode) else (value,):
-                    found = {**Item(one, self.path).children, **found}
+                    found = {**DocumentNode(one, self.path).children, **found}
                 continue
-            found[name] = Item(value, f"{self.path}.{name}" if self.path else name, key)
+            found[name] = DocumentNode(value, f"{self.path}.{name}" if self.path else name, key)
         return found
 
     @cached_property
@@ -76,15 +76,15 @@ class Item:
         return tuple(found)
 
     @cached_property
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[DocumentNode, ...]:
         """The values of a list; nothing for anything else."""
         if not isinstance(self.node, SequenceNode):
             return ()
-        return tuple(Item(value, f"{self.path}[{number}]") for number, value in enumerate(self.node.value))
+        return tuple(DocumentNode(value, f"{self.path}[{number}]") for number, value in enumerate(self.node.value))
 
-    def get(self, *names: str) -> Item | None:
+    def get(self, *names: str) -> DocumentNode | None:
         """What is below those keys; None where there is nothing, or null."""
-        found: Item | None = self
+        found: DocumentNode | None = self
         for name in names:
             found = None if found is None else found.children.get(name)
         return None if found is None or found.kind == "null" else found
@@ -100,8 +100,8 @@ class Documents:
     """What a file holds: the resource, and Secrets and ConfigMaps that stand beside it."""
 
     file: str
-    resource: Item
-    others: tuple[Item, ...]
+    resource: DocumentNode
+    others: tuple[DocumentNode, ...]
 
 
 def read_documents(path: str | Path) -> Documents:
@@ -127,11 +127,11 @@ def parse_documents(text: str, file: str) -> Documents:
     except YAMLError as error:
         found = str(error).splitlines()[0]
         raise ConfigError([ConfigProblem(file, None, "(file)", found, "YAML as kubectl takes it")]) from None
-    items: list[Item] = []
+    items: list[DocumentNode] = []
     for node in nodes:
-        item = Item(node, "")
+        item = DocumentNode(node, "")
         listed = item.get("items")
-        items += [Item(one.node, "") for one in listed.items] if listed is not None else [item]
+        items += [DocumentNode(one.node, "") for one in listed.items] if listed is not None else [item]
     found_resources = [item for item in items if item.text_of("kind") == KIND]
     if len(found_resources) != 1:
         others = ", ".join(repr(item.text_of("kind") or "no kind") for item in items) or "nothing"

@@ -10,10 +10,10 @@ from pathlib import Path
 from twinlog.config.connector import ConnectorFlow, read_connector
 from twinlog.config.keys.connector import CHECKPOINT_KEYS
 from twinlog.config.keys.scope import SourceAndTarget
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.strimzi.fields import STORAGE
 from twinlog.config.strimzi.options import DEFAULT_LISTENER
-from twinlog.config.strimzi.resource import CONVERTER, KINDS, PlannedConnector, Resource, read_resource
+from twinlog.config.strimzi.resource import CONVERTER, KINDS, MirrorMaker2Resource, PlannedConnector, read_resource
 from twinlog.config.text.entries import resolve_entry
 from twinlog.config.text.parse import ParsedFile
 from twinlog.config.text.reading import Problems
@@ -37,7 +37,7 @@ _CHECKPOINT = tuple(key.name for key in CHECKPOINT_KEYS if not key.name.startswi
 class ResourceConfig:
     """A resource that can be run: its worker, and what each connector does."""
 
-    resource: Resource
+    resource: MirrorMaker2Resource
     worker: WorkerConfig
     flows: tuple[ConnectorFlow, ...]
     warnings: tuple[str, ...]
@@ -51,10 +51,10 @@ def load_resource(path: str | Path, secrets: Path | None = None, listen: str = D
     return config_of(read_resource(path, secrets), listen)
 
 
-def config_of(resource: Resource, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
+def config_of(resource: MirrorMaker2Resource, listen: str = DEFAULT_LISTENER) -> ResourceConfig:
     """The same of a resource already read. Raises ConfigError."""
     warnings = list(resource.warnings)
-    listener = Entry("listeners", listen, "--listen", None, listen)
+    listener = PropertyEntry("listeners", listen, "--listen", None, listen)
     entries = [*resource.worker.values(), listener]
     problems = Problems([])
     lookups, classes, works = resource.secrets.lookups(), resource.secrets.classes(), True
@@ -85,14 +85,14 @@ def config_of(resource: Resource, listen: str = DEFAULT_LISTENER) -> ResourceCon
     return ResourceConfig(resource, worker, tuple(flows), tuple(warnings))
 
 
-def _bare(resource: Resource) -> list[Entry]:
+def _bare(resource: MirrorMaker2Resource) -> list[PropertyEntry]:
     """The smallest configuration that a worker can have."""
     fixed = {"bootstrap.servers": "target:9092", "key.converter": CONVERTER, "value.converter": CONVERTER}
     fixed |= dict(STORAGE.values())
     return [_plain(resource.file, key, value) for key, value in fixed.items()]
 
 
-def _with_path(resource: Resource, problem: ConfigProblem) -> ConfigProblem:
+def _with_path(resource: MirrorMaker2Resource, problem: ConfigProblem) -> ConfigProblem:
     """The problem with the path of the field beside, or instead of, the key that it sets."""
     for prefix in ("", "source.cluster.", "target.cluster."):
         path = resource.paths.get((problem.line or 0, problem.key.removeprefix(prefix)))
@@ -138,9 +138,9 @@ def flows_of(config: ResourceConfig) -> ParsedFile:
     return found
 
 
-def _merged(file: str, connectors: Mapping[ConnectorKind, Mapping[str, Entry]]) -> dict[str, Entry]:
+def _merged(file: str, connectors: Mapping[ConnectorKind, Mapping[str, PropertyEntry]]) -> dict[str, PropertyEntry]:
     """The settings of a mirror's connectors as those of one flow: each key by the connector that it is meant for."""
-    merged: dict[str, Entry] = {}
+    merged: dict[str, PropertyEntry] = {}
     for kind in reversed(KINDS):
         for key, entry in connectors.get(kind, {}).items():
             owner = "heartbeat" if key.startswith(_HEARTBEAT) else "checkpoint" if key in _CHECKPOINT else None
@@ -155,5 +155,5 @@ def _merged(file: str, connectors: Mapping[ConnectorKind, Mapping[str, Entry]]) 
     return merged
 
 
-def _plain(file: str, key: str, value: str) -> Entry:
-    return Entry(key, value, file, None, value)
+def _plain(file: str, key: str, value: str) -> PropertyEntry:
+    return PropertyEntry(key, value, file, None, value)

@@ -9,10 +9,10 @@ from pathlib import Path
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.connector_file import InitialState
 from twinlog.config.keys.table import CLIENTS, SECURITY, WORKER_FILE
-from twinlog.config.properties import Entry, parse_properties
-from twinlog.config.strimzi.check import Checked, check_resource
+from twinlog.config.properties import PropertyEntry, parse_properties
+from twinlog.config.strimzi.check import ResourceCheck, check_resource
 from twinlog.config.strimzi.connection import Connection
-from twinlog.config.strimzi.document import Documents, Item, read_documents
+from twinlog.config.strimzi.document import DocumentNode, Documents, read_documents
 from twinlog.config.strimzi.fields import CONNECTOR_FORBIDDEN, STORAGE
 from twinlog.config.strimzi.secrets import Secrets, secrets_of
 from twinlog.config.text.providers import MissingError
@@ -41,7 +41,7 @@ class PlannedConnector:
     kind: ConnectorKind
     source: str
     target: str
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, PropertyEntry]
     state: InitialState = "RUNNING"
     auto_restart: AutoRestart | None = None
     lists_to: str | None = None
@@ -55,18 +55,18 @@ class PlannedConnector:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class MirrorMaker2Resource:
     """A resource whose fields are right; what its settings mean is looked at later."""
 
     file: str
     name: str
-    worker: Mapping[str, Entry]
+    worker: Mapping[str, PropertyEntry]
     connectors: tuple[PlannedConnector, ...]
     secrets: Secrets
     annotations: Mapping[str, str]
     loggers: Mapping[str, str]
     driver_memory: str | None
-    clusters: Mapping[str, Mapping[str, Entry]]
+    clusters: Mapping[str, Mapping[str, PropertyEntry]]
     """The connection of each cluster by its alias."""
     paths: Mapping[tuple[int, str], str]
     """Where settings stand in it, by line and key."""
@@ -79,18 +79,18 @@ class Resource:
         return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
 
 
-def read_resource(path: str | Path, secrets: Path | None = None) -> Resource:
+def read_resource(path: str | Path, secrets: Path | None = None) -> MirrorMaker2Resource:
     """The resource in the file at `path`, whose Secrets are in the directory `secrets`. Raises ConfigError with every
     problem of its fields. No cluster is contacted."""
     return resource_of(read_documents(path), secrets)
 
 
-def resource_of(documents: Documents, secrets: Path | None = None) -> Resource:
+def resource_of(documents: Documents, secrets: Path | None = None) -> MirrorMaker2Resource:
     """The same of documents already read. Raises ConfigError."""
     found = check_resource(documents.resource, documents.file)
     if found.problems:
         raise ConfigError(_in_order(found.problems), found.warning())
-    resource = _Reader(documents.resource, found, secrets_of(documents.others, secrets)).read()
+    resource = _ResourceReader(documents.resource, found, secrets_of(documents.others, secrets)).read()
     if found.problems:
         raise ConfigError(_in_order(found.problems), resource.warnings)
     return resource
@@ -102,17 +102,17 @@ def _in_order(problems: list[ConfigProblem]) -> list[ConfigProblem]:
 
 @dataclass(frozen=True, slots=True)
 class _Mirror:
-    item: Item
-    source: Item
-    target: Item
+    item: DocumentNode
+    source: DocumentNode
+    target: DocumentNode
 
     @property
     def ends(self) -> tuple[str, str]:
         return self.source.text_of("alias") or "", self.target.text_of("alias") or ""
 
 
-class _Reader:
-    def __init__(self, resource: Item, found: Checked, secrets: Secrets) -> None:
+class _ResourceReader:
+    def __init__(self, resource: DocumentNode, found: ResourceCheck, secrets: Secrets) -> None:
         self._resource = resource
         self._spec = resource.children["spec"]
         self._found = found
@@ -121,11 +121,11 @@ class _Reader:
         self._warnings: list[str] = []
         self._none = self._spec.text_of("replicas") == "0"
 
-    def read(self) -> Resource:
+    def read(self) -> MirrorMaker2Resource:
         target, mirrors = self._target(), list(self._mirrors())
-        worker: dict[str, Entry] = {}
+        worker: dict[str, PropertyEntry] = {}
         connectors: list[PlannedConnector] = []
-        clusters: dict[str, Mapping[str, Entry]] = {}
+        clusters: dict[str, Mapping[str, PropertyEntry]] = {}
         if target is not None and not self._found.problems:
             worker = self._worker(target)
             connectors = [one for mirror in mirrors for one in self._connectors(mirror)]
@@ -134,7 +134,7 @@ class _Reader:
                 clusters[mirror.ends[1]] = self._client_settings(mirror.target, is_target=True)
         annotations = self._resource.get("metadata", "annotations")
         memory = self._spec.text_of("jvmOptions", "-Xmx")
-        return Resource(
+        return MirrorMaker2Resource(
             self._found.file,
             self._resource.text_of("metadata", "name") or "mirror",
             worker,
@@ -149,7 +149,7 @@ class _Reader:
             self._resource.text_of("metadata", "namespace"),
         )
 
-    def _target(self) -> Item | None:
+    def _target(self) -> DocumentNode | None:
         target, name = self._spec.get("target"), self._spec.get("connectCluster")
         if target is not None:
             return target
@@ -161,7 +161,7 @@ class _Reader:
             return None
         return self._cluster(name)
 
-    def _cluster(self, name: Item) -> Item | None:
+    def _cluster(self, name: DocumentNode) -> DocumentNode | None:
         clusters = self._spec.get("clusters")
         known = {one.text_of("alias"): one for one in (clusters.items if clusters is not None else ())}
         if name.text not in known:
@@ -174,7 +174,7 @@ class _Reader:
         seen: dict[tuple[str, str], int] = {}
         worker = self._target() if self._spec.get("connectCluster") or self._spec.get("target") else None
         for item in self._spec.children["mirrors"].items:
-            ends: list[Item] = []
+            ends: list[DocumentNode] = []
             for field, name in (("source", "sourceCluster"), ("target", "targetCluster")):
                 inline, named = item.get(field), item.get(name)
                 if inline is None and field == "target" and self._spec.get("target") is not None:
@@ -204,7 +204,7 @@ class _Reader:
                 self._found.wrong(alias, repr(alias.text), "another alias than those before")
             seen.add(alias.text)
 
-    def _check_target(self, mirror: _Mirror, worker: Item | None) -> None:
+    def _check_target(self, mirror: _Mirror, worker: DocumentNode | None) -> None:
         """Its connectors run on the target's workers (KafkaMirrorMaker2Connectors.validateConnectors)."""
         if worker is None or mirror.target.text_of("alias") == worker.text_of("alias"):
             return
@@ -217,7 +217,7 @@ class _Reader:
 
     # -- the worker
 
-    def _worker(self, target: Item) -> dict[str, Entry]:
+    def _worker(self, target: DocumentNode) -> dict[str, PropertyEntry]:
         connection = Connection(target, self._namespace, self._secrets, self._found, is_target=True)
         entries = {key: one for key, one in connection.entries().items() if one.value or key in SECURITY.exact}
         for field, (key, default) in STORAGE.items():
@@ -232,7 +232,7 @@ class _Reader:
 
     # -- connectors
 
-    def _client_settings(self, cluster: Item, *, is_target: bool) -> dict[str, Entry]:
+    def _client_settings(self, cluster: DocumentNode, *, is_target: bool) -> dict[str, PropertyEntry]:
         """What the connectors need to know of a cluster; settings of a worker are none of that."""
         kept = {}
         connection = Connection(cluster, self._namespace, self._secrets, self._found, is_target=is_target)
@@ -246,7 +246,7 @@ class _Reader:
 
     def _connectors(self, mirror: _Mirror) -> Iterator[PlannedConnector]:
         source, target = mirror.ends
-        clusters: dict[str, Entry] = {}
+        clusters: dict[str, PropertyEntry] = {}
         named = len(self._found.named)
         for side, cluster in (("target", mirror.target), ("source", mirror.source)):
             alias = cluster.children["alias"]
@@ -280,13 +280,13 @@ class _Reader:
                 alters_from=spec.text_of("alterOffsets", "fromConfigMap", "name"),
             )
 
-    def _config(self, spec: Item) -> Iterator[tuple[str, Entry]]:
+    def _config(self, spec: DocumentNode) -> Iterator[tuple[str, PropertyEntry]]:
         config = spec.get("config")
         for key, value in (config.children if config is not None else {}).items():
             if key not in CONNECTOR_FORBIDDEN and value.kind not in {"map", "list", "null"}:
                 yield key, self._found.entry(key, value.text, value)
 
-    def _inherit_policy(self, mirror: _Mirror, configs: dict[ConnectorKind, dict[str, Entry]]) -> None:
+    def _inherit_policy(self, mirror: _Mirror, configs: dict[ConnectorKind, dict[str, PropertyEntry]]) -> None:
         """Connectors of one mirror that name remote topics differently would not find each other's."""
         for key in _POLICY:
             written = configs.get("source", {}).get(key)
@@ -301,7 +301,7 @@ class _Reader:
                     f"{whose}, too, which would else look for other remote topics"
                 )
 
-    def _patterns(self, mirror: Item) -> Iterator[tuple[str, Entry]]:
+    def _patterns(self, mirror: DocumentNode) -> Iterator[tuple[str, PropertyEntry]]:
         for name, key in _PATTERNS.items():
             for field, setting in ((f"{name}Pattern", key), (f"{name}ExcludePattern", f"{key}.exclude")):
                 item = mirror.get(field)
@@ -310,13 +310,13 @@ class _Reader:
                 if item is not None:
                     yield setting, self._found.entry(setting, item.text, item)
 
-    def _rack(self) -> Iterator[tuple[str, Entry]]:
+    def _rack(self) -> Iterator[tuple[str, PropertyEntry]]:
         variable = self._spec.get("rack", "envVarName")
         if variable is not None:
             key = "consumer.client.rack"
             yield key, self._found.entry(key, f"${{strimzienv:{variable.text}}}", variable)
 
-    def _state(self, spec: Item) -> InitialState:
+    def _state(self, spec: DocumentNode) -> InitialState:
         state = spec.text_of("state") or ("paused" if spec.text_of("pause") == "true" else "running")
         found = _STATES[state]
         return "PAUSED" if self._none and found == "RUNNING" else found
@@ -339,7 +339,7 @@ class _Reader:
         return {key: one.text for key, one in (loggers.children if loggers is not None else {}).items()}
 
 
-def _auto_restart(spec: Item) -> AutoRestart | None:
+def _auto_restart(spec: DocumentNode) -> AutoRestart | None:
     found = spec.get("autoRestart")
     # Strimzi's default of `enabled` is true.
     if found is None or found.text_of("enabled") == "false":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from twinlog.config.security.stream_tokenizer import escaped
-from twinlog.config.strimzi.document import Item
+from twinlog.config.strimzi.document import DocumentNode
 from twinlog.config.strimzi.options import DIRECTORY_VARIABLE
 from twinlog.config.text.providers import SECRETS_OF_KUBERNETES, Lookup, MissingError
 
@@ -117,7 +117,7 @@ def _check_name(name: str) -> None:
         raise MissingError(f"{name!r} is not a file name")
 
 
-def read_secret_documents(documents: Sequence[Item]) -> dict[tuple[str, str], str]:
+def read_secret_documents(documents: Sequence[DocumentNode]) -> dict[tuple[str, str], str]:
     """The values of Secrets and ConfigMaps among `documents`, by name and key."""
     found: dict[tuple[str, str], str] = {}
     for one in documents:
@@ -137,7 +137,7 @@ def read_secret_documents(documents: Sequence[Item]) -> dict[tuple[str, str], st
     return found
 
 
-def secrets_of(documents: Sequence[Item], directory: Path | None) -> Secrets:
+def secrets_of(documents: Sequence[DocumentNode], directory: Path | None) -> Secrets:
     """Where the values of a resource come from; without `directory` the one that the environment names, if any."""
     named = os.environ.get(DIRECTORY_VARIABLE, "").strip()
     return Secrets(read_secret_documents(documents), directory or (Path(named) if named else None))

@@ -8,9 +8,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from twinlog.config.keys.connector import OLD_NAMES
-from twinlog.config.keys.key import Form, Key, KeyType
+from twinlog.config.keys.key import Key, KeyType, ValueForm
 from twinlog.config.keys.table import PROCESS
-from twinlog.config.properties import Entry, without_inline_comment
+from twinlog.config.properties import PropertyEntry, without_inline_comment
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.per_topic import compile_topic_pattern, refused_pattern
 from twinlog.config.text.providers import Lookup, MissingError, ProviderError, Providers, build_providers
@@ -25,7 +25,7 @@ _QUOTES = ("'", '"')
 
 def pattern_warnings(key: Key, value: Value) -> list[str]:
     """Warnings of a list of regular expressions; none of other values."""
-    return doubts(value) if key.form is Form.PATTERNS and isinstance(value, tuple) else []
+    return doubts(value) if key.form is ValueForm.PATTERNS and isinstance(value, tuple) else []
 
 
 def doubts(patterns: tuple[str, ...]) -> list[str]:
@@ -49,9 +49,9 @@ _RENAMED = {old: name for name, old in OLD_NAMES.items()}
 _COMMENT_IS_VALUE = frozenset({KeyType.STRING, KeyType.PASSWORD})
 
 
-def without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[str, Entry]:
+def without_duplicates(entries: Iterable[PropertyEntry], warnings: list[str]) -> dict[str, PropertyEntry]:
     """The entries by key; of several with one key the last."""
-    last: dict[str, Entry] = {}
+    last: dict[str, PropertyEntry] = {}
     for entry in entries:
         if entry.key in last:
             warnings.append(f"{entry.place}: {entry.key} was already written at line {last[entry.key].line}; this wins")
@@ -59,7 +59,7 @@ def without_duplicates(entries: Iterable[Entry], warnings: list[str]) -> dict[st
     return last
 
 
-def cut_comment(entry: Entry, warnings: list[str]) -> Entry:
+def cut_comment(entry: PropertyEntry, warnings: list[str]) -> PropertyEntry:
     """The entry without a comment after its value."""
     value = without_inline_comment(entry.value)
     if value == entry.value:
@@ -72,7 +72,7 @@ def cut_comment(entry: Entry, warnings: list[str]) -> Entry:
 
 
 def read_providers(
-    last: Mapping[str, Entry],
+    last: Mapping[str, PropertyEntry],
     file: str,
     problems: list[ConfigProblem],
     warnings: list[str],
@@ -99,7 +99,7 @@ def _broken_lookup(path: str, key: str) -> str:
     raise MissingError("config.providers is set up wrong")
 
 
-def resolve_entry(entry: Entry, key: Key | None, providers: Providers, warnings: list[str]) -> Entry:
+def resolve_entry(entry: PropertyEntry, key: Key | None, providers: Providers, warnings: list[str]) -> PropertyEntry:
     """The entry with its references resolved, and without a comment where the value of `key` cannot have one."""
     if key is not None and (key.type not in _COMMENT_IS_VALUE or key.form is not None):
         entry = cut_comment(entry, warnings)
@@ -113,7 +113,9 @@ def resolve_entry(entry: Entry, key: Key | None, providers: Providers, warnings:
         return replace(entry, unresolved=str(error), way_out=error.way_out)
 
 
-def check_value(entry: Entry, key: Key, warnings: list[str], pattern: str | None = None) -> ConfigProblem | None:
+def check_value(
+    entry: PropertyEntry, key: Key, warnings: list[str], pattern: str | None = None
+) -> ConfigProblem | None:
     """What is wrong with the value of `entry`; an old name, a doubtful pattern and a value that another one replaces
     are warnings.
 

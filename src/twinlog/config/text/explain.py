@@ -11,9 +11,9 @@ from twinlog.config.keys.key import Key, Level
 from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys.suggest import expected_instead
 from twinlog.config.keys.table import CLIENTS, CONNECTOR
-from twinlog.config.properties import Entry, read_properties
+from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.config.text.parse import ParsedFile, own_class, parse_file
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.text.resolve import FlowLayers, Layer, resolve_flow
 from twinlog.config.text.values import instead_of
 from twinlog.errors import ConfigError, ConfigProblem
@@ -49,7 +49,7 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     """
     found = parse_file(read_properties(Path(path)), str(path))
     scopes = KeyScopes(found.aliases)
-    scope = scopes.scope_of(Entry(key, "", str(path), 0, ""))
+    scope = scopes.scope_of(PropertyEntry(key, "", str(path), 0, ""))
     if scope.key is None:
         reader = own_class(scope, found)
         layer = found.top if scope.flow is None else found.flows.get(scope.flow, {})
@@ -67,10 +67,10 @@ def explain(path: str | Path, key: str) -> list[Explanation]:
     ]
 
 
-def entry_of(path: str | Path, key: str) -> Entry | None:
+def entry_of(path: str | Path, key: str) -> PropertyEntry | None:
     """What the file at `path` has for a key of one flow, `A->B.topics`; None where it leaves the default."""
     found = parse_file(read_properties(Path(path)), str(path))
-    scope = KeyScopes(found.aliases).scope_of(Entry(key, "", str(path), 0, ""))
+    scope = KeyScopes(found.aliases).scope_of(PropertyEntry(key, "", str(path), 0, ""))
     assert scope.flow is not None
     return resolve_flow(found, *scope.flow).connector.get(scope.name)
 
@@ -97,7 +97,7 @@ def _of_flow(layers: FlowLayers, scope: KeyScope, key: Key) -> list[Explanation]
 def _of_topics(flow: str, layer: Layer, name: str, key: Key) -> Iterator[Explanation]:
     """All forms of a key per topic in the order in which they count; of `KEY.TOPIC` the one that counts for a topic."""
     problems = Problems([])
-    rules = Reading(layer, CONNECTOR, problems).per_topic(key.name).rules
+    rules = ConfigReader(layer, CONNECTOR, problems).per_topic(key.name).rules
     topic = key.pattern_in(name)
     if topic is not None and name not in layer:
         rules = tuple(rule for rule in rules if rule.matches(topic))[:1]
@@ -127,7 +127,7 @@ def _layers(layers: FlowLayers, scope: KeyScope, key: Key) -> list[tuple[str, st
     ]
 
 
-def _explained(flow: str, setting: str, key: Key, entry: Entry | None) -> Explanation:
+def _explained(flow: str, setting: str, key: Key, entry: PropertyEntry | None) -> Explanation:
     if entry is None:
         return Explanation(flow, setting, "(none)" if key.default is None else key.default, "default")
     value = HIDDEN if key.secret else entry.written if "${" in entry.written else entry.value

@@ -10,7 +10,7 @@ from twinlog.config.keys.key import Effect, UnknownKeys
 from twinlog.config.keys.scope import KeyScope, KeyScopes, SourceAndTarget
 from twinlog.config.keys.suggest import GUESS, expected_instead
 from twinlog.config.keys.table import PROCESS, RESERVED_ALIASES
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.entries import check_value, cut_comment, read_providers, resolve_entry, without_duplicates
 from twinlog.config.text.providers import Providers
 from twinlog.config.text.values import parse_value
@@ -24,16 +24,16 @@ class ParsedFile:
 
     file: str
     aliases: tuple[Alias, ...]
-    top: dict[str, Entry] = field(default_factory=dict)
-    clusters: dict[Alias, dict[str, Entry]] = field(default_factory=dict)
-    flows: dict[SourceAndTarget, dict[str, Entry]] = field(default_factory=dict)
+    top: dict[str, PropertyEntry] = field(default_factory=dict)
+    clusters: dict[Alias, dict[str, PropertyEntry]] = field(default_factory=dict)
+    flows: dict[SourceAndTarget, dict[str, PropertyEntry]] = field(default_factory=dict)
     problems: list[ConfigProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     connector_names: dict[SourceAndTarget, str] = field(default_factory=dict)
     """Under which name a flow keeps its positions, where that is not MirrorMaker 2's own."""
 
 
-def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
+def parse_file(entries: Iterable[PropertyEntry], file: str, unknown: UnknownKeys = "fail") -> ParsedFile:
     """Sorts `entries` of `file`; `unknown` counts unless the file has its own `twinlog.unknown.keys`.
 
     Raises ConfigError when no alias is known, because then the scope of no entry is known.
@@ -62,7 +62,7 @@ def parse_file(entries: Iterable[Entry], file: str, unknown: UnknownKeys = "fail
 
 
 def _aliases(
-    last: dict[str, Entry], file: str, problems: list[ConfigProblem], warnings: list[str]
+    last: dict[str, PropertyEntry], file: str, problems: list[ConfigProblem], warnings: list[str]
 ) -> tuple[Alias, ...]:
     key = PROCESS.exact["clusters"]
     expected = f"{key.form}, such as clusters = {', '.join(_guessed_aliases(last)) or 'primary, secondary'}"
@@ -133,7 +133,7 @@ def _judge_unknown_keys(scoped: Iterable[KeyScope], scopes: KeyScopes, found: Pa
 def own_class(item: KeyScope, found: ParsedFile) -> str | None:
     """The class of the user's that may read the entry: any key of its flow, or `replication.policy.` at top level."""
     keys: tuple[str, ...] = CLASS_KEYS
-    layers: tuple[Mapping[str, Entry], ...]
+    layers: tuple[Mapping[str, PropertyEntry], ...]
     if item.flow is not None:
         layers = (found.flows.get(item.flow, {}), found.top)
     elif item.alias is None and item.name.startswith("replication.policy."):

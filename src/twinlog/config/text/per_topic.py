@@ -6,7 +6,7 @@ import re
 from typing import TypeVar
 
 from twinlog.config.keys.key import Key
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.errors import ConfigProblem, PatternError
 from twinlog.mirror.topology.patterns import compile_list, spelled_out
 from twinlog.model.java_regex.pattern import JavaPattern
@@ -30,7 +30,7 @@ def compile_topic_pattern(pattern: str) -> JavaPattern:
     return compiled
 
 
-def refused_pattern(entry: Entry, key: Key, error: PatternError) -> ConfigProblem:
+def refused_pattern(entry: PropertyEntry, key: Key, error: PatternError) -> ConfigProblem:
     """The problem with the pattern in the key of `entry`."""
     expected = f"{key.name}. and a regular expression for names of topics, or {key.name} for every topic"
     return ConfigProblem(entry.file, entry.line, entry.key, str(error), expected)

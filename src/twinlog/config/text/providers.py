@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import javaproperties
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.errors import PatternError
 from twinlog.model.java_regex.pattern import java_pattern
@@ -84,7 +84,7 @@ class Providers:
 
 def build_providers(
     names: tuple[str, ...],
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, PropertyEntry],
     warnings: list[str],
     known: Mapping[str, Lookup] = MappingProxyType({}),
 ) -> Providers:
@@ -121,7 +121,7 @@ def _class_key(name: str) -> str:
     return f"config.providers.{name}.class"
 
 
-def _java_lookup(name: str, entry: Entry) -> Lookup:
+def _java_lookup(name: str, entry: PropertyEntry) -> Lookup:
     """Leads nowhere: only a JVM can load that class."""
     text = f"${{{name}:...}} needs the Java class {entry.value.strip()} ({entry.named}), which cannot be loaded here"
     way_out = (
@@ -135,7 +135,7 @@ def _java_lookup(name: str, entry: Entry) -> Lookup:
     return lookup
 
 
-def _allowed_paths(entry: Entry | None) -> tuple[Path, ...] | None:
+def _allowed_paths(entry: PropertyEntry | None) -> tuple[Path, ...] | None:
     if entry is None or not entry.value.strip():
         return None
     paths = tuple(Path(item.strip()) for item in entry.value.split(",") if item.strip())
@@ -201,7 +201,7 @@ def _why(error: Exception) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
-def _environment_lookup(pattern: Entry | None) -> Lookup:
+def _environment_lookup(pattern: PropertyEntry | None) -> Lookup:
     try:
         allowed = java_pattern(pattern.value if pattern is not None else ".*")
     except PatternError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlog.config.keys.key import Key, KeyType
 from twinlog.config.keys.table import KeyTable
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.per_topic import refused_pattern, topic_rule
 from twinlog.config.text.values import Value, parse_value
@@ -17,7 +17,7 @@ from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.written import written
 
 
-def refused_value(entry: Entry, refused: ValueRefusedError) -> ConfigProblem:
+def refused_value(entry: PropertyEntry, refused: ValueRefusedError) -> ConfigProblem:
     """The problem with the value of `entry`; what a reference led to is not shown."""
     shown = repr(entry.written) if "${" in entry.written else refused.found
     if entry.kept_reference is not None:
@@ -37,7 +37,7 @@ class Problems:
         """Keeps `problem` unless an equal one is known."""
         self._seen.setdefault(str(problem), problem)
 
-    def refuse(self, entry: Entry, found: str, expected: str) -> None:
+    def refuse(self, entry: PropertyEntry, found: str, expected: str) -> None:
         """Keeps a problem with the value of `entry`; what a reference led to is not shown."""
         if entry.value and "${" in entry.written:
             for text in (repr(entry.value)[1:-1], entry.value, entry.value.strip()):
@@ -55,19 +55,19 @@ class Problems:
         return list(self._seen.values())
 
 
-class Reading:
+class ConfigReader:
     """Reads settings of one layer by name. A wrong value is a problem, and its default goes on in its place."""
 
-    def __init__(self, layer: Mapping[str, Entry], table: KeyTable, problems: Problems) -> None:
+    def __init__(self, layer: Mapping[str, PropertyEntry], table: KeyTable, problems: Problems) -> None:
         self.layer = layer
         self._table = table
         self.problems = problems
 
-    def of(self, layer: Mapping[str, Entry]) -> Reading:
+    def of(self, layer: Mapping[str, PropertyEntry]) -> ConfigReader:
         """The same of another layer."""
-        return Reading(layer, self._table, self.problems)
+        return ConfigReader(layer, self._table, self.problems)
 
-    def written(self, name: str) -> Entry | None:
+    def written(self, name: str) -> PropertyEntry | None:
         """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
@@ -146,7 +146,7 @@ class Reading:
         return None if key.default is None else parse_value(key, key.default)
 
 
-def plain_fields(kind: type, *readings: Reading) -> dict[str, Any]:
+def plain_fields(kind: type, *readings: ConfigReader) -> dict[str, Any]:
     """The fields of a settings class that hold what is written, each by the one of `readings` that knows its key."""
     found = {}
     for name, how in written(kind).items():

@@ -14,12 +14,12 @@ from itertools import chain
 from twinlog.config.keys.names import ConnectorKeyNames, KeyNames
 from twinlog.config.keys.table import CLIENTS, PER_TOPIC_PREFIXES, SECURITY, TOP_LEVEL_CONNECTOR_NAMES
 from twinlog.config.keys.worker import TOP_LEVEL_PREFIXES
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.parse import ParsedFile
 from twinlog.model.types import Alias
 from twinlog.settings.flow import SOURCE_CONNECTOR, ConnectorKind
 
-Layer = Mapping[str, Entry]
+Layer = Mapping[str, PropertyEntry]
 """Setting names without prefix, each with the entry that decides it."""
 
 
@@ -107,7 +107,7 @@ def resolve_connector(
     )
 
 
-def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, Entry]:
+def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, PropertyEntry]:
     """Everything below `alias.`, with its security settings spread to its clients, and those of the top level after.
 
     (MirrorMakerConfig.clusterProps)
@@ -122,7 +122,7 @@ def cluster_layer(found: ParsedFile, alias: Alias) -> dict[str, Entry]:
     return layer
 
 
-def connector_layer(found: ParsedFile, source: Alias, target: Alias) -> dict[str, Entry]:
+def connector_layer(found: ParsedFile, source: Alias, target: Alias) -> dict[str, PropertyEntry]:
     """Later contributions win (MirrorMakerConfig.connectorBaseConfig).
 
     With transforms the settings of a converter come with its name, which alone MirrorMaker 2 hands on to a connector.
@@ -142,7 +142,7 @@ def connector_layer(found: ParsedFile, source: Alias, target: Alias) -> dict[str
     return layer
 
 
-def worker_layer(found: ParsedFile, target: Alias) -> dict[str, Entry]:
+def worker_layer(found: ParsedFile, target: Alias) -> dict[str, PropertyEntry]:
     """The top level wins over the cluster here (MirrorMakerConfig.workerConfig)."""
     layer = cluster_layer(found, target)
     shared = (*TOP_LEVEL_PREFIXES, "replication.policy", "config.providers")
@@ -150,11 +150,11 @@ def worker_layer(found: ParsedFile, target: Alias) -> dict[str, Entry]:
     return layer
 
 
-def _below(layer: Layer, prefix: str) -> dict[str, Entry]:
+def _below(layer: Layer, prefix: str) -> dict[str, PropertyEntry]:
     return {name.removeprefix(prefix): entry for name, entry in layer.items() if name.startswith(prefix)}
 
 
-def _role_client(connector: Layer, side: str, client: str) -> dict[str, Entry]:
+def _role_client(connector: Layer, side: str, client: str) -> dict[str, PropertyEntry]:
     """A client of the connector's own: cluster security, then `client.*`, then `side.client.*`.
 
     (MirrorConnectorConfig.sourceConsumerConfig and its kin)
@@ -162,17 +162,17 @@ def _role_client(connector: Layer, side: str, client: str) -> dict[str, Entry]:
     return _cluster_security(connector, side) | _below(connector, f"{client}.") | _below(connector, f"{side}.{client}.")
 
 
-def _data_producer(connector: Layer, worker: Layer) -> dict[str, Entry]:
+def _data_producer(connector: Layer, worker: Layer) -> dict[str, PropertyEntry]:
     """The producer that writes records is the worker's (Worker.baseProducerConfigs and producerConfigs)."""
     servers = {name: entry for name, entry in worker.items() if name == "bootstrap.servers"}
     return servers | _below(worker, "producer.") | _below(connector, "producer.override.")
 
 
-def _targets_producer(connector: Layer, worker: Layer) -> dict[str, Entry]:
+def _targets_producer(connector: Layer, worker: Layer) -> dict[str, PropertyEntry]:
     """The worker's producer, but with the connection of the target that the connector names."""
     own = {name: entry for name, entry in _below(worker, "producer.").items() if name not in SECURITY.exact}
     return own | _cluster_security(connector, "target") | _below(connector, "producer.override.")
 
 
-def _cluster_security(connector: Layer, side: str) -> dict[str, Entry]:
+def _cluster_security(connector: Layer, side: str) -> dict[str, PropertyEntry]:
     return {name: entry for name, entry in _below(connector, f"{side}.cluster.").items() if name in SECURITY.exact}

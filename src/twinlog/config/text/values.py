@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from twinlog.config.keys.key import Form, Instead, Key, KeyType
+from twinlog.config.keys.key import Key, KeyType, ValueForm, ValueReplacement
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.rest_values import parse_header_rules, parse_listener
 from twinlog.config.starts import read_reset, read_start
@@ -36,7 +36,7 @@ def parse_value(key: Key, text: str) -> Value:
     return value
 
 
-def instead_of(key: Key, text: str) -> Instead | None:
+def instead_of(key: Key, text: str) -> ValueReplacement | None:
     """What is used in the place of `text`, where that is a value which MirrorMaker 2 starts with and which does not
     count here; None where `text` itself counts, or is wrong."""
     found, word = key.instead, text.strip()
@@ -135,35 +135,35 @@ _PARSERS: dict[KeyType, Callable[[Key, str], Value]] = {
 }
 
 
-def _check_form(form: Form, value: Value) -> None:
+def _check_form(form: ValueForm, value: Value) -> None:
     items = value if isinstance(value, tuple) else (str(value),)
-    if form is Form.PATTERNS:
+    if form is ValueForm.PATTERNS:
         try:
             compile_list(items)
         except PatternError as error:
             raise ValueRefusedError(str(error), form.value) from None
-    elif form is Form.SERVERS:
+    elif form is ValueForm.SERVERS:
         if not items:
             raise ValueRefusedError("no server", form.value)
         for item in items:
             _check_server(item)
-    elif form is Form.TOPIC:
+    elif form is ValueForm.TOPIC:
         for item in items:
             _check_topic(item, form)
-    elif form is Form.TOPIC_PART_OR_NOTHING and value:
+    elif form is ValueForm.TOPIC_PART_OR_NOTHING and value:
         _check_topic(str(value), form)
-    elif form is Form.LISTENERS:
+    elif form is ValueForm.LISTENERS:
         for item in items:
             parse_listener(item)
-    elif form is Form.HEADERS:
+    elif form is ValueForm.HEADERS:
         parse_header_rules(str(value))
-    elif form is Form.FUNCTION and value and _PYTHON_CLASS.fullmatch(str(value)) is None:
+    elif form is ValueForm.FUNCTION and value and _PYTHON_CLASS.fullmatch(str(value)) is None:
         raise ValueRefusedError(repr(value), "a function in Python, as package.module:function")
-    elif form is Form.RESET:
+    elif form is ValueForm.RESET:
         read_reset(str(value))
-    elif form is Form.START and value:
+    elif form is ValueForm.START and value:
         read_start(str(value))
-    elif form is Form.BROKERS and items:
+    elif form is ValueForm.BROKERS and items:
         raise ValueRefusedError(repr(", ".join(items)), form.value)
 
 
@@ -173,7 +173,7 @@ def _check_server(item: str) -> None:
         raise ValueRefusedError(repr(item), "host:port, with a port from 1 to 65535")
 
 
-def _check_topic(item: str, form: Form) -> None:
+def _check_topic(item: str, form: ValueForm) -> None:
     legal = _TOPIC_CHARACTERS.fullmatch(item) is not None and len(item) <= _TOPIC_NAME_LIMIT
-    if not legal or (form is Form.TOPIC and item in {".", ".."}):
+    if not legal or (form is ValueForm.TOPIC and item in {".", ".."}):
         raise ValueRefusedError(repr(item), form.value)

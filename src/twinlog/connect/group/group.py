@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from twinlog.connect.group.member import Assignment, Worker
-from twinlog.connect.group.spreading import Weight
+from twinlog.connect.group.member import Assignment, WorkerState
+from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connectors.model import ConnectorName
 from twinlog.metrics.window import RecentTimes
 
 
-class Group(Protocol):
+class ConnectGroup(Protocol):
     """The group of a worker; everything may be called by any thread."""
 
-    myself: Worker
+    myself: WorkerState
     """How the others know this worker; to be set before `start`."""
 
     ready: Callable[[], bool]
@@ -64,14 +64,14 @@ class Group(Protocol):
 
 
 Names = Callable[[], Iterable[ConnectorName]]
-Weights = Callable[[], Mapping[ConnectorName, Weight]]
+Weights = Callable[[], Mapping[ConnectorName, ConnectorWeight]]
 
-JoinGroup = Callable[[Weights, Names, Callable[[], None], Callable[[Exception], None]], Group]
+JoinGroup = Callable[[Weights, Names, Callable[[], None], Callable[[Exception], None]], ConnectGroup]
 """Makes the group of a worker. Arguments: all connectors with their weights; the names of those that the worker still
 runs; a function that is called after `assignment` changed; one that is called with an unexpected error."""
 
 
-class Alone:
+class StandaloneGroup:
     """The group of a standalone worker, which runs every connector by itself (Kafka class StandaloneHerder)."""
 
     reason: str | None = None
@@ -89,7 +89,7 @@ class Alone:
     ) -> None:
         self.joined = False
         self.revoked: frozenset[ConnectorName] = frozenset()
-        self.myself = Worker("", "")
+        self.myself = WorkerState("", "")
         self.ready: Callable[[], bool] = lambda: True
         self._connectors = connectors
         self._changed = changed

@@ -10,7 +10,7 @@ from twinlog.model.compact_json import ascii_json, object_of
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerState:
     """A worker: where its REST API is, its id in statuses (host:port), the connectors that it runs, and the topics that
     it reads their state from."""
 
@@ -34,7 +34,7 @@ class Worker:
         )
 
     @classmethod
-    def decode(cls, data: bytes) -> Worker:
+    def decode(cls, data: bytes) -> WorkerState:
         """Decode metadata, perhaps of another version: missing fields count as empty."""
         fields = object_of(data)
         url, worker_id = str(fields.get("url", "")), str(fields.get("worker", "unknown"))
@@ -66,7 +66,7 @@ class Assignment:
 
 
 def encode_assignment(
-    leader: Worker, connectors: frozenset[ConnectorName], owners: Mapping[ConnectorName, str]
+    leader: WorkerState, connectors: frozenset[ConnectorName], owners: Mapping[ConnectorName, str]
 ) -> bytes:
     """As assignment of a SyncGroup request: a JSON object."""
     return ascii_json(

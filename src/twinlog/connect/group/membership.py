@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from twinlog.connect.group.group import Weights
-from twinlog.connect.group.member import Assignment, Worker, decode_assignment, encode_assignment
+from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
 from twinlog.connect.group.spreading import WorkerId, assign
 from twinlog.connectors.model import ConnectorName
 from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogError
@@ -88,7 +88,7 @@ class WorkerGroup:
             settings.session_timeout_ms / 1000,
             settings.rebalance_timeout_ms / 1000,
         )
-        self.myself = Worker("", "")
+        self.myself = WorkerState("", "")
         """How the others know this worker; to be set before `start`."""
         self.ready: Callable[[], bool] = lambda: True
         self._topics = tuple(
@@ -242,7 +242,9 @@ class WorkerGroup:
 
     async def _join(self) -> bool:
         """Take part in the next rebalance; False when another one began meanwhile."""
-        myself = Worker(self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics, self.ready())
+        myself = WorkerState(
+            self.myself.url, self.myself.worker_id, frozenset(self._owned()), self._topics, self.ready()
+        )
         begun = self._clock.monotonic()
         generation = await self._session.join(myself.encode())
         if generation is None:
@@ -277,7 +279,7 @@ class WorkerGroup:
     def _assignments(self, generation: Generation) -> dict[str, bytes]:
         if not generation.leads:
             return {}
-        workers = {member: Worker.decode(data) for member, data in generation.members.items()}
+        workers = {member: WorkerState.decode(data) for member, data in generation.members.items()}
         leader = workers[generation.member_id]
         # A worker with other topics knows other connectors: it is informed of the assignment, and gets no connector.
         able = {member: worker for member, worker in workers.items() if worker.shares_topics(leader.topics)}

@@ -11,7 +11,7 @@ from twinlog.model.topics import listed
 log = logging.getLogger(__name__)
 
 
-class Rebalances:
+class RebalanceLogger:
     """Logs each assignment that differs from the one before; used by one thread."""
 
     def __init__(self, group_id: str) -> None:

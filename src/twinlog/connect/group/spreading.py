@@ -15,7 +15,7 @@ WORTH = 8
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Weight:
+class ConnectorWeight:
     """What a connector asks of its worker: connectors of one `kind` compare by the tasks that they may have."""
 
     kind: str = ""
@@ -23,7 +23,7 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class PlannedAssignment:
     """What each worker is `given`. A connector that another worker has to end first is given to none; `planned` has the
     worker that gets it afterwards."""
 
@@ -33,10 +33,10 @@ class Spread:
 
 def assign(
     owned: Mapping[WorkerId, Iterable[ConnectorName]],
-    connectors: Mapping[ConnectorName, Weight],
+    connectors: Mapping[ConnectorName, ConnectorWeight],
     planned: Mapping[ConnectorName, WorkerId] | None = None,
     unready: Container[WorkerId] = (),
-) -> Spread:
+) -> PlannedAssignment:
     """What each worker is to run, given what each still runs, and what was planned in the round before.
 
     Of workers that have as much of a kind the `unready` ones, whose Spark has just begun to start, come last.
@@ -46,7 +46,7 @@ def assign(
     connector that copies.
     """
     if not owned:
-        return Spread({})
+        return PlannedAssignment({})
     owner: dict[ConnectorName, WorkerId] = {}
     for worker in sorted(owned):
         for name in owned[worker]:
@@ -67,7 +67,7 @@ def assign(
         if owner.get(name, worker) == worker:
             given[worker].add(name)
     moves = {name: worker for name, worker in final.items() if owner.get(name, worker) != worker}
-    return Spread({worker: frozenset(names) for worker, names in given.items()}, moves)
+    return PlannedAssignment({worker: frozenset(names) for worker, names in given.items()}, moves)
 
 
 class _Placement:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from twinlog.connect.storage import config_records, offset_records, status_records
-from twinlog.connect.storage.cluster_state import Changes, ClusterState
+from twinlog.connect.storage.cluster_state import ClusterState, StateChanges
 from twinlog.connect.storage.config_records import (
     CommitRecord,
     ConfigRecord,
@@ -25,7 +25,7 @@ from twinlog.connect.storage.record_log import ClaimedLog, MemoryLog, RecordLog
 from twinlog.connect.storage.status_records import StatusRecord
 from twinlog.connect.storage.statuses import Statuses
 from twinlog.connect.storage.topics import StateTopic
-from twinlog.connectors.model import Config, ConnectorName, Restart, StoredOffset, TargetState, TaskId
+from twinlog.connectors.model import Config, ConnectorName, RestartRequest, StoredOffset, TargetState, TaskId
 from twinlog.errors import TopicGoneError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.settings.worker import GroupSettings
@@ -35,7 +35,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-Changed = Callable[[Changes], None]
+Changed = Callable[[StateChanges], None]
 """Called for what came into the config topic after `read_all`, by the thread that read it."""
 
 
@@ -210,7 +210,7 @@ class GroupState:
             self._anew = None
             return names
 
-    def restart(self, restart: Restart) -> None:
+    def restart(self, restart: RestartRequest) -> None:
         """Have every worker restart what it has of a connector."""
         self._write([RestartRecord(restart)])
 

@@ -12,7 +12,7 @@ UNHEARD_S = 1.5
 """Longer than workers need to hear that they are no members any more: three heartbeats."""
 
 
-class WorkersBefore:
+class PreviousWorkers:
     """The previous workers of the connectors that this worker was given.
 
     A killed worker has been silent for a session before others get its connectors. A worker that an administrator

@@ -11,14 +11,14 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock
 from twinlog.config.strimzi.load import ResourceConfig
-from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, AskedOffsets, offsets_asked
+from twinlog.connect.resource.offsets import CONNECTOR, OFFSETS, OffsetsAnnotationHandler, offsets_asked
 from twinlog.connect.resource.steps import (
     PAUSE,
     AutoRestarts,
-    Become,
-    Delete,
-    Present,
-    Put,
+    ChangeTargetState,
+    DeleteConnector,
+    ExistingConnector,
+    PutConnector,
     Step,
     asked,
     copies_again,
@@ -33,7 +33,7 @@ from twinlog.connectors.model import (
     ConnectorState,
     ConnectorStatus,
     Created,
-    Restart,
+    RestartRequest,
     StoredOffset,
     TargetState,
     TaskId,
@@ -50,7 +50,7 @@ SECRETS_S = 10.0
 BAD_REQUEST, NOT_FOUND = 400, 404
 
 
-class Connectors(Protocol):
+class ResourceHerder(Protocol):
     """What is asked of a worker, see `WorkerHerder`."""
 
     @property
@@ -72,7 +72,7 @@ class Connectors(Protocol):
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None: ...
 
-    def restart(self, restart: Restart) -> ConnectorStatus: ...
+    def restart(self, restart: RestartRequest) -> ConnectorStatus: ...
 
     def restart_task(self, task: TaskId) -> None: ...
 
@@ -96,7 +96,7 @@ class ResourceFollower:
         path: Path,
         load: Callable[[], ResourceConfig],
         current: ResourceConfig,
-        worker: Connectors,
+        worker: ResourceHerder,
         set_level: Callable[[str, str], object] = lambda logger, level: None,
         clock: Clock = SYSTEM,
         offsets: Path | None = None,
@@ -114,12 +114,12 @@ class ResourceFollower:
         self._annotations = current.resource.annotations
         self._vain: str | None = None
         """Why nothing can be done of what annotations ask of offsets, until the resource has what was missing."""
-        self._anew: list[Restart] = []
+        self._anew: list[RestartRequest] = []
         """Restarts for the sake of Secrets, which are not done yet; and what annotations asked for."""
-        self._asked: list[Restart] = []
+        self._asked: list[RestartRequest] = []
         self._tasks: list[TaskId] = []
         folder = offsets or current.resource.secrets.directory or path.parent
-        self._offsets = AskedOffsets(path, folder, worker, clock)
+        self._offsets = OffsetsAnnotationHandler(path, folder, worker, clock)
         self._auto = AutoRestarts()
         self._logged = LogOnce(clock)
         self._stopping = threading.Event()
@@ -255,7 +255,7 @@ class ResourceFollower:
             flow = next((flow for flow in new.flows if flow.name == one.name), None)
             if flow is not None and written.get(one.name) == one.config and before.get(one.name) != flow:
                 log.info("%s: a Secret of connector %s has changed, it is begun anew", self._path, one.name)
-                self._anew.append(Restart(ConnectorName(one.name), only_failed=False, include_tasks=True))
+                self._anew.append(RestartRequest(ConnectorName(one.name), only_failed=False, include_tasks=True))
 
     def _is_paused(self) -> bool:
         return self._current.resource.annotations.get(PAUSE, "").strip().lower() == "true"
@@ -295,7 +295,9 @@ class ResourceFollower:
 
     def _reconcile(self) -> None:
         names = self._worker.connectors()
-        present = {name: Present(self._worker.info(name).config, self._worker.target_state(name)) for name in names}
+        present = {
+            name: ExistingConnector(self._worker.info(name).config, self._worker.target_state(name)) for name in names
+        }
         for name in names:
             if not is_of_a_resource(name) and self._logged.is_new(name):
                 log.warning("%s: connector %s does not belong to this resource, and stays as it is", self._path, name)
@@ -327,14 +329,14 @@ class ResourceFollower:
                     log.error("connector %s stays as it is: %s", step.name, error)
 
     def _do(self, step: Step) -> None:
-        if isinstance(step, Put):
+        if isinstance(step, PutConnector):
             self._worker.put(step.name, step.config, initial=step.initial)
             did = "has other settings now" if step.initial is None else "was created"
-        elif isinstance(step, Become):
+        elif isinstance(step, ChangeTargetState):
             self._worker.set_target_state(step.name, step.target)
             did = {TargetState.STARTED: "runs", TargetState.PAUSED: "pauses", TargetState.STOPPED: "stops"}[step.target]
         else:
-            assert isinstance(step, Delete)
+            assert isinstance(step, DeleteConnector)
             self._worker.delete(step.name)
             did = "was deleted, for it is in the file no more; its positions stay"
         log.info("connector %s %s", step.name, did)
@@ -397,4 +399,4 @@ class ResourceFollower:
                 log.warning(
                     "connector %s failed and is restarted, for the %s. time", one.name, self._auto.count(one.name)
                 )
-                self._worker.restart(Restart(ConnectorName(one.name), only_failed=True, include_tasks=True))
+                self._worker.restart(RestartRequest(ConnectorName(one.name), only_failed=True, include_tasks=True))

@@ -32,7 +32,7 @@ Action = Literal["list", "alter", "reset"]
 _ACTIONS = ("list", "alter", "reset")
 
 
-class OffsetKeeper(Protocol):
+class OffsetHerder(Protocol):
     """What is asked of a worker, see `WorkerHerder`."""
 
     def target_state(self, name: ConnectorName) -> TargetState: ...
@@ -45,7 +45,7 @@ class OffsetKeeper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetsAsked:
+class OffsetsAnnotation:
     """What is to be done with the offsets of a connector; `config_map` is where they go to or come from."""
 
     action: Action
@@ -58,7 +58,7 @@ class OffsetsAsked:
         return f"{self.connector.replace('->', '--')}.json"
 
 
-def offsets_asked(annotations: Mapping[str, str], connectors: Sequence[PlannedConnector]) -> OffsetsAsked | None:
+def offsets_asked(annotations: Mapping[str, str], connectors: Sequence[PlannedConnector]) -> OffsetsAnnotation | None:
     """What two annotations ask for together; None where there is neither. Raises ValueError for what is wrong."""
     action, name = (annotations.get(key, "").strip() for key in (OFFSETS, CONNECTOR))
     if not action and not name:
@@ -73,25 +73,25 @@ def offsets_asked(annotations: Mapping[str, str], connectors: Sequence[PlannedCo
     config_map = {"list": one.lists_to, "alter": one.alters_from}.get(action)
     if field is not None and config_map is None:
         raise ValueError(f"{OFFSETS}: {action}; expected {field}.name at the connector {name}")
-    return OffsetsAsked(cast(Action, action), ConnectorName(name), config_map)
+    return OffsetsAnnotation(cast(Action, action), ConnectorName(name), config_map)
 
 
-class AskedOffsets:
+class OffsetsAnnotationHandler:
     """Does what annotations ask for, once; tried again while that is not possible and the annotations stand there.
 
     Every process lists, into `folder`/NAME/KEY of its own; the one that has the connector changes what is stored.
     """
 
-    def __init__(self, path: Path, folder: Path, worker: OffsetKeeper, clock: Clock) -> None:
+    def __init__(self, path: Path, folder: Path, worker: OffsetHerder, clock: Clock) -> None:
         self._path = path
         self._folder = folder
         self._worker = worker
         self._clock = clock
-        self._asked: OffsetsAsked | None = None
+        self._asked: OffsetsAnnotation | None = None
         self._at = LONG_AGO
         self._logged = LogOnce(clock)
 
-    def ask(self, asked: OffsetsAsked | None) -> None:
+    def ask(self, asked: OffsetsAnnotation | None) -> None:
         """Replace what is asked for, as the annotations are others now."""
         self._asked, self._at = asked, self._clock.monotonic()
 
@@ -114,7 +114,7 @@ class AskedOffsets:
             return
         self._asked = None
 
-    def _list(self, asked: OffsetsAsked) -> None:
+    def _list(self, asked: OffsetsAnnotation) -> None:
         assert asked.config_map is not None
         text = json.dumps(responses.offsets(self._worker.offsets(asked.connector)), indent=2)
         path = self._folder / Path(asked.config_map).name / asked.key
@@ -125,7 +125,7 @@ class AskedOffsets:
         coming.replace(path)
         log.info("connector %s: its offsets are in %s", asked.connector, path)
 
-    def _change(self, asked: OffsetsAsked, secrets: Secrets) -> None:
+    def _change(self, asked: OffsetsAnnotation, secrets: Secrets) -> None:
         if self._worker.target_state(asked.connector) is not TargetState.STOPPED:
             raise RequestError(400, f"connector {asked.connector} is not stopped; write state: stopped at it")
         if asked.action == "reset":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.connector import IDENTITY_POLICIES
 from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
-from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import INITIAL_STATES, Config, ConnectorName, RestartRequest, TargetState, TaskId
 
 LONGEST_S = 3600.0
 
@@ -86,7 +86,7 @@ _SUFFIXES = (".MirrorSourceConnector", ".MirrorCheckpointConnector", ".MirrorHea
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class ExistingConnector:
     """A connector that the worker has."""
 
     config: Config
@@ -94,7 +94,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutConnector:
     """Create a connector, or give it another configuration."""
 
     name: ConnectorName
@@ -104,7 +104,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Become:
+class ChangeTargetState:
     """Have a connector run, pause or stop."""
 
     name: ConnectorName
@@ -112,13 +112,13 @@ class Become:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteConnector:
     """Take a connector away that is not in the resource any more; what it stored stays."""
 
     name: ConnectorName
 
 
-Step = Put | Become | Delete
+Step = PutConnector | ChangeTargetState | DeleteConnector
 
 
 def of_others(owner: str, present: Mapping[ConnectorName, Config]) -> dict[ConnectorName, str]:
@@ -136,29 +136,31 @@ def of_others(owner: str, present: Mapping[ConnectorName, Config]) -> dict[Conne
     return found
 
 
-def steps(wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Present], owner: str) -> list[Step]:
+def steps(
+    wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, ExistingConnector], owner: str
+) -> list[Step]:
     """The steps from what there is to what is wanted, in the order in which they are to be done; `owner` is the
     resource that wants it."""
     found: list[Step] = []
     names = {ConnectorName(one.name) for one in wanted}
-    found += [Delete(name) for name in present if name not in names and is_of_a_resource(name)]
+    found += [DeleteConnector(name) for name in present if name not in names and is_of_a_resource(name)]
     for one in wanted:
         name, target = ConnectorName(one.name), INITIAL_STATES[one.state]
         config = {**one.config, "name": one.name, OWNER: owner}
         there = present.get(name)
         if there is None:
-            found.append(Put(name, config, target))
+            found.append(PutConnector(name, config, target))
             continue
         # A connector that is to stop stops before its settings change; one that is to start starts with the new ones.
         late = target is TargetState.STARTED
-        change = [] if dict(there.config) == config else [Put(name, config)]
-        become = [] if there.target is target else [Become(name, target)]
+        change = [] if dict(there.config) == config else [PutConnector(name, config)]
+        become = [] if there.target is target else [ChangeTargetState(name, target)]
         found += [*change, *become] if late else [*become, *change]
     return found
 
 
 def copies_again(
-    wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, Present]
+    wanted: Sequence[PlannedConnector], present: Mapping[ConnectorName, ExistingConnector]
 ) -> dict[ConnectorName, ConnectorName]:
     """New source connectors that would copy a second time into the same topics, each with the one that did before.
 
@@ -193,18 +195,18 @@ def is_of_a_resource(name: ConnectorName) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RestartAnnotations:
     """What annotations ask for once, and what is wrong with them."""
 
-    restarts: tuple[Restart, ...] = ()
+    restarts: tuple[RestartRequest, ...] = ()
     tasks: tuple[TaskId, ...] = ()
     wrong: tuple[str, ...] = ()
 
 
-def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str]) -> Asked:
+def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str]) -> RestartAnnotations:
     """What annotations ask for that were not there `before`, or had another value; `names` are the connectors."""
     new = {key: value.strip() for key, value in now.items() if value != before.get(key)}
-    restarts: list[Restart] = []
+    restarts: list[RestartRequest] = []
     tasks: list[TaskId] = []
     wrong: list[str] = []
     restart, task = new.get(_RESTART), new.get(_RESTART_TASK)
@@ -214,14 +216,14 @@ def asked(now: Mapping[str, str], before: Mapping[str, str], names: Sequence[str
         if name is None or chosen - _OPTIONS:
             wrong.append(f"{_RESTART}: {restart!r}; expected a connector, such as {names[0]}:includeTasks,onlyFailed")
         else:
-            restarts.append(Restart(ConnectorName(name), "includeTasks" in chosen, "onlyFailed" in chosen))
+            restarts.append(RestartRequest(ConnectorName(name), "includeTasks" in chosen, "onlyFailed" in chosen))
     if task:
         name, number = _name_in(task, names)
         if name is None or not number.isdigit():
             wrong.append(f"{_RESTART_TASK}: {task!r}; expected a connector and a task, such as {names[0]}:0")
         else:
             tasks.append(TaskId(ConnectorName(name), int(number)))
-    return Asked(tuple(restarts), tuple(tasks), tuple(wrong))
+    return RestartAnnotations(tuple(restarts), tuple(tasks), tuple(wrong))
 
 
 def _name_in(text: str, names: Sequence[str]) -> tuple[str | None, str]:

@@ -33,7 +33,7 @@ LOOK_S = (0.05, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class RestApi:
     """The API of one worker.
 
     `users` is None without logins. `signatures` are the algorithms of signed requests between workers (KIP-507), None

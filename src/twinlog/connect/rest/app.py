@@ -12,16 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from twinlog.connect.rest import responses
 from twinlog.connect.rest.access_log import AccessLog
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.headers import CrossOrigin, ResponseHeaders
-from twinlog.connect.rest.resources.connectors import Connectors, ConnectorTasks, States
-from twinlog.connect.rest.resources.internal import Internal
-from twinlog.connect.rest.resources.loggers import Loggers
-from twinlog.connect.rest.resources.metrics import Metrics
-from twinlog.connect.rest.resources.offsets import Offsets
-from twinlog.connect.rest.resources.plugins import Plugins
-from twinlog.connect.rest.resources.root import Root
-from twinlog.connect.rest.resources.topics import Topics, TopicVerbs
+from twinlog.connect.rest.resources.connectors import ConnectorsResource, ConnectorStatesResource, TasksResource
+from twinlog.connect.rest.resources.internal import InternalConnectResource
+from twinlog.connect.rest.resources.loggers import LoggingResource
+from twinlog.connect.rest.resources.metrics import MetricsResource
+from twinlog.connect.rest.resources.offsets import OffsetsResource
+from twinlog.connect.rest.resources.plugins import ConnectorPluginsResource
+from twinlog.connect.rest.resources.root import RootResource
+from twinlog.connect.rest.resources.topics import TopicControlResource, TopicsResource
 
 _ORIGIN = re.compile(r"^https?://[^/]*", re.IGNORECASE)
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -64,25 +64,25 @@ def normalize_path(raw_path: bytes) -> str | None:
 register_encoded_segments()
 
 
-def public_app(api: Api) -> ASGIApp:
+def public_app(api: RestApi) -> ASGIApp:
     """What `listeners` serve: everything, and `/admin` unless it has listeners of its own or is turned off."""
     settings = api.settings
-    internal = Internal(api)
+    internal = InternalConnectResource(api)
     routes = [
-        *Root(api).routes(),
-        *Connectors(api).routes(),
-        *ConnectorTasks(api, internal).routes(),
-        *States(api).routes(),
-        *Offsets(api).routes(),
-        *Topics(api).routes(),
-        *TopicVerbs(api).routes(),
-        *Plugins(api).routes(),
+        *RootResource(api).routes(),
+        *ConnectorsResource(api).routes(),
+        *TasksResource(api, internal).routes(),
+        *ConnectorStatesResource(api).routes(),
+        *OffsetsResource(api).routes(),
+        *TopicsResource(api).routes(),
+        *TopicControlResource(api).routes(),
+        *ConnectorPluginsResource(api).routes(),
         *internal.routes(),
     ]
     if api.metrics is not None:
-        routes += Metrics(api, api.metrics).routes()
+        routes += MetricsResource(api, api.metrics).routes()
     if settings.admin_listeners is None:
-        routes += Loggers(api).routes()
+        routes += LoggingResource(api).routes()
     app = _bounded(api, Router(routes, redirect_slashes=False, default=_unknown))
     if settings.response_headers:
         app = ResponseHeaders(app, settings.response_headers, api.clock)
@@ -91,13 +91,13 @@ def public_app(api: Api) -> ASGIApp:
     return AccessLog(app, api.clock)
 
 
-def admin_app(api: Api) -> ASGIApp:
+def admin_app(api: RestApi) -> ASGIApp:
     """What `admin.listeners` serve. Who asks must be known here, too; Connect lets everyone in."""
-    router = Router(Loggers(api).routes(), redirect_slashes=False, default=_unknown)
+    router = Router(LoggingResource(api).routes(), redirect_slashes=False, default=_unknown)
     return AccessLog(_bounded(api, router), api.clock)
 
 
-def _bounded(api: Api, router: Router) -> ASGIApp:
+def _bounded(api: RestApi, router: Router) -> ASGIApp:
     """Only what is HTTP, with headers of a bounded size, on its path as it was sent."""
     most = api.limits.header_bytes
 

@@ -22,7 +22,7 @@ from twinlog.connectors.model import (
     OffsetPart,
     StoredOffset,
     TargetState,
-    TopicsAsked,
+    TopicControlRequest,
 )
 from twinlog.errors import RequestError
 
@@ -161,7 +161,7 @@ def offsets_request(value: Any) -> list[StoredOffset]:
     return list(found.values())
 
 
-def topics_request(verb: str, value: Any) -> TopicsAsked:
+def topics_request(verb: str, value: Any) -> TopicControlRequest:
     """What is asked of topics of a connector; a verb that needs no place is given none."""
     known = ("topics", "partitions", "to", "id", "confirm", "dry_run")
     fields = _fields(value, "The request's body", known)
@@ -172,7 +172,7 @@ def topics_request(verb: str, value: Any) -> TopicsAsked:
     if not isinstance(numbers, list) or not all(isinstance(one, _Number) and one.isdecimal() for one in numbers):
         raise RequestError(400, "'partitions' must be a JSON list of numbers of partitions.")
     flags = {name: _flag(name, fields.get(name)) for name in ("confirm", "dry_run")}
-    return TopicsAsked(
+    return TopicControlRequest(
         verb,
         tuple(_text(one) for one in topics),
         tuple(int(one) for one in numbers),

@@ -14,7 +14,7 @@ from email.utils import formatdate
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twinlog.clock import Clock
-from twinlog.settings.worker import HeaderRule
+from twinlog.settings.worker import HeaderSettings
 
 _DEFAULT_METHODS = "GET,POST,HEAD"
 _HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
@@ -87,7 +87,7 @@ def _listed(text: str) -> list[str]:
 class ResponseHeaders:
     """Adds the headers of `rules` to what `app` answers."""
 
-    def __init__(self, app: ASGIApp, rules: tuple[HeaderRule, ...], clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, rules: tuple[HeaderSettings, ...], clock: Clock) -> None:
         self._app = app
         self._rules = rules
         self._clock = clock

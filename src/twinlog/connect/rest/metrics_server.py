@@ -20,9 +20,9 @@ from twinlog.connect.rest.metric_pages import MetricPages
 from twinlog.connect.rest.protocol import Limits
 from twinlog.connect.rest.resources.metrics import JSON, TEXT, json_page, text_page
 from twinlog.connect.rest.resources.root import HEALTH, health_response
-from twinlog.connect.rest.serving import Bound, Serving, bind, close, servers
+from twinlog.connect.rest.serving import BoundListener, ServerThread, bind, close, servers
 from twinlog.connectors.model import Health, HealthStatus
-from twinlog.settings.metrics import Listener
+from twinlog.settings.metrics import ListenerAddress
 
 _LOG = logging.getLogger(__name__)
 LIVE = "/live"
@@ -35,7 +35,7 @@ class MetricsServer:
     def __init__(
         self,
         pages: MetricPages,
-        listeners: Sequence[Listener],
+        listeners: Sequence[ListenerAddress],
         tls: ssl.SSLContext | None = None,
         health: Callable[[], HealthStatus] | None = None,
     ) -> None:
@@ -44,8 +44,8 @@ class MetricsServer:
         self._listeners = listeners
         self._tls = tls
         self._asked_health = health
-        self._bound: list[Bound] = []
-        self._serving = Serving("metrics-server")
+        self._bound: list[BoundListener] = []
+        self._serving = ServerThread("metrics-server")
 
     @property
     def urls(self) -> list[str]:

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from twinlog.connect.rest import responses
 from twinlog.connect.rest.access_log import USER
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.headers import PREFLIGHT
 from twinlog.connect.rest.users import credentials
 from twinlog.connect.stage import timed_out
@@ -50,7 +50,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class RestMethod:
     """What answers a method of a path. `json`: it takes no other content. `login`: who asks must be known.
     `accepts_all`: it answers with another content than JSON, which it chooses itself."""
 
@@ -60,20 +60,20 @@ class Method:
     accepts_all: bool = False
 
 
-def resource(api: Api, path: str, methods: Mapping[str, Method | Handler]) -> Route:
+def resource(api: RestApi, path: str, methods: Mapping[str, RestMethod | Handler]) -> Route:
     """A route for every method of a path; `{name:encoded}` in it is a segment, percent-decoded."""
-    full = {name: given if isinstance(given, Method) else Method(given) for name, given in methods.items()}
-    return Route(path, Resource(api, full))
+    full = {name: given if isinstance(given, RestMethod) else RestMethod(given) for name, given in methods.items()}
+    return Route(path, RestResource(api, full))
 
 
-class Resource:
+class RestResource:
     """Answers the requests for one path. Whatever happens, the client gets an answer, and a reason in it."""
 
-    def __init__(self, api: Api, methods: Mapping[str, Method]) -> None:
+    def __init__(self, api: RestApi, methods: Mapping[str, RestMethod]) -> None:
         self._api = api
         self._methods = {**methods, "HEAD": methods["GET"]} if "GET" in methods else dict(methods)
         self._allow = [name for name in _ORDER if name in self._methods or name == "OPTIONS"]
-        self._options = Method(self._allowed, json=all(method.json for method in methods.values()))
+        self._options = RestMethod(self._allowed, json=all(method.json for method in methods.values()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -107,14 +107,14 @@ class Resource:
             _LOG.error("an unexpected %s at %s %s:\n%s", what, request.method, path, where)
             return responses.error(500, f"The worker failed at this request with {what}; its log has the stack.")
 
-    async def _in_time(self, request: Request, method: Method) -> Response:
+    async def _in_time(self, request: Request, method: RestMethod) -> Response:
         try:
             async with asyncio.timeout(self._api.limits.request_s):
                 return await method.handle(request)
         except TimeoutError:
             raise RequestError(500, timed_out(self._api.herder.stage())) from None
 
-    async def _stranger(self, request: Request, method: Method) -> Response | None:
+    async def _stranger(self, request: Request, method: RestMethod) -> Response | None:
         """The response to a request without a valid login; None when it may go on."""
         users = self._api.users
         if users is None or users.everyone or not method.login or request.scope["state"].get(PREFLIGHT):
@@ -137,7 +137,7 @@ class Resource:
         return Response(", ".join(self._allow), headers=allow, media_type="text/plain")
 
 
-def _refused(request: Request, method: Method) -> Response | None:
+def _refused(request: Request, method: RestMethod) -> Response | None:
     """The answer to content of another kind, or to a wish for it."""
     content = request.headers.get("content-type")
     if method.json and content is not None and not is_json(content):

@@ -13,7 +13,7 @@ from twinlog.connectors.model import (
     ConnectorStatus,
     KeyDefinition,
     KeyValue,
-    Plugin,
+    PluginInfo,
     Status,
     StoredOffset,
     TaskId,
@@ -99,7 +99,7 @@ def offsets(stored: Sequence[StoredOffset]) -> Json:
     }
 
 
-def plugin(found: Plugin) -> Json:
+def plugin(found: PluginInfo) -> Json:
     """Kafka class PluginInfo."""
     described = {"class": found.name, "type": found.kind}
     if found.version:

@@ -10,10 +10,10 @@ import socket
 import ssl
 from dataclasses import dataclass
 
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.app import admin_app, public_app
-from twinlog.connect.rest.serving import Bound, Serving, bind, close, servers
-from twinlog.settings.metrics import Listener
+from twinlog.connect.rest.serving import BoundListener, ServerThread, bind, close, servers
+from twinlog.settings.metrics import ListenerAddress
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ class Tls:
 class RestServer:
     """Serves an Api; use as a context manager, or `start()` and `stop()`. It cannot be started twice."""
 
-    def __init__(self, api: Api, tls: Tls | None = None) -> None:
+    def __init__(self, api: RestApi, tls: Tls | None = None) -> None:
         self._api = api
         self._tls = tls or Tls()
-        self._public: list[Bound] = []
-        self._admin: list[Bound] = []
-        self._serving = Serving("rest-server")
+        self._public: list[BoundListener] = []
+        self._admin: list[BoundListener] = []
+        self._serving = ServerThread("rest-server")
         self._own_address = ""
 
     # -- life cycle
@@ -95,7 +95,7 @@ class RestServer:
         return [str(bound.listener) for bound in self._admin]
 
     @property
-    def advertised(self) -> Listener:
+    def advertised(self) -> ListenerAddress:
         """What other workers and clients call it by: the worker's id is its host and port."""
         listeners = [bound.listener for bound in self._public]
         return self._api.settings.find_advertised(listeners, self._own_address)

@@ -17,23 +17,23 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from twinlog.connect.rest.protocol import Limits, bounded
-from twinlog.settings.metrics import Listener
+from twinlog.settings.metrics import ListenerAddress
 
 _WAITING = 1024
 """Connections that the system holds until they are taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundListener:
     """A listener with the port that it got, and its socket."""
 
-    listener: Listener
+    listener: ListenerAddress
     socket: socket.socket
 
 
-def bind(listeners: Sequence[Listener]) -> list[Bound]:
+def bind(listeners: Sequence[ListenerAddress]) -> list[BoundListener]:
     """A socket for each listener. Raises OSError with the listener in its text, and leaves none open then."""
-    bound: list[Bound] = []
+    bound: list[BoundListener] = []
     with ExitStack() as undo:
         for listener in listeners:
             one = _bind(listener)
@@ -43,22 +43,22 @@ def bind(listeners: Sequence[Listener]) -> list[Bound]:
     return bound
 
 
-def close(bound: Sequence[Bound]) -> None:
+def close(bound: Sequence[BoundListener]) -> None:
     for one in bound:
         one.socket.close()
 
 
-def _bind(listener: Listener) -> Bound:
+def _bind(listener: ListenerAddress) -> BoundListener:
     try:
         found = _socket(listener)
     except OSError as error:
         # Python names the address once more after the system's words; a name that is not known has words of its own.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"cannot listen at {listener}: {reason}") from None
-    return Bound(replace(listener, port=found.getsockname()[1]), found)
+    return BoundListener(replace(listener, port=found.getsockname()[1]), found)
 
 
-def _socket(listener: Listener) -> socket.socket:
+def _socket(listener: ListenerAddress) -> socket.socket:
     if not listener.host:
         if socket.has_dualstack_ipv6():
             try:
@@ -78,7 +78,7 @@ _GRACE_S = 3.0
 _START_S = 60.0
 
 
-class Serving:
+class ServerThread:
     """`begin` once, with all servers; `end` takes no more connections and gives requests a moment."""
 
     def __init__(self, name: str) -> None:
@@ -121,7 +121,7 @@ class Serving:
         await asyncio.gather(*serving)
 
 
-def servers(bound: Sequence[Bound], app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> list[Server]:
+def servers(bound: Sequence[BoundListener], app: ASGIApp, tls: ssl.SSLContext | None, limits: Limits) -> list[Server]:
     """A server for the listeners with TLS and one for those without, as far as there are any."""
     found: list[Server] = []
     for secure in (False, True):

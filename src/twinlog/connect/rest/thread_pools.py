@@ -22,7 +22,7 @@ class ThreadPool:
     def __init__(self, name: str, most: int) -> None:
         self._name = name
         self._most = most
-        self._calls: deque[_Call] = deque()
+        self._calls: deque[_PooledCall] = deque()
         self._changed = threading.Condition()
         self._threads = 0
         self._idle = 0
@@ -35,7 +35,7 @@ class ThreadPool:
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._add(_Call(call, loop, answer))
+        self._add(_PooledCall(call, loop, answer))
         return await answer
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class ThreadPool:
             self._calls.clear()
             self._changed.notify_all()
 
-    def _add(self, call: _Call) -> None:
+    def _add(self, call: _PooledCall) -> None:
         with self._changed:
             self._calls.append(call)
             # Who was notified and has not yet woken still counts as idle, and its call still as waiting.
@@ -71,7 +71,7 @@ class ThreadPool:
 
 
 @dataclass(slots=True)
-class _Call:
+class _PooledCall:
     call: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]

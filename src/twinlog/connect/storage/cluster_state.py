@@ -16,11 +16,11 @@ from twinlog.connect.storage.config_records import (
     TargetStateRecord,
     TaskRecord,
 )
-from twinlog.connectors.model import Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 
 
 @dataclass(slots=True)
-class Connector:
+class StoredConnector:
     """A connector: its configuration, what it is to be, and the configurations of its tasks."""
 
     config: Config
@@ -32,27 +32,27 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class StateChanges:
     """What a worker does about records that it has read: connectors by name, in the order of the topic."""
 
     connectors: Sequence[ConnectorName] = ()
     """Whose configuration or existence changed."""
     target_states: Sequence[ConnectorName] = ()
     tasks: Sequence[ConnectorName] = ()
-    restarts: Sequence[Restart] = ()
+    restarts: Sequence[RestartRequest] = ()
     loggers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Noted:
+class _ChangeCollector:
     connectors: dict[ConnectorName, None] = field(default_factory=dict)
     target_states: dict[ConnectorName, None] = field(default_factory=dict)
     tasks: dict[ConnectorName, None] = field(default_factory=dict)
-    restarts: list[Restart] = field(default_factory=list)
+    restarts: list[RestartRequest] = field(default_factory=list)
     loggers: dict[str, str] = field(default_factory=dict)
 
-    def changes(self) -> Changes:
-        return Changes(
+    def changes(self) -> StateChanges:
+        return StateChanges(
             tuple(self.connectors), tuple(self.target_states), tuple(self.tasks), tuple(self.restarts), self.loggers
         )
 
@@ -65,7 +65,7 @@ class ClusterState:
     """
 
     def __init__(self) -> None:
-        self.connectors: dict[ConnectorName, Connector] = {}
+        self.connectors: dict[ConnectorName, StoredConnector] = {}
         self.session_key: SessionKey | None = None
         self._target_states: dict[ConnectorName, TargetState] = {}
         self._uncommitted: dict[ConnectorName, dict[int, Config]] = {}
@@ -108,14 +108,14 @@ class ClusterState:
             found += [*fencing, *tasks] if self.awaits_fencing(name) else [*tasks, *fencing]
         return found
 
-    def take(self, records: Iterable[ConfigRecord]) -> Changes:
+    def take(self, records: Iterable[ConfigRecord]) -> StateChanges:
         """Take records in the order of the topic; returns what a worker that runs has to do about them."""
-        noted = _Noted()
+        noted = _ChangeCollector()
         for record in records:
             self._take(record, noted)
         return noted.changes()
 
-    def _take(self, record: ConfigRecord, noted: _Noted) -> None:
+    def _take(self, record: ConfigRecord, noted: _ChangeCollector) -> None:
         match record:
             case ConnectorRecord(name, config):
                 self._put(name, config)
@@ -144,7 +144,7 @@ class ClusterState:
         elif name in self.connectors:
             self.connectors[name].config = config
         else:
-            self.connectors[name] = Connector(config)
+            self.connectors[name] = StoredConnector(config)
 
     def _set_target_state(self, name: ConnectorName, state: TargetState | None) -> None:
         if state is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.connect.storage.schemaless_json import flag, load, number, strings, text
-from twinlog.connectors.model import Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.model.compact_json import utf8_json
 
 StoredRecord = tuple[bytes, bytes | None]
@@ -70,7 +70,7 @@ class SessionKey:
 class RestartRecord:
     """Every worker restarts what it has of a connector (KIP-745)."""
 
-    restart: Restart
+    restart: RestartRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class LoggerRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRecord:
     """A record that no worker understands, and why; nothing of its value is shown."""
 
     key: str
@@ -134,7 +134,7 @@ def encode(record: ConfigRecord) -> StoredRecord:
     raise AssertionError(record)
 
 
-def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | Unreadable | None:
+def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | UnreadableRecord | None:
     """The content of a record; None for what a worker ignores: unknown keys, and deletions that mean nothing."""
     if key is None:
         return None
@@ -153,7 +153,7 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord | Unreadable 
     try:
         return _DECODERS[found](rest, load(value))
     except ValueError as error:
-        return Unreadable(name, str(error))
+        return UnreadableRecord(name, str(error))
 
 
 def _connector(name: str, fields: Mapping[str, object]) -> ConfigRecord:
@@ -188,7 +188,7 @@ def _session_key(_: str, fields: Mapping[str, object]) -> ConfigRecord:
 
 def _restart(name: str, fields: Mapping[str, object]) -> ConfigRecord:
     include_tasks = flag(fields, "include-tasks", default=False)
-    return RestartRecord(Restart(ConnectorName(name), include_tasks, flag(fields, "only-failed", default=False)))
+    return RestartRecord(RestartRequest(ConnectorName(name), include_tasks, flag(fields, "only-failed", default=False)))
 
 
 def _logger(name: str, fields: Mapping[str, object]) -> ConfigRecord:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.config.connector import ConnectorFlow
 from twinlog.connect.storage import offset_records
-from twinlog.connect.storage.config_records import StoredRecord, Unreadable
-from twinlog.connect.storage.offset_file import KEY, OffsetFile, Written
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
+from twinlog.connect.storage.offset_file import KEY, LastWriter, OffsetFile
 from twinlog.connect.storage.offset_records import OffsetRecord
 from twinlog.connect.storage.topics import StateTopic
 from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
@@ -36,7 +36,7 @@ _SOURCE = frozenset(offset_records.SOURCE_FIELDS)
 
 
 @dataclass(slots=True)
-class _Stored:
+class _ConnectorPositions:
     """The positions of one source connector on its target."""
 
     settings: FlowSettings
@@ -74,7 +74,7 @@ class FileOffsets:
         self._news = [found for pair in self._content.items() if (found := _decoded(*pair)) is not None]
         self._unread = {found.connector for found in self._news}
         """Connectors whose offsets in the file were not yet held against those of their topic."""
-        self._stored: dict[ConnectorName, _Stored] = {}
+        self._stored: dict[ConnectorName, _ConnectorPositions] = {}
         self._logged = LogOnce(clock)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="offset file", daemon=True)
@@ -160,7 +160,7 @@ class FileOffsets:
     def _sources(self) -> list[ConnectorFlow]:
         return [flow for flow in self._flows() if flow.kind == "source"]
 
-    def _of(self, flow: ConnectorFlow) -> _Stored:
+    def _of(self, flow: ConnectorFlow) -> _ConnectorPositions:
         name, settings = ConnectorName(flow.name), flow.settings
         found = self._stored.get(name)
         if found is not None and _place(found.settings) == _place(settings):
@@ -170,11 +170,11 @@ class FileOffsets:
         made = positions(settings).new()
         topic = StorageTopic(made.name, made.partitions, made.replication_factor, tuple(made.configs.items()))
         admin = self._connect(settings.target, settings.target_admin.client)
-        found = _Stored(settings, admin, StateTopic(admin, topic, KEY, offset_records.decode))
+        found = _ConnectorPositions(settings, admin, StateTopic(admin, topic, KEY, offset_records.decode))
         self._stored[name] = found
         return found
 
-    def _merge_soon(self, stored: _Stored) -> None:
+    def _merge_soon(self, stored: _ConnectorPositions) -> None:
         running = stored.merging is not None and stored.merging.is_alive()
         if running or self._clock.monotonic() - stored.tried_at < RETRY_S:
             return
@@ -183,7 +183,7 @@ class FileOffsets:
         stored.merging = threading.Thread(target=self._merge, args=[stored], name=name, daemon=True)
         stored.merging.start()
 
-    def _merge(self, stored: _Stored) -> None:
+    def _merge(self, stored: _ConnectorPositions) -> None:
         name = stored.settings.connector_name
         try:
             with self._lock:
@@ -196,7 +196,7 @@ class FileOffsets:
         except (RuntimeError, OSError) as error:
             log.debug("connector %s: its positions are read later: %s", name, error)
 
-    def _merged(self, stored: _Stored) -> _Stored:
+    def _merged(self, stored: _ConnectorPositions) -> _ConnectorPositions:
         """Put what is in the file into the topic, where that is needed; raises ClusterError."""
         if stored.merged:
             return stored
@@ -230,12 +230,12 @@ class FileOffsets:
         """Whether an offset of the file counts, not that of the topic."""
         if there.get(key) == value:
             return False
-        if self._file.written is Written.ELSEWHERE:
+        if self._file.written is LastWriter.ELSEWHERE:
             return True
         # Both are positions of what was copied: the further one counts.
-        return self._file.written is Written.UNKNOWN and _reached(value) > _reached(there.get(key))
+        return self._file.written is LastWriter.UNKNOWN and _reached(value) > _reached(there.get(key))
 
-    def _take(self, stored: _Stored) -> None:
+    def _take(self, stored: _ConnectorPositions) -> None:
         """Take what was stored on the target since."""
         for record in stored.topic.read():
             if record.connector == stored.settings.connector_name:
@@ -291,7 +291,7 @@ def _place(settings: FlowSettings) -> tuple[object, ...]:
 
 def _decoded(key: bytes, value: bytes | None) -> OffsetRecord | None:
     found = offset_records.decode(key, value)
-    return None if isinstance(found, Unreadable) else found
+    return None if isinstance(found, UnreadableRecord) else found
 
 
 def _encoded(record: OffsetRecord) -> StoredRecord:

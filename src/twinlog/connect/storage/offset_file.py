@@ -41,7 +41,7 @@ _LOAD = 0.75
 def read_java_map(data: bytes) -> dict[bytes, bytes | None]:
     """The content of a HashMap<byte[], byte[]>. Raises ValueError for anything else."""
     try:
-        return _Reader(data).map()
+        return _JavaMapReader(data).map()
     except (struct.error, IndexError, KeyError):
         raise ValueError(
             "the stream of Java objects ends too early, or refers to something that is not in it"
@@ -69,7 +69,7 @@ def write_java_map(content: Mapping[bytes, bytes | None]) -> bytes:
     return b"".join([*parts, _END])
 
 
-class _Reader:
+class _JavaMapReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -129,7 +129,7 @@ KEY = "offset.storage.file.filename"
 _NOTE = ".twinlog"
 
 
-class Written(Enum):
+class LastWriter(Enum):
     """Who wrote an offset file last."""
 
     HERE = auto()
@@ -179,9 +179,9 @@ class OffsetFile:
             raise self._problem(str(error), expected) from None
         self._digest = _digest(data)
         if not data or not noted:
-            self.written = Written.UNKNOWN
+            self.written = LastWriter.UNKNOWN
         else:
-            self.written = Written.HERE if self._digest in noted else Written.ELSEWHERE
+            self.written = LastWriter.HERE if self._digest in noted else LastWriter.ELSEWHERE
 
     def save(self, content: Mapping[bytes, bytes | None]) -> None:
         """Replace the content of the file. Raises OSError, and then it has the one before."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.connectors.model import ConnectorName, OffsetPart, StoredOffset
 from twinlog.model.compact_json import utf8_json
 
@@ -34,7 +34,7 @@ def encode(connector: ConnectorName, stored: StoredOffset) -> StoredRecord:
     return utf8_json([connector, partition]), None if stored.offset is None else utf8_json(dict(stored.offset))
 
 
-def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | Unreadable | None:
+def decode(key: bytes | None, value: bytes | None) -> OffsetRecord | UnreadableRecord | None:
     """The content of a record; None for what no connector wrote."""
     if key is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
-from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 
 R = TypeVar("R")
 
@@ -48,7 +48,7 @@ class MemoryLog(Generic[R]):
     topic_id: object = None
     claimed = True
 
-    def __init__(self, decode: Callable[[bytes | None, bytes | None], R | Unreadable | None]) -> None:
+    def __init__(self, decode: Callable[[bytes | None, bytes | None], R | UnreadableRecord | None]) -> None:
         self._decode = decode
 
     def claim(self) -> None:
@@ -67,4 +67,4 @@ class MemoryLog(Generic[R]):
     def append_and_read(self, records: Iterable[StoredRecord]) -> list[R]:
         """The records themselves."""
         found = (self._decode(key, value) for key, value in records)
-        return [record for record in found if record is not None and not isinstance(record, Unreadable)]
+        return [record for record in found if record is not None and not isinstance(record, UnreadableRecord)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.connect.storage.schemaless_json import load, number, optional_text, text
 from twinlog.connectors.model import ConnectorName, ConnectorState, Status, TaskId
 from twinlog.model.compact_json import utf8_json
@@ -65,7 +65,7 @@ def encode(record: StatusRecord) -> StoredRecord:
     raise AssertionError(record)
 
 
-def decode(key: bytes | None, value: bytes | None) -> StatusRecord | Unreadable | None:
+def decode(key: bytes | None, value: bytes | None) -> StatusRecord | UnreadableRecord | None:
     """The content of a record; None for what a worker ignores."""
     try:
         name = (key or b"").decode()
@@ -86,7 +86,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | Unreadable 
             if topic and colon and connector:
                 return ActiveTopicRecord(ConnectorName(connector), topic, _active_topic(value))
     except ValueError as error:
-        return Unreadable(name, str(error))
+        return UnreadableRecord(name, str(error))
     return None
 
 

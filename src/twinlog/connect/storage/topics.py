@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Generic, TypeVar
 
-from twinlog.connect.storage.config_records import StoredRecord, Unreadable
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.errors import ClusterError, FencedError, RefusedError, TooFewBrokersError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.configs import alter_command, describe_configs
@@ -41,7 +41,7 @@ class StateTopic(Generic[R]):
         admin: ClusterAdmin,
         topic: StorageTopic,
         key: str,
-        decode: Callable[[bytes | None, bytes | None], R | Unreadable | None],
+        decode: Callable[[bytes | None, bytes | None], R | UnreadableRecord | None],
         *,
         factor_key: str | None = None,
         transactional_id: str | None = None,
@@ -177,7 +177,7 @@ class StateTopic(Generic[R]):
     def _read(self) -> list[R]:
         for _, record in self._reader.read():
             decoded = self._decode(record.key, record.value)
-            if isinstance(decoded, Unreadable):
+            if isinstance(decoded, UnreadableRecord):
                 log.error("topic %s: the record %s is passed over: %s", self.name, decoded.key, decoded.reason)
             elif decoded is not None:
                 self._found.append(decoded)

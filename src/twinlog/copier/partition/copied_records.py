@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.clock import Clock, wall_ms
-from twinlog.copier.partition.counters import CopyCounts, Tally
+from twinlog.copier.partition.counters import CopierCounters, CopyCounts
 from twinlog.kafka.producer.appends import Append, Road
 from twinlog.kafka.record.sequence_numbers import sequence_after
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.model.types import SourceOffset, TargetOffset
 
 
 @dataclass(slots=True)
-class Misplaced:
+class MisplacedAppends:
     """Appends at offsets before the acknowledged ones: the remote log had become shorter.
 
     `end` is where the log ended before them, `next_source` the source offset after them, `runs` where they are.
@@ -60,7 +60,7 @@ class CopiedRecords:
         "runs",
     )
 
-    def __init__(self, position: Position, clock: Clock, tally: Tally, *, transactional: bool) -> None:
+    def __init__(self, position: Position, clock: Clock, tally: CopierCounters, *, transactional: bool) -> None:
         self.begin = position
         self.acknowledged = position
         self.committed = position
@@ -133,7 +133,7 @@ class CopiedRecords:
         self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
         return True
 
-    def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+    def move(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Copying continues at `position`; `runs` had arrived before it."""
         self.runs.extend(runs)
         if position.next_target is not None and position.next_target != self.acknowledged.next_target:

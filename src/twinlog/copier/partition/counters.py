@@ -57,7 +57,7 @@ class CopyCounts:
 _BUCKETS = len(AGE_BOUNDS_MS) + 1
 
 
-class Tally:
+class CopierCounters:
     """Counts on one thread; `figures` are those since `clear`."""
 
     __slots__ = (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from twinlog.clock import wall_ms
-from twinlog.copier.partition.counters import Tally
+from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.produce_errors import WriteDeadLetter
-from twinlog.copier.partition.unit import Owner
+from twinlog.copier.partition.unit import RoutedFetchOwner
 from twinlog.errors import ClusterError, CopyError, NotAppendedError, RefusedError, TwinlogError
 from twinlog.kafka.admin.new_topic import create_topic
 from twinlog.kafka.client import ClusterClient
@@ -66,7 +66,7 @@ class DeadLetters:
         loop: Loop,
         target: ClusterClient,
         settings: FlowSettings,
-        tally: Tally,
+        tally: CopierCounters,
         event: Callable[[str, str], None],
     ) -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class DeadLetters:
         self._there = False
         self._written: dict[tuple[TopicPartition, SourceOffset, int], None] = {}
 
-    async def write(self, part: Owner, refused: RefusedAppend) -> None:
+    async def write(self, part: RoutedFetchOwner, refused: RefusedAppend) -> None:
         """Write the record of a refused append, then have its queue leave it out; the partition is held where the topic
         does not take the record."""
         append, decision = refused.append, refused.decision
@@ -106,7 +106,7 @@ class DeadLetters:
                     refused.leave_out()
                 return
 
-    def _final(self, part: Owner, append: Append, error: TwinlogError) -> TwinlogError | None:
+    def _final(self, part: RoutedFetchOwner, append: Append, error: TwinlogError) -> TwinlogError | None:
         """The error of the partition; None where the dead-letter topic may take the record later."""
         if isinstance(error, NotAppendedError):
             self._tally.dead_letter_failures += 1
@@ -172,7 +172,7 @@ class DeadLetters:
         for name, text in context.items():
             yield PREFIX + name, text.encode()
 
-    def _not_taken(self, part: Owner, append: Append, error: NotAppendedError) -> CopyError:
+    def _not_taken(self, part: RoutedFetchOwner, append: Append, error: NotAppendedError) -> CopyError:
         large = error.code in error_codes.TOO_LARGE
         why = f"{error.size} bytes" if large else error_codes.name_of(error.code)
         return CopyError(

@@ -16,14 +16,14 @@ _OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PauseFetch:
     """Fetch it again after a while."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckSource:
     """Look at the source: its log parts from what was read at `end`, it does not have the offset (-1), or the topic is
     another one (None)."""
 
@@ -32,13 +32,13 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Fail:
+class FailFetch:
     """Stop copying the partition."""
 
     error: TwinlogError
 
 
-FetchDecision: TypeAlias = Pause | Check | Fail
+FetchDecision: TypeAlias = PauseFetch | CheckSource | FailFetch
 
 
 def decide(
@@ -48,10 +48,10 @@ def decide(
     permission: operation, what on, what for."""
     code = fetched.error
     if error_codes.refused(code):
-        return Fail(lacks("READ", f"topic {source.topic}", "copying it"))
+        return FailFetch(lacks("READ", f"topic {source.topic}", "copying it"))
     if fetched.diverging_epoch >= 0:
-        return Check(SourceOffset(fetched.diverging_end))
+        return CheckSource(SourceOffset(fetched.diverging_end))
     if code == Code.OFFSET_OUT_OF_RANGE:
-        return Check(SourceOffset(-1))
+        return CheckSource(SourceOffset(-1))
     reason = f"source: {error_codes.name_of(code)}"
-    return Check(None, reason) if code in _OTHER_TOPIC else Pause(reason)
+    return CheckSource(None, reason) if code in _OTHER_TOPIC else PauseFetch(reason)

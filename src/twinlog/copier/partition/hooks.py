@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from twinlog.copier.partition.counters import Tally
+from twinlog.copier.partition.counters import CopierCounters
 from twinlog.copier.partition.dead_letters import RefusedAppend
-from twinlog.copier.partition.unit import Unit
+from twinlog.copier.partition.unit import RoutedFetch
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue
 from twinlog.kafka.producer.appends import Append, RoutedRows
@@ -18,7 +18,7 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks(Generic[P]):
+class CopierHooks(Generic[P]):
     """The copier's side of `PartitionCopy`, which is what `P` stands for.
 
     `keep(waiting)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go on.
@@ -56,7 +56,7 @@ class Hooks(Generic[P]):
     event: Callable[[str, str], None]
     source_lacks: Callable[[str, str, str], RefusedError]
     target_lacks: Callable[[str, str, str], RefusedError]
-    tally: Tally = field(default_factory=Tally)
+    tally: CopierCounters = field(default_factory=CopierCounters)
     log_left_out: bool = False
-    route: Callable[[Unit], None] = lambda unit: None
+    route: Callable[[RoutedFetch], None] = lambda unit: None
     unready: Callable[[P], None] = lambda part: None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twinlog.copier.partition.counters import Tally
-from twinlog.kafka.producer.appends import FailedRecord, Prepared
+from twinlog.copier.partition.counters import CopierCounters
+from twinlog.kafka.producer.appends import FailedRecord, PreparedFetch
 from twinlog.model.types import TopicPartition
 from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.written import key_of
@@ -24,7 +24,7 @@ class LeftOutRecords:
     `event(kind, text)`: the first ones, or all of them where `errors.log.enable` is true (`log_all`)."""
 
     def __init__(
-        self, source: TopicPartition, event: Callable[[str, str], None], tally: Tally, *, log_all: bool = False
+        self, source: TopicPartition, event: Callable[[str, str], None], tally: CopierCounters, *, log_all: bool = False
     ) -> None:
         self._source = source
         self._event = event
@@ -42,7 +42,7 @@ class LeftOutRecords:
         elif self._by_policy == NAMED_ALONE + 1:
             self._event(kind, f"{text}; further records of this partition are counted, and logged if {LOG_KEY} is true")
 
-    def take(self, prepared: Prepared) -> None:
+    def take(self, prepared: PreparedFetch) -> None:
         """Count and report what became of one fetch."""
         if prepared.failed and (prepared.log_failed or not self._reported):
             self._report(prepared.failed, all_of_them=prepared.log_failed)

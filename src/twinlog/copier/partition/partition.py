@@ -9,20 +9,20 @@ from twinlog.batches.prepare import prepare as copy_as_it_is
 from twinlog.clock import Clock
 from twinlog.copier.partition import fetch_errors
 from twinlog.copier.partition.batch_limit import BatchLimit, left_out, naming
-from twinlog.copier.partition.copied_records import Misplaced
+from twinlog.copier.partition.copied_records import MisplacedAppends
 from twinlog.copier.partition.counters import CopyCounts
-from twinlog.copier.partition.fetch_errors import Check, Fail, Pause
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.fetch_errors import CheckSource, FailFetch, PauseFetch
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.left_out_records import LeftOutRecords
 from twinlog.copier.partition.partition_appends import PartitionAppends
 from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
 from twinlog.errors import EngineLostError, NotAcknowledgedError, RecordTooLargeError, TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
-from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, Prepared
+from twinlog.kafka.producer.appends import Append, CopyRules, Prepare, PreparedFetch
 from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 from twinlog.settings.flow import ProducerSettings
@@ -42,7 +42,7 @@ class PartitionCopy:
         identity: ProducerIdentity,
         *,
         producer: ProducerSettings,
-        hooks: Hooks[PartitionCopy],
+        hooks: CopierHooks[PartitionCopy],
         clock: Clock,
         sequence: int = 0,
         prepare: Prepare = copy_as_it_is,
@@ -116,7 +116,7 @@ class PartitionCopy:
         return self._appends.arrived
 
     @property
-    def misplaced(self) -> Misplaced | None:
+    def misplaced(self) -> MisplacedAppends | None:
         """Set when the target took an append at too small an offset: records that it lost are copied again first."""
         return self._appends.misplaced
 
@@ -178,7 +178,7 @@ class PartitionCopy:
             self._hooks.abort(self)
         self._hooks.failed(self, error)
 
-    def take_runs(self) -> list[Run]:
+    def take_runs(self) -> list[CopiedRun]:
         """Source and target offsets of the records acknowledged since the last call."""
         return self.copied.runs.take()
 
@@ -190,7 +190,7 @@ class PartitionCopy:
         """The exact map of this partition is in another generation."""
         self.copied.mark(generation)
 
-    def become(self, writer: Writer, position: Position, runs: Sequence[Run] = ()) -> None:
+    def become(self, writer: Writer, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Prepare to append as `writer` from `position` on, after `runs`; drops the queue.
 
         Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
@@ -220,7 +220,7 @@ class PartitionCopy:
         if not self.failed and not self.left and (error := self._appends.overdue(now)) is not None:
             self.fail(error)
 
-    def _move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+    def _move(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         self._appends.move(position, runs)
         self.read.seek(position)
         self.read_ahead.reset()
@@ -257,14 +257,14 @@ class PartitionCopy:
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
         self._appends.take(begin, prepared)
 
-    def took(self, prepared: Prepared) -> None:
+    def took(self, prepared: PreparedFetch) -> None:
         """Count and report what became of a fetch: it is not read again."""
         self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
             self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
         self._left_out.take(prepared)
 
-    def _prepared(self, fetched: PartitionResponse) -> Prepared | None:
+    def _prepared(self, fetched: PartitionResponse) -> PreparedFetch | None:
         """What is appended of one answer; None where it is read again later, or never."""
         rules = self.limit.rules
         # So few batches may be in flight together, so each is built large when more wait.
@@ -340,13 +340,13 @@ class PartitionCopy:
 
     def _not_fetched(self, fetched: PartitionResponse) -> None:
         match fetch_errors.decide(fetched, self.source, self._hooks.source_lacks):
-            case Fail(error):
+            case FailFetch(error):
                 self.fail(error)
-            case Check(end, reason):
+            case CheckSource(end, reason):
                 self.paused = True
                 self.trouble = reason or self.trouble
                 self._hooks.check(self, end)
-            case Pause(reason):
+            case PauseFetch(reason):
                 self.paused = True
                 self.trouble = reason
                 self._hooks.pause(self, self.read.refused())

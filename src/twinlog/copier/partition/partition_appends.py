@@ -12,13 +12,13 @@ from twinlog.batches.split import isolate, split_append
 from twinlog.clock import Clock
 from twinlog.copier.partition import produce_errors, unit
 from twinlog.copier.partition.batch_limit import BatchLimit
-from twinlog.copier.partition.copied_records import CopiedRecords, Misplaced
+from twinlog.copier.partition.copied_records import CopiedRecords, MisplacedAppends
 from twinlog.copier.partition.dead_letters import RefusedAppend
-from twinlog.copier.partition.hooks import Hooks
+from twinlog.copier.partition.hooks import CopierHooks
 from twinlog.copier.partition.produce_errors import (
     Accept,
     Appending,
-    Fail,
+    FailAppend,
     Isolate,
     ProduceRules,
     Resolve,
@@ -28,18 +28,18 @@ from twinlog.copier.partition.produce_errors import (
     WriteDeadLetter,
 )
 from twinlog.copier.partition.source_log import ReadAhead, SourcePosition
-from twinlog.copier.partition.unit import OpenUnit
+from twinlog.copier.partition.unit import PendingRoutedFetch
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.append_queue import MAX_WINDOW, AppendQueue, ProducerIdentity
-from twinlog.kafka.producer.appends import Append, Prepared
-from twinlog.kafka.producer.sent import Sent
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.kafka.producer.appends import Append, PreparedFetch
+from twinlog.kafka.producer.sent import SentAppend
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.settings.flow import ProducerSettings
 
 
-class Owner(unit.Owner, Protocol):
+class AppendsOwner(unit.RoutedFetchOwner, Protocol):
     """The partition that they belong to."""
 
     left: bool
@@ -84,12 +84,12 @@ class PartitionAppends:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: AppendsOwner,
         position: Position,
         identity: ProducerIdentity,
         *,
         producer: ProducerSettings,
-        hooks: Hooks[Any],
+        hooks: CopierHooks[Any],
         clock: Clock,
         sequence: int,
         queue: AppendQueue | None,
@@ -110,13 +110,13 @@ class PartitionAppends:
             else queue.adopt(self._acknowledged, self._refused)
         )
         self.copied = CopiedRecords(position, clock, hooks.tally, transactional=identity.transactional)
-        self.misplaced: Misplaced | None = None
+        self.misplaced: MisplacedAppends | None = None
         self._owner = owner
         self._hooks = hooks
         self._now = clock.monotonic
         self._rules = ProduceRules(producer, owner.rules.oversized, owner.rules.refused, hooks.target_lacks)
         self._transactional = identity.transactional
-        self._open = OpenUnit(
+        self._open = PendingRoutedFetch(
             owner,
             self.queue,
             transactional=identity.transactional,
@@ -142,7 +142,7 @@ class PartitionAppends:
 
     # Into the queue, and out of it again.
 
-    def take(self, begin: SourceOffset, prepared: Prepared) -> None:
+    def take(self, begin: SourceOffset, prepared: PreparedFetch) -> None:
         """Append what was made of a fetch from source offset `begin` on."""
         self._hooks.keep([*prepared.appends, *prepared.routed])
         if not self._open.begin(begin, prepared):
@@ -238,7 +238,7 @@ class PartitionAppends:
             self._owner.pause()
             self.queue.shut()
             self._owner.hinder(f"target: it appended at offset {base_offset}, before acknowledged records")
-            self.misplaced = Misplaced(base_offset, append.next_source_offset)
+            self.misplaced = MisplacedAppends(base_offset, append.next_source_offset)
         self.misplaced.add(append, base_offset)
         if first:
             self._owner.resolve()
@@ -254,7 +254,7 @@ class PartitionAppends:
         ):
             self._hooks.moved()
 
-    def _refused(self, sent: Sent) -> None:
+    def _refused(self, sent: SentAppend) -> None:
         """The first append in the window was refused or got no answer, and nothing is in flight."""
         match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
@@ -287,7 +287,7 @@ class PartitionAppends:
                 )
                 self._hooks.dead_letter(self._owner, refused)
                 return
-            case Fail(error):
+            case FailAppend(error):
                 self._owner.fail(error)
                 return
         self._hooks.offer(self.queue)
@@ -339,7 +339,7 @@ class PartitionAppends:
 
     # Continuing at another position.
 
-    def move(self, position: Position, runs: Sequence[Run] = ()) -> None:
+    def move(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Copying continues at `position`; `runs` had arrived before it."""
         self.copied.move(position, runs)
         self._open.drop()
@@ -371,7 +371,7 @@ class PartitionAppends:
             self.misplaced = None
         else:
             self._owner.pause()
-            self.misplaced = self.misplaced or Misplaced(end, self.copied.committed.next_source)
+            self.misplaced = self.misplaced or MisplacedAppends(end, self.copied.committed.next_source)
             self.misplaced.reach(end)
 
     def recommit(self, position: Position) -> None:

@@ -16,7 +16,7 @@ from twinlog.copier.partition.batch_limit import left_out, refused_as_too_large
 from twinlog.errors import CopyError, NotAcknowledgedError, RefusedError, RefusedRecordError, TwinlogError
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, Sent
+from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -79,13 +79,13 @@ class WriteDeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Fail:
+class FailAppend:
     """The partition stops on `error`."""
 
     error: TwinlogError
 
 
-Decision: TypeAlias = Retry | Resolve | Accept | Split | Isolate | Skip | WriteDeadLetter | Fail
+Decision: TypeAlias = Retry | Resolve | Accept | Split | Isolate | Skip | WriteDeadLetter | FailAppend
 
 LeftOutKind = Literal["oversized", "refused"]
 """The kind of event for a record that is left out."""
@@ -116,7 +116,7 @@ class ProduceRules:
     lacks: Callable[[str, str, str], RefusedError]
 
 
-def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Decision:
+def decide(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Decision:
     """Decides about the first append in the window; it was refused or got no answer, and nothing else is in flight.
 
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
@@ -137,12 +137,12 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
     if code in error_codes.TOO_LARGE:
         return _too_large(sent.append, part, rules)
     if error_codes.refused(code):
-        return Fail(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
+        return FailAppend(rules.lacks("WRITE", f"topic {part.remote.topic}", "copying to it"))
     nameless = sent.refusal is not None and not sent.refusal.names_records
     if code in error_codes.RECORD_REFUSED or (nameless and code == Code.CORRUPT_MESSAGE):
         return _refused_record(sent, part, rules)
     append = sent.append
-    return Fail(
+    return FailAppend(
         CopyError(
             f"{part.remote}: the target refuses source offsets {append.first_source_offset} to "
             f"{append.next_source_offset - 1} of {part.source}: {_explained(sent)}"
@@ -150,13 +150,13 @@ def decide(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> D
     )
 
 
-def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> Fail:
+def overdue(append: Append, part: Appending, rules: ProduceRules, trouble: str | None) -> FailAppend:
     """The target has not acknowledged an append within `delivery.timeout.ms`; `trouble` is its last error."""
     limit = f"{key_of(ProducerSettings, 'delivery_timeout_ms')} = {rules.producer.delivery_timeout_ms}"
     return _gave_up(append, part, limit, trouble or "no answer yet")
 
 
-def _again(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> Retry | Fail:
+def _again(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Retry | FailAppend:
     producer, client = rules.producer, rules.producer.client
     reason = _reason(sent.code)
     # As in Kafka's producer, which waits for a connection and only then sends (class Sender).
@@ -165,8 +165,8 @@ def _again(sent: Sent, part: Appending, rules: ProduceRules, chance: float) -> R
     return Retry(pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, chance), reason)
 
 
-def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> Fail:
-    return Fail(
+def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> FailAppend:
+    return FailAppend(
         NotAcknowledgedError(
             f"{part.remote}: the target did not take source offsets {append.first_source_offset} to "
             f"{append.next_source_offset - 1} of {part.source} within {limit} ({reason})"
@@ -174,7 +174,7 @@ def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> Fail:
     )
 
 
-def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | WriteDeadLetter | Fail:
+def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | WriteDeadLetter | FailAppend:
     # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
     if append.count > 1:
         return Split(append.bytes // 2, append.bytes - 1)
@@ -183,10 +183,12 @@ def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | 
         return Skip("oversized", reason, append.bytes - 1)
     if rules.oversized == "dead-letter":
         return WriteDeadLetter("oversized", reason)
-    return Fail(refused_as_too_large(part.source, part.remote, append.first_source_offset, append.bytes))
+    return FailAppend(refused_as_too_large(part.source, part.remote, append.first_source_offset, append.bytes))
 
 
-def _refused_record(sent: Sent, part: Appending, rules: ProduceRules) -> Isolate | Skip | WriteDeadLetter | Fail:
+def _refused_record(
+    sent: SentAppend, part: Appending, rules: ProduceRules
+) -> Isolate | Skip | WriteDeadLetter | FailAppend:
     append, refusal = sent.append, sent.refusal
     if append.count > 1:
         named = set() if refusal is None else {error.number for error in refusal.record_errors}
@@ -198,7 +200,7 @@ def _refused_record(sent: Sent, part: Appending, rules: ProduceRules) -> Isolate
     if rules.refused == "dead-letter":
         return WriteDeadLetter("refused", reason)
     offset = append.first_source_offset
-    return Fail(
+    return FailAppend(
         RefusedRecordError(
             f"{part.remote}: the target refuses the record at source offset {offset} of {part.source}: {why}",
             source_offset=offset,
@@ -213,7 +215,7 @@ def _reason(code: int) -> str:
     return "target: no answer" if code == NO_ANSWER else f"target: {error_codes.name_of(code)}"
 
 
-def _explained(sent: Sent) -> str:
+def _explained(sent: SentAppend) -> str:
     """Why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
     text = error_codes.explain(sent.code)
     if sent.corrupt > CORRUPT_RETRIES:
@@ -231,7 +233,7 @@ def _explained(sent: Sent) -> str:
     return text + (f", and {more} records more" if more > 0 else "")
 
 
-def _explained_alone(sent: Sent) -> str:
+def _explained_alone(sent: SentAppend) -> str:
     """Why the target refuses a record that was sent alone: the broker's word about the record, if there is one."""
     code = Code(sent.code).name
     refusal = sent.refusal

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
-from twinlog.copier.partition.unit import Owner, Unit
+from twinlog.copier.partition.unit import RoutedFetch, RoutedFetchOwner
 from twinlog.errors import ClusterError, CopyError, TransformError
 from twinlog.kafka.admin.configs import describe_configs
 from twinlog.kafka.admin.new_topic import create_topic
@@ -19,7 +19,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 
-class Placing(Protocol):
+class RouteResolver(Protocol):
     """What a transform knows of its routes."""
 
     def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
@@ -34,10 +34,10 @@ class Placing(Protocol):
         """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""
 
 
-class Placement:
+class RoutePlacement:
     """The places of what one copier routes, in `topics`; `placing()` is what knows of its transform."""
 
-    def __init__(self, settings: FlowSettings, topics: RoutedTopics, placing: Callable[[], Placing]) -> None:
+    def __init__(self, settings: FlowSettings, topics: RoutedTopics, placing: Callable[[], RouteResolver]) -> None:
         self._settings = settings
         self._topics = topics
         self._placing = placing
@@ -59,7 +59,7 @@ class Placement:
         """Nothing is routed to a topic any more."""
         self._limits.pop(topic, None)
 
-    def place(self, unit: Unit) -> dict[TopicPartition, list[Append]]:
+    def place(self, unit: RoutedFetch) -> dict[TopicPartition, list[Append]]:
         """The routed appends of a unit, by where they go. Raises TransformError, NoPartitionError."""
         found: dict[TopicPartition, list[Append]] = {}
         source, rules = unit.owner.source, unit.owner.rules
@@ -137,7 +137,7 @@ class RoutedTopics:
             self.same_cluster = here is not None and here == there
             self._compared = True
 
-    async def find(self, topic: TopicName, unit: Unit, *, dead: bool) -> str | None:
+    async def find(self, topic: TopicName, unit: RoutedFetch, *, dead: bool) -> str | None:
         """Make sure that a topic is there, if its unit still waits; returns an event when it was made, None otherwise.
 
         It gets as many partitions as the source topic and the settings of the remote topic. Raises RefusedError without
@@ -148,7 +148,7 @@ class RoutedTopics:
                 return None
             return await self._find(topic, unit.owner, dead=dead)
 
-    async def _find(self, topic: TopicName, owner: Owner, *, dead: bool) -> str | None:
+    async def _find(self, topic: TopicName, owner: RoutedFetchOwner, *, dead: bool) -> str | None:
         found = (await self._target.refresh([topic]))[topic]
         event = None
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -162,7 +162,7 @@ class RoutedTopics:
         self._counts[topic] = found.partitions
         return event
 
-    async def _make(self, topic: TopicName, owner: Owner, *, dead: bool) -> str:
+    async def _make(self, topic: TopicName, owner: RoutedFetchOwner, *, dead: bool) -> str:
         known = self._source.topic(owner.source.topic)
         partitions = 1 if known is None else max(1, known.partitions)
         transform = self._settings.transform

@@ -21,7 +21,7 @@ from twinlog.copier.partition.dead_letters import RefusedAppend
 from twinlog.copier.partition.produce_errors import (
     Accept,
     Appending,
-    Fail,
+    FailAppend,
     Isolate,
     ProduceRules,
     Resolve,
@@ -30,8 +30,8 @@ from twinlog.copier.partition.produce_errors import (
     Split,
     WriteDeadLetter,
 )
-from twinlog.copier.partition.routed_topics import Placement, Placing, RoutedTopics
-from twinlog.copier.partition.unit import Owner, Unit
+from twinlog.copier.partition.routed_topics import RoutedTopics, RoutePlacement, RouteResolver
+from twinlog.copier.partition.unit import RoutedFetch, RoutedFetchOwner
 from twinlog.errors import (
     ClusterError,
     CopyError,
@@ -46,7 +46,7 @@ from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -59,7 +59,7 @@ PARTITION_S = 2.0
 """How often it is looked for a partition that records are routed to and that is not there."""
 
 
-class Owned(Protocol):
+class OwnedPartition(Protocol):
     """A remote partition that this copier appends to anyway."""
 
     queue: AppendQueue
@@ -81,13 +81,13 @@ class Routes:
         source: ClusterClient,
         target: ClusterClient,
         settings: FlowSettings,
-        owned: Mapping[TopicPartition, Owned],
+        owned: Mapping[TopicPartition, OwnedPartition],
         *,
-        placing: Callable[[], Placing],
+        placing: Callable[[], RouteResolver],
         offer: Callable[[AppendQueue], None],
         leaderless: Callable[[], None],
         keep: Callable[[list[Append]], None],
-        dead_letter: Callable[[Owner, RefusedAppend], None],
+        dead_letter: Callable[[RoutedFetchOwner, RefusedAppend], None],
         event: Callable[[str, str], None],
     ) -> None:
         self._loop = loop
@@ -99,15 +99,15 @@ class Routes:
         self._keep = keep
         self._event = event
         self._topics = RoutedTopics(source, target, settings)
-        self._placement = Placement(settings, self._topics, placing)
+        self._placement = RoutePlacement(settings, self._topics, placing)
         self._dead_letter = dead_letter
         self._queues: dict[TopicPartition, AppendQueue] = {}
         self._identity: ProducerIdentity | None = None
         self._sequences: MutableMapping[TopicPartition, int] = {}
         self._abort: Callable[[str], None] | None = None
-        self._units: dict[Unit, None] = {}
+        self._units: dict[RoutedFetch, None] = {}
         """Those of a transaction that were sent and are not known to be over."""
-        self._held: list[Unit] | None = None
+        self._held: list[RoutedFetch] | None = None
         self._stopped = False
 
     def in_transactions(self, abort: Callable[[str], None], sequences: MutableMapping[TopicPartition, int]) -> None:
@@ -132,7 +132,7 @@ class Routes:
         return self._queues.values()
 
     @property
-    def unfinished(self) -> list[Unit]:
+    def unfinished(self) -> list[RoutedFetch]:
         """Units of the transaction of which something is sent and not everything acknowledged.
 
         Also those that were given up: what arrived of them must not be committed.
@@ -148,7 +148,7 @@ class Routes:
             if queue.ended or not queue.overdue(now, limit_s):
                 continue
             unit = queue.first.route
-            assert isinstance(unit, Unit)
+            assert isinstance(unit, RoutedFetch)
             appending = self._appending(where, unit)
             rules = self._rules(unit.owner)
             self._give_up(queue, produce_errors.overdue(queue.first, appending, rules, unit.owner.trouble).error)
@@ -198,7 +198,7 @@ class Routes:
         """A partition is copied to from now on; returns the queue that has its sequence numbers in a transaction."""
         return self._queues.pop(partition, None) if self._abort is not None else None
 
-    def route(self, unit: Unit) -> None:
+    def route(self, unit: RoutedFetch) -> None:
         """Append the routed rows of a unit, as soon as its topics are there."""
         if self._held is not None:
             self._held.append(unit)
@@ -260,15 +260,15 @@ class Routes:
         assert append.route is not None
         append.route.acknowledged(append)
 
-    async def _begin(self, unit: Unit) -> None:
+    async def _begin(self, unit: RoutedFetch) -> None:
         if await self._make_ready(unit, unit.topics):
             self.route(unit)
 
-    async def _make_again(self, unit: Unit, topic: TopicName) -> None:
+    async def _make_again(self, unit: RoutedFetch, topic: TopicName) -> None:
         self._topics.forget(topic)
         await self._make_ready(unit, [topic])
 
-    async def _make_ready(self, unit: Unit, topics: Iterable[TopicName]) -> bool:
+    async def _make_ready(self, unit: RoutedFetch, topics: Iterable[TopicName]) -> bool:
         """Find or make topics of a unit, and the producer, for as long as it takes; False where it is not wanted any
         more."""
         owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
@@ -296,7 +296,7 @@ class Routes:
                 return True
         return False
 
-    async def _have_it_fail(self, unit: Unit) -> None:
+    async def _have_it_fail(self, unit: RoutedFetch) -> None:
         """Read a unit again that has records for a partition that is not there: the transform fails on them then.
 
         The partition may be there since the target was asked last.
@@ -315,7 +315,7 @@ class Routes:
                     self._placement.confirm(topic)
                 unit.read_again()
 
-    async def _wait_for_partition(self, unit: Unit, error: str) -> None:
+    async def _wait_for_partition(self, unit: RoutedFetch, error: str) -> None:
         """Somebody has to add it, as its source topic may have got one, too."""
         unit.owner.hinder(f"target: {error}")
         if unit.is_news(error):
@@ -325,14 +325,14 @@ class Routes:
             await self._target.refresh(unit.topics)
         self.route(unit)
 
-    async def _try_later(self, unit: Unit) -> None:
+    async def _try_later(self, unit: RoutedFetch) -> None:
         await self._loop.sleep(LATER_S)
         self.route(unit)
 
-    def _refused(self, where: TopicPartition, sent: Sent) -> None:
+    def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
         """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
         queue, unit = self._queues[where], sent.append.route
-        assert isinstance(unit, Unit)
+        assert isinstance(unit, RoutedFetch)
         match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
             case Retry(pause_s, reason):
                 unit.owner.hinder(reason)
@@ -364,35 +364,35 @@ class Routes:
                 give_up = partial(self._fail_owner, queue, unit)
                 self._dead_letter(unit.owner, RefusedAppend(queue, sent.append, decision, leave_out, give_up))
                 return
-            case Fail(error) if isinstance(error, (RefusedRecordError, RecordTooLargeError)):
+            case FailAppend(error) if isinstance(error, (RefusedRecordError, RecordTooLargeError)):
                 self._fail_owner(queue, unit, error)
                 return
-            case Fail(error):
+            case FailAppend(error):
                 self._give_up(queue, error)
                 return
         self._offer(queue)
 
-    def _replace(self, queue: AppendQueue, unit: Unit, parts: list[Append]) -> None:
+    def _replace(self, queue: AppendQueue, unit: RoutedFetch, parts: list[Append]) -> None:
         unit.split(len(parts) - 1)
         self._keep(parts)
         queue.replace_first(parts)
 
-    def _leave_out(self, queue: AppendQueue, unit: Unit, append: Append) -> None:
+    def _leave_out(self, queue: AppendQueue, unit: RoutedFetch, append: Append) -> None:
         queue.replace_first([])
         queue.send_now()
         unit.acknowledged(append)
         self._offer(queue)
 
-    def _rules(self, owner: Owner) -> ProduceRules:
+    def _rules(self, owner: RoutedFetchOwner) -> ProduceRules:
         return ProduceRules(self._settings.producer, owner.rules.oversized, owner.rules.refused, self._target.lacks)
 
-    def _appending(self, where: TopicPartition, unit: Unit) -> Appending:
+    def _appending(self, where: TopicPartition, unit: RoutedFetch) -> Appending:
         # Others route records there, too: nobody knows where the next append belongs.
         return Appending(unit.owner.source, where, self._abort is not None, None, True)
 
     def _give_up(self, queue: AppendQueue, error: TwinlogError) -> None:
         """Nothing goes into a partition any more: all that wait for it fail, the first of them may have left."""
-        units = [append.route for append in queue.waiting() if isinstance(append.route, Unit)]
+        units = [append.route for append in queue.waiting() if isinstance(append.route, RoutedFetch)]
         queue.end()
         # An owner that is held tries again later: then with another queue, whose sequence numbers begin at 0.
         self._queues.pop(queue.partition, None)
@@ -401,11 +401,11 @@ class Routes:
         for owner in dict.fromkeys(unit.owner for unit in units if unit.wanted):
             owner.fail(error)
 
-    def _fail_owner(self, queue: AppendQueue, unit: Unit, error: TwinlogError) -> None:
+    def _fail_owner(self, queue: AppendQueue, unit: RoutedFetch, error: TwinlogError) -> None:
         """The first append of a queue has a record that is not taken: its source partition fails, and is routed again
         from its stored position on. What other source partitions routed here is sent."""
         queue.replace_first([])
-        queue.drop(lambda append: isinstance(append.route, Unit) and append.route.owner is unit.owner)
+        queue.drop(lambda append: isinstance(append.route, RoutedFetch) and append.route.owner is unit.owner)
         queue.send_now()
         unit.owner.fail(error)
         self._offer(queue)

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from twinlog.errors import TwinlogError
 from twinlog.kafka.producer.append_queue import AppendQueue
-from twinlog.kafka.producer.appends import Append, CopyRules, Prepared, RoutedRows
+from twinlog.kafka.producer.appends import Append, CopyRules, PreparedFetch, RoutedRows
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
 
-class Owner(Protocol):
+class RoutedFetchOwner(Protocol):
     """The partition that was read."""
 
     @property
@@ -23,7 +23,7 @@ class Owner(Protocol):
     @property
     def rules(self) -> CopyRules: ...
 
-    def took(self, prepared: Prepared) -> None:
+    def took(self, prepared: PreparedFetch) -> None:
         """Count and report what became of a fetch: it is not read again."""
 
     def append(self, own: list[Append]) -> None:
@@ -52,19 +52,26 @@ class Owner(Protocol):
         """The unit never can be appended."""
 
 
-class Unit:
+class RoutedFetch:
     """`own` appends and routed `rows` of one fetch from source offset `begin` on, made at `since` (monotonic seconds).
     The routed ones are `sent` once they are queued, and `left` of them are not acknowledged. `topics` are those that
     they go to, and whether for failed records."""
 
     __slots__ = ("_open", "_prepared", "begin", "given_up", "left", "own", "owner", "rows", "sent", "since", "topics")
 
-    def __init__(self, owner: Owner, opened: OpenUnit, begin: SourceOffset, prepared: Prepared, since: float) -> None:
+    def __init__(
+        self,
+        owner: RoutedFetchOwner,
+        opened: PendingRoutedFetch,
+        begin: SourceOffset,
+        prepared: PreparedFetch,
+        since: float,
+    ) -> None:
         self.begin = begin
         self.owner = owner
         self.own = list(prepared.appends)
         self.rows: Sequence[RoutedRows] = prepared.routed
-        self._prepared: Prepared | None = prepared
+        self._prepared: PreparedFetch | None = prepared
         self.topics: dict[TopicName, bool] = {}
         for routed in self.rows:
             self.topics[routed.topic] = routed.dead or self.topics.get(routed.topic, False)
@@ -122,7 +129,7 @@ class Unit:
         self.left += more
 
 
-class OpenUnit:
+class PendingRoutedFetch:
     """The `unit` that a partition waits for, if any: it reads nothing until that is over.
 
     `queue` has the partition's own appends. `route(unit)` appends what is routed; `moved()` is called when something of
@@ -144,15 +151,15 @@ class OpenUnit:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: RoutedFetchOwner,
         queue: AppendQueue,
         *,
         transactional: bool,
-        route: Callable[[Unit], None],
+        route: Callable[[RoutedFetch], None],
         moved: Callable[[], None],
         now: Callable[[], float],
     ) -> None:
-        self.unit: Unit | None = None
+        self.unit: RoutedFetch | None = None
         self.reported: str | None = None
         """What was reported last of what a unit waits for."""
         self.sends_all = False
@@ -166,14 +173,14 @@ class OpenUnit:
         self._moved = moved
         self._now = now
 
-    def begin(self, begin: SourceOffset, prepared: Prepared) -> bool:
+    def begin(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
         """Wait for what comes of a fetch from source offset `begin` on; False where it needs no unit."""
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
         if not prepared.routed and not (prepared.spread and self._transactional):
             return False
         if prepared.routed:
             self.routed_to = prepared.position
-        self.unit = Unit(self._owner, self, begin, prepared, self._now())
+        self.unit = RoutedFetch(self._owner, self, begin, prepared, self._now())
         self._route(self.unit)
         return True
 

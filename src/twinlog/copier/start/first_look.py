@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from twinlog.copier.start.lost_records import LastRecord
-from twinlog.copier.start.resume_after_crash import Logs
+from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.consumer.single_fetch import fetch_once
@@ -32,7 +32,7 @@ LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
 """The size of an answer, and the most of one partition in it. Whatever has more is read by itself."""
 
 
-class Behind(NamedTuple):
+class GrantedPartition(NamedTuple):
     """A granted partition, its stored position, and where its remote log ends.
 
     `unverified` means that the log may lack what the position counts, though it is as long. `known` is the stored map
@@ -77,8 +77,8 @@ async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant)
 
 
 async def look(
-    source: ClusterClient, target: ClusterClient, behind: Iterable[Behind], *, read_committed: bool
-) -> tuple[dict[TopicPartition, Logs], TwinlogError | None]:
+    source: ClusterClient, target: ClusterClient, behind: Iterable[GrantedPartition], *, read_committed: bool
+) -> tuple[dict[TopicPartition, LogBounds], TwinlogError | None]:
     """The logs of those partitions whose remote log holds more than their position counts, or may have lost some of
     that, by source partition; or the error that keeps all of them from being compared.
 
@@ -96,8 +96,8 @@ async def look(
 
 
 async def _look(
-    source: ClusterClient, target: ClusterClient, behind: Iterable[Behind], *, read_committed: bool
-) -> dict[TopicPartition, Logs]:
+    source: ClusterClient, target: ClusterClient, behind: Iterable[GrantedPartition], *, read_committed: bool
+) -> dict[TopicPartition, LogBounds]:
     compared = [one for one in behind if one.has_arrived or one.in_doubt]
     if not compared:
         return {}
@@ -107,7 +107,7 @@ async def _look(
     found = {
         one.grant.source: (
             one,
-            Logs(
+            LogBounds(
                 SourceOffset(source_starts[one.grant.source]),
                 TargetOffset(remote_starts[one.grant.remote]),
                 one.end,

@@ -16,7 +16,7 @@ from twinlog.kafka.record.batch import Batch, scan
 from twinlog.model.types import AnyOffset, TargetOffset, TopicPartition
 
 
-class Arrived:
+class RemoteLogBatches:
     """What the remote log holds from an offset up to its end, as batches."""
 
     def __init__(

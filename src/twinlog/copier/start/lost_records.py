@@ -30,7 +30,7 @@ HOLE = 32
 """So many records in a row that a map names may be none of the log: markers of transactions on both sides."""
 
 
-class Stored(NamedTuple):
+class LoggedRecord(NamedTuple):
     """A record: whether its log stamped the time, its timestamp in ms, its body, and whether a transaction holds it."""
 
     stamped: bool
@@ -49,14 +49,14 @@ class LastRecord(NamedTuple):
     copy: PartitionResponse | None = None
 
 
-class Transformed(NamedTuple):
+class TransformedAppends(NamedTuple):
     """How appends are made of what the source has, where a transform changes it."""
 
     prepare: Prepare
     rules: CopyRules
 
 
-class No(Enum):
+class NoOriginal(Enum):
     """Why there is no original of a place on the target: the map does not name one, the log has no record there, or it
     has another one."""
 
@@ -66,7 +66,7 @@ class No(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResumePoint:
     """The source offset to copy on from; unless `exact`, what lies around it may be missing or there twice.
 
     `end` is where on the target that ends which is left.
@@ -86,7 +86,7 @@ class _Originals:
     grant: Grant
     known: ExactMap
     start: TargetOffset
-    transformed: Transformed | None
+    transformed: TransformedAppends | None
     last: LastRecord | None
 
     @property
@@ -94,7 +94,7 @@ class _Originals:
         """Where the map begins on the target: other records may be in front of that."""
         return self.known.points(0, 1)[0].target
 
-    async def of(self, at: TargetOffset) -> SourceOffset | No:
+    async def of(self, at: TargetOffset) -> SourceOffset | NoOriginal:
         """The source offset that the map names for the record at a target offset, or the last one before it, if the two
         are the same and readers see it.
 
@@ -106,7 +106,7 @@ class _Originals:
             last = self.known.last_before(before)
             if last is None:
                 if before > min(at, self.begin):
-                    return No.NAME
+                    return NoOriginal.NAME
                 # Only markers are where the first records were, as of a transaction that had just been committed.
                 break
             offset, before = last
@@ -114,16 +114,16 @@ class _Originals:
                 break
             read = self.last if self.last is not None and self.last[:2] == last else LastRecord(*last)
             copy = await _copy(self.target, self.grant.remote, before, read.copy)
-            if isinstance(copy, No):
+            if isinstance(copy, NoOriginal):
                 return copy
             if copy is not None:
                 original = await self._original(offset, read.original)
                 if original is not None:
-                    return offset if _same(original, copy) else No.MATCH
+                    return offset if _same(original, copy) else NoOriginal.MATCH
                 unknown = offset if unknown is None else unknown
-        return No.RECORD if unknown is None else unknown
+        return NoOriginal.RECORD if unknown is None else unknown
 
-    async def _original(self, offset: SourceOffset, read: PartitionResponse | None) -> Stored | None:
+    async def _original(self, offset: SourceOffset, read: PartitionResponse | None) -> LoggedRecord | None:
         """The record at a source offset as it is appended; None when it is not there."""
         if self.transformed is None:
             return await _record(self.source, self.grant.source, offset, read)
@@ -136,11 +136,11 @@ class _Originals:
                 data = memoryview(append.data)
                 (batch,) = scan(data)
                 _, timestamp, body = next(record_bodies(data, batch))
-                return Stored(False, timestamp, bytes(body))
+                return LoggedRecord(False, timestamp, bytes(body))
         return None
 
 
-class Comparison:
+class RemoteLogComparison:
     """A remote log that is now from `start` to `end`, compared with what its map names; all of it raises ClusterError.
 
     `known` is the stored map up to what was acknowledged, None when there is none. `last` is its last record before
@@ -155,75 +155,75 @@ class Comparison:
         known: ExactMap | None,
         start: TargetOffset,
         end: TargetOffset,
-        transformed: Transformed | None = None,
+        transformed: TransformedAppends | None = None,
         last: LastRecord | None = None,
     ) -> None:
         self._originals = None if known is None else _Originals(source, target, grant, known, start, transformed, last)
         self._start = start
         self._end = end
-        self._last: SourceOffset | No | None = None
+        self._last: SourceOffset | NoOriginal | None = None
 
     async def is_whole(self) -> bool:
         """Whether the log still has the last record before its end that its map names; true where that is unknown."""
-        return self._originals is None or await self._of_last(self._originals) is not No.MATCH
+        return self._originals is None or await self._of_last(self._originals) is not NoOriginal.MATCH
 
-    async def find_place(self) -> Place | None:
+    async def find_place(self) -> ResumePoint | None:
         """Where the records came from that the log lost; None when the map has no point there."""
         originals, start, end = self._originals, self._start, self._end
         if originals is None:
             return None
         known, last = originals.known, await self._of_last(originals)
         first = max(start, originals.begin)
-        if last is No.RECORD and end - first <= HOLE:
+        if last is NoOriginal.RECORD and end - first <= HOLE:
             begin = known.to_source(first)
-            return None if begin is None else Place(begin.offset, begin.exact, min(first, end))
+            return None if begin is None else ResumePoint(begin.offset, begin.exact, min(first, end))
         newest = known.to_source(TargetOffset(end - 1))
         boundary = end
-        if not isinstance(last, int) and last is not No.RECORD and newest is not None and newest.exact:
+        if not isinstance(last, int) and last is not NoOriginal.RECORD and newest is not None and newest.exact:
             # After what is left there may be appends that came before the loss was seen.
             low, high = start, TargetOffset(end - 1)
             while low < high:
                 middle = TargetOffset((low + high) // 2)
                 found = await originals.of(middle)
-                if isinstance(found, int) or found is No.RECORD:
+                if isinstance(found, int) or found is NoOriginal.RECORD:
                     low, last = TargetOffset(middle + 1), found
                 else:
                     high = middle
             # Where not even the first is the same, the map is of something else.
-            boundary = low if isinstance(last, int) or last is No.RECORD else end
+            boundary = low if isinstance(last, int) or last is NoOriginal.RECORD else end
         if isinstance(last, int):
-            return Place(SourceOffset(last + 1), True, boundary)
+            return ResumePoint(SourceOffset(last + 1), True, boundary)
         begin = known.to_source(boundary)
-        return None if begin is None else Place(begin.offset, False, boundary)
+        return None if begin is None else ResumePoint(begin.offset, False, boundary)
 
-    async def _of_last(self, originals: _Originals) -> SourceOffset | No:
+    async def _of_last(self, originals: _Originals) -> SourceOffset | NoOriginal:
         """The original of the last record that is left, which is read and compared once."""
         if self._last is None:
             at = TargetOffset(self._end - 1)
-            self._last = await originals.of(at) if self._end > self._start else No.RECORD
+            self._last = await originals.of(at) if self._end > self._start else NoOriginal.RECORD
         return self._last
 
 
-def _same(original: Stored, copy: Stored) -> bool:
+def _same(original: LoggedRecord, copy: LoggedRecord) -> bool:
     return original.body == copy.body and (copy.stamped or original.timestamp == copy.timestamp)
 
 
 async def _copy(
     client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
-) -> Stored | No | None:
-    """The record at an offset of the target: `No.MATCH` when its transaction was aborted, None when there is none.
+) -> LoggedRecord | NoOriginal | None:
+    """The record at an offset of the target: `NoOriginal.MATCH` after an abort of its transaction, None if none is there.
 
     `read` is what a reader of committed records gets from there on.
     """
     copy = await _record(client, partition, offset, read)
     if copy is not None and copy.transactional and await _is_aborted(client, partition, offset, read):
-        return No.MATCH
+        return NoOriginal.MATCH
     return copy
 
 
 async def _record(
     client: ClusterClient, partition: TopicPartition, offset: AnyOffset, read: PartitionResponse | None = None
-) -> Stored | None:
+) -> LoggedRecord | None:
     """The record at an offset; None when it is not there."""
     fetched = read or await _answer(client, partition, offset, committed=False)
     if fetched is None:
@@ -233,7 +233,7 @@ async def _record(
             continue
         for at, timestamp, body in record_bodies(fetched.records, batch):
             if at == offset:
-                return Stored(batch.is_log_append_time, timestamp, bytes(body), batch.is_transactional)
+                return LoggedRecord(batch.is_log_append_time, timestamp, bytes(body), batch.is_transactional)
     return None
 
 

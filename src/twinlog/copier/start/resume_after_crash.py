@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from twinlog.batches.prepare import prepare as unchanged
-from twinlog.copier.start.log_reader import Arrived, chunks
+from twinlog.copier.start.log_reader import RemoteLogBatches, chunks
 from twinlog.copier.start.lost_records import LastRecord
 from twinlog.copier.start.producer_ids import fencing
 from twinlog.kafka.client import ClusterClient
@@ -25,7 +25,7 @@ from twinlog.kafka.record.batch import HEADER_SIZE, Batch, scan
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.sequence_numbers import records_between, sequence_after
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position, Writer
 from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
@@ -39,7 +39,7 @@ Body = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Logs:
+class LogBounds:
     """Where logs begin and end: the source's start, the remote log's start and end.
 
     `source_read` and `read` are answers of both leaders from `source_begin` and `begin` on, where they were asked
@@ -116,7 +116,7 @@ class _Follower:
         client: ClusterClient,
         grant: Grant,
         position: Position,
-        logs: Logs,
+        logs: LogBounds,
         rules: CopyRules,
         prepare: Prepare,
     ) -> None:
@@ -159,7 +159,7 @@ class _Follower:
             self._expected = _Expected(self._client, self._grant.source, start, self._rules, self._prepare)
             self._here.clear()
 
-    async def pass_deleted(self, arrived: Arrived) -> None:
+    async def pass_deleted(self, arrived: RemoteLogBatches) -> None:
         """Leave out of `arrived`, which is read here, what can be a copy of records that the source has deleted.
 
         Record number n that arrived came from the n-th offset after the position, or a later one. So there is a last
@@ -184,7 +184,7 @@ class _Follower:
             # At least so many offsets were copied. The epoch there is not known.
             self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
 
-    async def find_first_left(self, arrived: Arrived) -> None:
+    async def find_first_left(self, arrived: RemoteLogBatches) -> None:
         """Leave the same out where a transform makes any number of rows of a record, so that none can be counted.
 
         Copies of what is left begin at the first row of it, if that arrived once. Where others are equal to it, it is
@@ -367,11 +367,11 @@ async def resume_after_log_end(
     target: ClusterClient,
     grant: Grant,
     position: Position,
-    logs: Logs,
+    logs: LogBounds,
     rules: CopyRules,
     event: Callable[[str, str], None],
     prepare: Prepare = unchanged,
-) -> tuple[Position, list[Run]]:
+) -> tuple[Position, list[CopiedRun]]:
     """The position after what is on the remote log, up to its end at least, with the writer as the log shows it, and
     which records were found there between the given position and that.
 
@@ -380,7 +380,7 @@ async def resume_after_log_end(
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
-    arrived = Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+    arrived = RemoteLogBatches(target, grant.remote, logs.begin(position), logs.end, logs.read)
     follower = _Follower(source, grant, position, logs, rules, prepare)
     if logs.start > expected:
         await arrived.look()
@@ -394,7 +394,7 @@ async def resume_after_log_end(
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
         follower.runs.jumped(follower.next_source, logs.start)
     if logs.source_start > follower.next_source:
-        before = Arrived(target, grant.remote, logs.begin(position), logs.end, logs.read)
+        before = RemoteLogBatches(target, grant.remote, logs.begin(position), logs.end, logs.read)
         if prepare is not unchanged:
             await follower.find_first_left(before)
         elif writer is not None:

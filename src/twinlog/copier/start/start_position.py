@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinlog.batches.prepare import prepare
-from twinlog.copier.start.first_look import TOGETHER, Behind, log_starts, look
+from twinlog.copier.start.first_look import TOGETHER, GrantedPartition, log_starts, look
 from twinlog.copier.start.gap_check import GapCheck
 from twinlog.copier.start.logs_at_rest import LogsAtRest
-from twinlog.copier.start.lost_records import Comparison, Transformed
+from twinlog.copier.start.lost_records import RemoteLogComparison, TransformedAppends
 from twinlog.copier.start.producer_ids import fencing
-from twinlog.copier.start.resume_after_crash import Logs, resume_after_log_end
+from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
 from twinlog.copier.start.semaphore import KeyedSemaphore
 from twinlog.copier.start.stored_maps import StoredMaps
 from twinlog.copier.start.unverified_tail import find_unverified
@@ -24,10 +24,10 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.lease.grant import Grant
 from twinlog.mirror.gaps import find_gap
-from twinlog.mirror.offsets.exact_map import ExactMap, Run
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.segments import segments_topic
-from twinlog.mirror.offsets.starts import AT_FIRST, Begin
+from twinlog.mirror.offsets.starts import AT_FIRST, StartSpec
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 from twinlog.settings.written import key_of
@@ -61,7 +61,7 @@ async def first_offsets(
     return found
 
 
-def _begin_of(source: ClusterClient, grant: Grant) -> Begin:
+def _begin_of(source: ClusterClient, grant: Grant) -> StartSpec:
     """Where a partition begins: at its first record where its topic was recreated since that was decided."""
     known = source.topic(grant.source.topic)
     now = None if known is None or known.topic_id is None else str(known.topic_id)
@@ -82,7 +82,7 @@ class StartPosition:
 
     positions: dict[TopicPartition, Position]
     errors: dict[TopicPartition, TwinlogError]
-    runs: dict[TopicPartition, list[Run]] = field(default_factory=dict)
+    runs: dict[TopicPartition, list[CopiedRun]] = field(default_factory=dict)
 
 
 class StartPositions:
@@ -159,7 +159,7 @@ class StartPositions:
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, SourceOffset] = {} if first is None else await first
         resolved = StartPosition({}, {})
-        behind: list[Behind] = []
+        behind: list[GrantedPartition] = []
         for grant in grants:
             end = ends.get(grant.remote)
             if grant.remote in errors:
@@ -178,15 +178,15 @@ class StartPositions:
                 elif grant.source in starts:
                     resolved.positions[grant.source] = self._first(grant, starts[grant.source], end)
             elif not self._lacks_marker(grant.remote, grant.position, end):
-                behind.append(Behind(grant, grant.position, end, unverified[grant.remote]))
+                behind.append(GrantedPartition(grant, grant.position, end, unverified[grant.remote]))
         maps, failed = await self._stored_maps({one.grant.source: one.position for one in behind if one.in_doubt})
         groups = self._together([one._replace(known=maps.get(one.grant.source)) for one in behind])
 
-        async def begin(some: Sequence[Behind]) -> None:
+        async def begin(some: Sequence[GrantedPartition]) -> None:
             logs, fault = await look(self._source, self._target, some, read_committed=committed)
             for one in some:
                 here = one.grant.source
-                runs: list[Run] = []
+                runs: list[CopiedRun] = []
                 try:
                     if failed is not None and one.in_doubt:
                         raise failed
@@ -208,10 +208,10 @@ class StartPositions:
         await loop.gather([loop.spawn(work) for _ in range(min(OF_TWO_LEADERS, len(groups)))])
         return resolved
 
-    def _together(self, behind: Sequence[Behind]) -> deque[list[Behind]]:
+    def _together(self, behind: Sequence[GrantedPartition]) -> deque[list[GrantedPartition]]:
         """What is looked at in the same requests: partitions of the same leaders, which may have moved meanwhile."""
         by_source = {one.grant.source: one for one in behind}
-        groups: deque[list[Behind]] = deque()
+        groups: deque[list[GrantedPartition]] = deque()
         for grants in self.apart([one.grant for one in behind]):
             some = [by_source[grant.source] for grant in grants]
             size = min(TOGETHER, -(-len(some) // OF_TWO_LEADERS))
@@ -264,8 +264,8 @@ class StartPositions:
         else:
             maps = await self._maps.read({grant.source: position})
             async with self._reading.of(self._leaders(grant)):
-                one = Behind(grant, position, end, known=maps.get(grant.source))
-                logs = Logs(*await log_starts(self._source, self._target, grant), end)
+                one = GrantedPartition(grant, position, end, known=maps.get(grant.source))
+                logs = LogBounds(*await log_starts(self._source, self._target, grant), end)
                 found = await self._lost(one, position, logs) or position
         return replace(found, next_target=TargetOffset(ends[grant.remote]))
 
@@ -306,7 +306,7 @@ class StartPositions:
         topic_id, remote_id = self._ids(grant)
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
-    async def _again(self, one: Behind, logs: Logs | None, runs: list[Run]) -> Position:
+    async def _again(self, one: GrantedPartition, logs: LogBounds | None, runs: list[CopiedRun]) -> Position:
         """Where a partition goes on; adds to `runs` what was found after its position. `logs` is what `look` found."""
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
@@ -330,7 +330,7 @@ class StartPositions:
             return replace(now, next_target=end, writer=None)
         if end == expected and not one.in_doubt:
             return now
-        logs = logs or Logs(*await log_starts(self._source, self._target, grant), end)
+        logs = logs or LogBounds(*await log_starts(self._source, self._target, grant), end)
         if one.in_doubt:
             lost = await self._lost(one, now, logs)
             if lost is not None:
@@ -350,7 +350,7 @@ class StartPositions:
         runs += found
         return resumed
 
-    async def _lost(self, one: Behind, position: Position, logs: Logs) -> Position | None:
+    async def _lost(self, one: GrantedPartition, position: Position, logs: LogBounds) -> Position | None:
         """The position from which to copy again the acknowledged records that the target lost.
 
         The caller sets its target offset. None where the log is as long as it should be, and nothing is missing.
@@ -362,8 +362,8 @@ class StartPositions:
             await require_current_id(self._target, grant.remote)
         changing = self._prepare_for(grant)
         rules = self._rules(grant)
-        transformed = None if changing is None else Transformed(changing, rules)
-        comparison = Comparison(
+        transformed = None if changing is None else TransformedAppends(changing, rules)
+        comparison = RemoteLogComparison(
             *(self._source, self._target, grant, one.known, logs.start, end), transformed=transformed, last=logs.last
         )
         if end == expected and await comparison.is_whole():

@@ -32,7 +32,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
 
-class TakingPart(Protocol):
+class TransactionParticipants(Protocol):
     """Some partitions of the open transaction."""
 
     @property
@@ -42,7 +42,7 @@ class TakingPart(Protocol):
 class LeaderlessPartitions:
     """Which partitions of the open transaction, or of the one before it, have no leader, and since when."""
 
-    def __init__(self, client: ClusterClient, *taking_part: TakingPart) -> None:
+    def __init__(self, client: ClusterClient, *taking_part: TransactionParticipants) -> None:
         self._client = client
         self._taking_part = taking_part
         self._before: set[TopicPartition] = set()

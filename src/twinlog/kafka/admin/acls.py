@@ -12,7 +12,7 @@ from twinlog.kafka.admin.configs import read_broker_setting
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.acls import Acl, Resource, TopicAcl
+from twinlog.model.acls import Acl, ResourceType, TopicAcl
 from twinlog.model.topics import Refusal
 from twinlog.model.types import TopicName
 
@@ -27,7 +27,7 @@ async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
 
     Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
     """
-    found = await describe_acls(client, Resource.TOPIC)
+    found = await describe_acls(client, ResourceType.TOPIC)
     return None if found is None else [acl.of_topic for acl in found]
 
 
@@ -76,7 +76,7 @@ async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], ti
     wanted = set(acls)
     for one in {replace(acl, topic=TopicName("")) for acl in wanted}:
         request = DescribeAclsRequest(
-            resource_type_filter=Resource.TOPIC,
+            resource_type_filter=ResourceType.TOPIC,
             resource_name_filter=None,
             pattern_type_filter=one.pattern,
             principal_filter=one.principal,
@@ -106,7 +106,7 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
         request = CreateAclsRequest(
             creations=[
                 creation(
-                    resource_type=Resource.TOPIC,
+                    resource_type=ResourceType.TOPIC,
                     resource_name=acl.topic,
                     resource_pattern_type=acl.pattern,
                     principal=acl.principal,
@@ -139,7 +139,7 @@ async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
         request = DeleteAclsRequest(
             filters=[
                 kind(
-                    resource_type_filter=Resource.TOPIC,
+                    resource_type_filter=ResourceType.TOPIC,
                     resource_name_filter=acl.topic,
                     pattern_type_filter=acl.pattern,
                     principal_filter=acl.principal,

@@ -23,7 +23,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal, Topic, listed
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ClientSettings, FlowSettings
@@ -93,7 +93,7 @@ class ClusterAdmin:
                 with suppress(TwinlogError):
                     await self.client.refresh([])
 
-    def reach(self) -> Reach:
+    def reach(self) -> ClusterReachability:
         """Whether the cluster answers now, without a request."""
         return self.client.contact.reach()
 

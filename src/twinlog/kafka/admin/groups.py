@@ -19,7 +19,7 @@ from twinlog.kafka.coordinator.lookup import CHUNK, GROUP, MOVED, Coordinators, 
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.offset_commit import by_topic
-from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, Group, GroupMember, GroupMembers, GroupOffsets
+from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, GroupListing, GroupMember, GroupMembers, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 LOADING_S = 5.0
@@ -54,7 +54,7 @@ class GroupAdmin:
         self._coordinators = Coordinators(client, GROUP, timeout_s=_TIMEOUT_S)
         self._answers: dict[tuple[GroupId, ...], tuple[bytes, _Offsets]] = {}
 
-    async def listed(self) -> dict[GroupId, Group]:
+    async def listed(self) -> dict[GroupId, GroupListing]:
         """Every group that this principal may describe, with its state, from all brokers.
 
         The lists of brokers before Kafka 2.6 have no states (KIP-518): these brokers are asked for descriptions, too.
@@ -80,7 +80,7 @@ class GroupAdmin:
         }
         states = await self._states(without) if any(without.values()) else {}
         return {
-            name: Group(name, one.protocol_type, one.group_state or states.get(name, ""), one.group_type or "")
+            name: GroupListing(name, one.protocol_type, one.group_state or states.get(name, ""), one.group_type or "")
             for answer in answers
             for one in answer.groups
             for name in [GroupId(one.group_id)]

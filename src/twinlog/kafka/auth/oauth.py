@@ -37,7 +37,7 @@ OLD_TOKEN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """A token, and the times (Unix, in seconds) at which to renew it and at which it expires."""
 
     text: str = field(repr=False)
@@ -52,7 +52,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         self._settings = settings
         self._clock = clock
         self._fetching = threading.Lock()
-        self._token: Token | None = None
+        self._token: BearerToken | None = None
         self._lock = threading.Lock()
         self._waiting: list[tuple[Any, Future]] = []
         """Logins that wait for what one thread is fetching, each with its loop."""
@@ -193,7 +193,7 @@ def _unsigned(settings: TokenSettings, now: float) -> str:
 # -- when to renew
 
 
-def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None = None) -> Token:
+def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None = None) -> BearerToken:
     """The token with its times. Raises LoginRefusedError for what is no JSON web token, or one that has ended."""
     try:
         claims = _claims(text)
@@ -213,7 +213,7 @@ def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None
         raise NoTokenError("the token that was obtained has ended already; do the clocks of both hosts agree?")
     if settings.longest_s is not None:
         ends = min(ends, (begins if isinstance(begins, int | float) else now) + settings.longest_s)
-    return Token(text, renewal(now, begins if isinstance(begins, int | float) else now, ends, settings), ends)
+    return BearerToken(text, renewal(now, begins if isinstance(begins, int | float) else now, ends, settings), ends)
 
 
 def renewal(now: float, begins: float, ends: float, settings: TokenSettings) -> float:

@@ -59,7 +59,7 @@ _LENGTH_AT = 8
 _OVERHEAD = 12
 
 
-class Pace:
+class FetchPacer:
     """The pauses of the reader of one broker, by the batches that came lately."""
 
     __slots__ = ("_batches", "_pause_s", "_since", "_worth")

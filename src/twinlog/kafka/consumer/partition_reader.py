@@ -11,7 +11,7 @@ from typing import Protocol
 from twinlog.clock import LONG_AGO
 from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.consumer.fetch_pace import FetchSize, Pace
+from twinlog.kafka.consumer.fetch_pace import FetchPacer, FetchSize
 from twinlog.kafka.consumer.nearest import NearestReplicas
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.kafka.net.backoff import Backoff
@@ -85,7 +85,7 @@ class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
     `lost(error)` is called when the cluster refuses for good; anything else is tried again for ever. Where records come
-    one by one and fast they wait for each other, for a part of `linger_ms` (see `Pace`).
+    one by one and fast they wait for each other, for a part of `linger_ms` (see `FetchPacer`).
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class SourceReader:
         settings = self._settings
         session = FetchSession(self._client, node, read_committed=settings.isolation_level == "read_committed")
         backoff = Backoff.of(settings.client)
-        pace = Pace(self._linger_ms)
+        pace = FetchPacer(self._linger_ms)
         empty = 0
         most_ms = max(LEAST_WAIT_MS, settings.fetch_max_wait_ms)
         while not self._stopped:

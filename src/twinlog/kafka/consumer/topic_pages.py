@@ -109,13 +109,13 @@ class TopicPages:
         """A record was taken: whatever happens, it does not come again."""
         self._next[partition].offset = offset + 1
 
-    def begin(self, timeout_s: float | None = None) -> Reading:
+    def begin(self, timeout_s: float | None = None) -> TopicScan:
         """Read what was added since the last reading, up to the end as it is now.
 
         With `timeout_s` it is tried again for so many seconds, whatever happens, and no longer.
         """
         stalled_s = STALLED_S if self._stalled_s is None else self._stalled_s
-        return Reading(self, _Patience(self._client, self._topic, stalled_s, timeout_s))
+        return TopicScan(self, _Patience(self._client, self._topic, stalled_s, timeout_s))
 
     async def held_up(self, held: TopicPartition, end: int) -> ClusterError:
         """Why there is no more of a partition whose leader answers."""
@@ -252,7 +252,7 @@ class TopicPages:
         return self._client.lacks("READ", f"topic {self._topic}", "reading it")
 
 
-class Reading:
+class TopicScan:
     """One reading of a topic, up to the end that it had when that began."""
 
     def __init__(self, pages: TopicPages, patience: _Patience) -> None:

@@ -63,7 +63,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSeen:
+class GroupDescription:
     """A group as DescribeGroups returns it; `members` are client ids with their hosts."""
 
     protocol_type: str
@@ -197,7 +197,7 @@ class Membership:
         self.forget()
         await self._call(request)
 
-    async def describe(self) -> GroupSeen:
+    async def describe(self) -> GroupDescription:
         """The group's members."""
         response = await self._call(
             DescribeGroupsRequest(groups=[self.group], include_authorized_operations=False, max_version=5)
@@ -205,7 +205,7 @@ class Membership:
         (seen,) = response.groups
         self._check(seen.error_code, operation="DESCRIBE")
         members = (f"{member.client_id} at {member.client_host.lstrip('/')}" for member in seen.members)
-        return GroupSeen(seen.protocol_type, tuple(sorted(members)))
+        return GroupDescription(seen.protocol_type, tuple(sorted(members)))
 
     def forget(self) -> None:
         """This is no member any more; the next `join` makes it a new one."""

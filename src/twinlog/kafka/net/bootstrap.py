@@ -24,7 +24,7 @@ NEXT_S = 1.0
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PendingServer:
     """A server that is asked: its connection, and once that is there the future of its brokers."""
 
     connection: Any
@@ -42,7 +42,7 @@ class Bootstrap:
         self._deadline = deadline
         self._once = once
         self._wake = WakeupNotifier(connections._net)
-        self._asked: dict[Any, _Asked] = {}
+        self._asked: dict[Any, _PendingServer] = {}
         """By the ids of servers, in the order in which they were begun."""
         self._tried: set[Any] = set()
 
@@ -97,7 +97,7 @@ class Bootstrap:
                 if not self._once:
                     raise
                 continue
-            self._asked[node] = _Asked(connection)
+            self._asked[node] = _PendingServer(connection)
             connection.init_future.add_both(lambda _: self._wake.notify())
             return
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 
 SILENT_S = 3.0
 """A request that is open for so much longer than a broker may hold it back gets no answer any more."""
@@ -80,7 +80,7 @@ class Contact:
         """Seconds since any broker answered; infinite before the first answer."""
         return float("inf") if self._answered_at is None else self._clock() - self._answered_at
 
-    def reach(self) -> Reach:
+    def reach(self) -> ClusterReachability:
         """Whether the cluster answers now."""
         now, answered = self._clock(), self._answered_at
         since = self._failed_at if self._failed_at is not None and now - self._failed_at >= SURE_S else None
@@ -93,6 +93,6 @@ class Contact:
                 since = silent if since is None else min(since, silent)
         heard_s = -1.0 if answered is None else now - answered
         if since is None:
-            return Reach(heard_s=heard_s)
+            return ClusterReachability(heard_s=heard_s)
         why = "no answer" if self._failed_at is None else self._why()
-        return Reach(heard_s=heard_s, out_s=now - since, why=why)
+        return ClusterReachability(heard_s=heard_s, out_s=now - since, why=why)

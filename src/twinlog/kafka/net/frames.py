@@ -36,14 +36,14 @@ from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.kafka.net.transport import ClosedHereError, PlainTransport, TlsTransport
 from twinlog.kafka.net.unreachable import note_failure
 from twinlog.kafka.net.wire import Wire
-from twinlog.kafka.protocol.raw_request import Expected, RawRequest
+from twinlog.kafka.protocol.raw_request import ExpectedResponse, RawRequest
 from twinlog.kafka.record.varint import skip_tags
 
 _REFUSALS = (AuthorizationError, LoginRefusedError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _INT = struct.Struct(">i")
 
 
-class Undecoded:
+class UndecodedResponse:
     """A response to a repeated request, which is decoded only when it differs from the one before.
 
     `content` is all of it after the time that the broker throttled it for.
@@ -74,7 +74,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
             return cast(int, super().send_request(request, correlation_id))
         correlation: int = self._next_correlation_id() if correlation_id is None else correlation_id
         self.bytes_to_send.append(request.frame(correlation, self._client_id))
-        self.in_flight_requests.append(Expected(correlation, request.layout, request.read))
+        self.in_flight_requests.append(ExpectedResponse(correlation, request.layout, request.read))
         return correlation
 
     def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
@@ -90,7 +90,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
             raise KafkaProtocolError(f"a response cannot be read: {error!r}") from error
 
     def _read(self, header: Any, data: memoryview) -> Any:
-        if type(header) is Expected:
+        if type(header) is ExpectedResponse:
             return header.read(data, header.layout.skip_tags(data, 4))
         with _MADE_ONCE:
             response_type = header.get_response_class()
@@ -99,7 +99,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         if response_type.flexible_version_q(version) and header.request_api_key != _API_VERSIONS:
             start = skip_tags(data, 4)
         if header.request_api_key == _OFFSET_FETCH:
-            return Undecoded(bytes(data[start:]), response_type, version)
+            return UndecodedResponse(bytes(data[start:]), response_type, version)
         return _decode(response_type, data[start:], version)
 
 

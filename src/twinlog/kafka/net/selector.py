@@ -44,7 +44,7 @@ class Watcher:
         self.readable = readable
 
 
-class Outcome(Future):  # type: ignore[misc]
+class LeanFuture(Future):  # type: ignore[misc]
     """A future whose error does not hold it, when nobody else does: that would be a cycle, which is freed late or not
     at all in a copier that waits."""
 
@@ -62,7 +62,7 @@ class Outcome(Future):  # type: ignore[misc]
             del self
 
 
-class _Call(Task):  # type: ignore[misc]
+class _Callback(Task):  # type: ignore[misc]
     """A plain function that is called once: what most timers are."""
 
     _stack: tuple[Any, None] | None
@@ -115,7 +115,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
 
     def call_at(self, when: float, task: Any) -> Any:
         if type(task) in _PLAIN and not task.__code__.co_flags & _SUSPENDS:
-            task = _Call(task)
+            task = _Callback(task)
         return super().call_at(when, task)
 
     def _unschedule(self, task: Any) -> None:
@@ -160,7 +160,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
 
     def begin(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Start a coroutine on the loop's own thread; returns a future of its result."""
-        future = Outcome()
+        future = LeanFuture()
         self.call_soon(_fulfil(future, coroutine, args))
         return future
 

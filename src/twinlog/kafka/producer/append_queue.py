@@ -13,7 +13,7 @@ from enum import Enum
 
 from twinlog.clock import LONG_AGO
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import NO_ANSWER, UNVERIFIED, SendState, Sent
+from twinlog.kafka.producer.sent import NO_ANSWER, UNVERIFIED, SendState, SentAppend
 from twinlog.kafka.protocol.error_codes import OUT_OF_STEP, Code
 from twinlog.kafka.record.sequence_numbers import sequence_after
 from twinlog.kafka.record.stamp import stamp
@@ -47,7 +47,7 @@ class LateAppends:
         self.bytes = most_bytes
         self._next_source = next_source
 
-    def count(self, sent: Sent) -> None:
+    def count(self, sent: SentAppend) -> None:
         """One of ours is sent, and a late one may have its sequence numbers."""
         self.bytes -= sent.append.bytes
         sent.counted = True
@@ -55,7 +55,7 @@ class LateAppends:
             sent.unverified = sent.unverified or first != self._next_source
             self._next_source = first + count
 
-    def count_again(self, refused: Sequence[Sent]) -> None:
+    def count_again(self, refused: Sequence[SentAppend]) -> None:
         """None of these was appended, so they are yet to be counted, and no hole is before the first."""
         self.bytes += sum(sent.append.bytes for sent in refused if sent.counted)
         first = refused[0]
@@ -133,7 +133,7 @@ class AppendQueue:
         partition: TopicPartition,
         identity: ProducerIdentity,
         acknowledged: Callable[[Append, TargetOffset], None],
-        troubled: Callable[[Sent], None],
+        troubled: Callable[[SentAppend], None],
         *,
         now: Callable[[], float],
         max_in_flight: int = MAX_WINDOW,
@@ -151,7 +151,7 @@ class AppendQueue:
         self.late = LateAppends()
         self._acknowledged = acknowledged
         self._troubled = troubled
-        self._window: deque[Sent] = deque()
+        self._window: deque[SentAppend] = deque()
         self._in_flight = 0
         self._next_sequence = sequence
         self._known = False
@@ -236,7 +236,7 @@ class AppendQueue:
         self._looked_at = now
         return self.pending[0].bytes if len(self._window) < (self.limit if self._known else 1) else 0
 
-    def take(self) -> Sent:
+    def take(self) -> SentAppend:
         """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
         again = self._next_again()
         if again is not None:
@@ -245,7 +245,7 @@ class AppendQueue:
             self._in_flight += 1
             return again
         append = self.pending.popleft()
-        sent = Sent(append, self._next_sequence)
+        sent = SentAppend(append, self._next_sequence)
         if self.late.bytes > 0:
             self.late.count(sent)
         who = self.identity
@@ -255,7 +255,7 @@ class AppendQueue:
         self._in_flight += 1
         return sent
 
-    def answered(self, sent: Sent, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
+    def answered(self, sent: SentAppend, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
 
         `there`: the target may have had these sequence numbers before.
@@ -360,7 +360,7 @@ class AppendQueue:
         self.queued_bytes = sum(append.bytes for append in self.waiting())
 
     def adopt(
-        self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[Sent], None]
+        self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[SentAppend], None]
     ) -> AppendQueue:
         """It has another owner from now on."""
         self._acknowledged, self._troubled = acknowledged, troubled
@@ -385,7 +385,7 @@ class AppendQueue:
             if sent.state is SendState.FAILED:
                 sent.state = SendState.AGAIN
 
-    def _next_again(self) -> Sent | None:
+    def _next_again(self) -> SentAppend | None:
         """The next append of the window to send again; none after a failure, as the target would refuse it, too."""
         for sent in self._window:
             if sent.state is SendState.AGAIN:

@@ -9,7 +9,7 @@ from twinlog.errors import RefusedError, TwinlogError
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.loop import Loop, Signal
 from twinlog.kafka.producer.append_queue import AppendQueue
-from twinlog.kafka.producer.sent import NO_ANSWER, Sent
+from twinlog.kafka.producer.sent import NO_ANSWER, SentAppend
 from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TargetOffset, TopicName
 
@@ -144,7 +144,7 @@ class _BrokerAppender:
             else:
                 await self.wake.wait(later)
 
-    def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, Sent]], float | None]:
+    def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, SentAppend]], float | None]:
         """Appends for one request, and how long to wait when there are none (seconds, None until woken)."""
         owner = self._appender
         if not self._ready or self._in_flight >= owner._max_in_flight:
@@ -156,7 +156,7 @@ class _BrokerAppender:
         # What was not taken is not in flight: a release does not wait for it.
         if throttled_s := owner._client.throttled_s(self._node):
             return [], throttled_s
-        entries: list[tuple[AppendQueue, Sent]] = []
+        entries: list[tuple[AppendQueue, SentAppend]] = []
         size = 0
         later: float | None = None
         for queue in list(self._ready):
@@ -183,7 +183,7 @@ class _BrokerAppender:
                 self._ready[queue] = None
         return entries, later
 
-    async def _send(self, entries: list[tuple[AppendQueue, Sent]], size: int) -> None:
+    async def _send(self, entries: list[tuple[AppendQueue, SentAppend]], size: int) -> None:
         owner = self._appender
         topics: dict[str, list[tuple[int, bytes | bytearray | memoryview]]] = {}
         for queue, sent in entries:

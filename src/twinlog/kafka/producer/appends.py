@@ -176,12 +176,12 @@ class RoutedRows:
         return int(self.rows.nbytes)
 
 
-Prepare = Callable[[memoryview, SourceOffset, CopyRules, Iterable[tuple[int, int]] | None], "Prepared"]
+Prepare = Callable[[memoryview, SourceOffset, CopyRules, Iterable[tuple[int, int]] | None], "PreparedFetch"]
 """Makes appends of a partition's fetch: as `write.prepare.prepare`, with the same arguments."""
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedFetch:
     """The appends of one fetch in order, and `position`: the source offset to fetch next.
 
     `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and

@@ -37,7 +37,7 @@ class SendState(Enum):
 
 
 @dataclass(slots=True)
-class Sent:
+class SentAppend:
     """One append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
 
     `failures` counts how often it held up the others, `unreached` how often of these for want of a connection, and

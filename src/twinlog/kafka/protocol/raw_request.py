@@ -15,7 +15,7 @@ _PREFIX = struct.Struct(">ihhih")
 Part = bytes | bytearray | memoryview
 
 
-class Expected(NamedTuple):
+class ExpectedResponse(NamedTuple):
     """A response that is under way: the layout of its header, and what reads its body: `read(frame, its begin)`."""
 
     correlation_id: int

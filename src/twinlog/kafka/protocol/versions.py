@@ -10,7 +10,7 @@ from twinlog.kafka.protocol.produce_request import RawProduce
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequestVersions:
     """A request, the versions of it that twinlog sends, and the release of Kafka that has the oldest."""
 
     api_key: int
@@ -21,8 +21,8 @@ class Need:
 
 
 NEEDED = (
-    Need(RawProduce.API_KEY, "Produce", RawProduce.OLDEST, RawProduce.API_VERSION, "2.1"),
-    Need(RawFetch.API_KEY, "Fetch", RawFetch.OLDEST, RawFetch.NEWEST, "2.1"),
+    RequestVersions(RawProduce.API_KEY, "Produce", RawProduce.OLDEST, RawProduce.API_VERSION, "2.1"),
+    RequestVersions(RawFetch.API_KEY, "Fetch", RawFetch.OLDEST, RawFetch.NEWEST, "2.1"),
 )
 
 

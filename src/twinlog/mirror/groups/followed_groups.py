@@ -10,9 +10,9 @@ from twinlog.clock import LONG_AGO
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.log_once import LogOnce
-from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of
-from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
 from twinlog.settings.flow import FlowSettings
@@ -29,7 +29,9 @@ LOOK_S = 30.0
 each broker lists all groups."""
 
 
-def choose_groups(filter_: GroupFilter, groups: Mapping[GroupId, Group]) -> tuple[list[GroupId], dict[GroupId, str]]:
+def choose_groups(
+    filter_: DefaultGroupFilter, groups: Mapping[GroupId, GroupListing]
+) -> tuple[list[GroupId], dict[GroupId, str]]:
     """The groups that a flow follows, and why it does not follow the others; those of copiers are in neither."""
     refusals = {name: group_refusal(filter_, group) for name, group in groups.items()}
     followed = sorted(name for name, reason in refusals.items() if reason is None)
@@ -41,7 +43,7 @@ def accepted_offsets(offsets: GroupOffsets, accepts: Callable[[TopicName], bool]
     return {where: what for where, what in offsets.items() if accepts(where.topic)}
 
 
-def group_refusal(filter_: GroupFilter, group: Group) -> str | None:
+def group_refusal(filter_: DefaultGroupFilter, group: GroupListing) -> str | None:
     """Why a flow does not follow a group, None if it does once the group commits something."""
     if not group.commits:
         return f"it is no consumer group but one of {group.protocol or group.kind}"

@@ -18,7 +18,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicPartition
 from twinlog.settings.flow import FlowSettings
@@ -163,7 +163,7 @@ class GroupSync:
     def _reached(self, group: GroupId, positions: GroupOffsets, failed: Collection[TopicPartition]) -> None:
         self._done[group].update({where: what for where, what in positions.items() if where not in failed})
 
-    def _is_idle(self, group: GroupId, there: Group | None, moved: bool) -> bool:
+    def _is_idle(self, group: GroupId, there: GroupListing | None, moved: bool) -> bool:
         """Whether offsets may be committed for a group: it has no members, or does not exist.
 
         A group without members may still be in use by a consumer that assigns partitions to itself and commits: when
@@ -223,7 +223,7 @@ class GroupSync:
         return listed(texts) if texts else None
 
 
-def in_use(there: Group) -> bool:
+def in_use(there: GroupListing) -> bool:
     """Whether a group of the target has members, or is another program's: then its offsets are left alone."""
     return not there.commits or not there.empty
 

@@ -51,7 +51,7 @@ HEALING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MoveFacts:
     """What is known of one group and one partition in which it has committed on the source; None is unknown.
 
     `source` and `remote` are the partition on both clusters, `remote` None where the topic is not mirrored for the
@@ -153,7 +153,7 @@ class MoveVerdict:
         return all(reason.heals for reason in self.reasons)
 
 
-def judge(facts: Facts, *, most_repeats: int = 0) -> MoveVerdict:
+def judge(facts: MoveFacts, *, most_repeats: int = 0) -> MoveVerdict:
     """Whether a group may move, as far as one partition goes; `most_repeats` records repeated are accepted."""
     if not facts.target_answers:
         return _unknown(Obstacle.TARGET_SILENT, "the target does not answer")
@@ -193,7 +193,7 @@ def group_is_safe(verdicts: Iterable[MoveVerdict]) -> bool:
     return bool(found) and all(verdict.safe for verdict in found)
 
 
-def _behind(facts: Facts, committed: SourceOffset) -> Reason | None:
+def _behind(facts: MoveFacts, committed: SourceOffset) -> Reason | None:
     """The flow has not copied everything before the commit."""
     if facts.source_end is not None and committed > facts.source_end:
         text = f"the group has committed {committed}, and the source ends at {facts.source_end}: its log lost records, "
@@ -216,7 +216,7 @@ def _behind(facts: Facts, committed: SourceOffset) -> Reason | None:
     return None
 
 
-def _true_offset(facts: Facts) -> tuple[TargetOffset | None, bool]:
+def _true_offset(facts: MoveFacts) -> tuple[TargetOffset | None, bool]:
     """The target offset at which the group has to go on, and whether it is exact.
 
     A group at the end of the source's log, all of which is copied, goes on at the end of the target's: that is exact,
@@ -229,7 +229,7 @@ def _true_offset(facts: Facts) -> tuple[TargetOffset | None, bool]:
     return _least_offset(facts), False
 
 
-def _least_offset(facts: Facts) -> TargetOffset | None:
+def _least_offset(facts: MoveFacts) -> TargetOffset | None:
     """The largest target offset before which the group has certainly read everything.
 
     A checkpoint of the same or an earlier commit gives one, too: MirrorMaker 2 may have written it from offset syncs
@@ -242,7 +242,7 @@ def _least_offset(facts: Facts) -> TargetOffset | None:
 
 
 def _compared(
-    facts: Facts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
+    facts: MoveFacts, true: TargetOffset, exact: bool, reasons: tuple[Reason, ...], most_repeats: int
 ) -> MoveVerdict:
     """The verdict where the target offset is known at which the group has to go on."""
     resumes = facts.resumes
@@ -272,7 +272,7 @@ def _compared(
     return MoveVerdict(reasons, repeats, skips)
 
 
-def _outside_the_log(facts: Facts, resumes: TargetOffset) -> Reason | None:
+def _outside_the_log(facts: MoveFacts, resumes: TargetOffset) -> Reason | None:
     """The target has no log to go on in, or none at that offset: there a consumer goes by its auto.offset.reset."""
     if not facts.target_leader:
         return Reason(Obstacle.TARGET_SILENT, f"{facts.remote} is not on the target, or has no leader there")
@@ -285,7 +285,7 @@ def _outside_the_log(facts: Facts, resumes: TargetOffset) -> Reason | None:
     return None
 
 
-def _late(facts: Facts, resumes: TargetOffset, records: int) -> Reason:
+def _late(facts: MoveFacts, resumes: TargetOffset, records: int) -> Reason:
     """Why a group would go on before where it stands."""
     committed, checkpoint = facts.committed, facts.checkpoint_source
     if committed is not None and (checkpoint is None or checkpoint < committed):
@@ -300,7 +300,7 @@ def _late(facts: Facts, resumes: TargetOffset, records: int) -> Reason:
     )
 
 
-def _without_source(facts: Facts) -> MoveVerdict:
+def _without_source(facts: MoveFacts) -> MoveVerdict:
     """The source does not report the group's offset: what the target has of it."""
     where, checkpoint = facts.resumes, facts.checkpoint_target
     if where is None:
@@ -319,12 +319,12 @@ def _unknown(obstacle: Obstacle, text: str) -> MoveVerdict:
     return MoveVerdict((Reason(obstacle, text),), None, None)
 
 
-def _left_on_target(facts: Facts) -> int | None:
+def _left_on_target(facts: MoveFacts) -> int | None:
     """How many records the group would read that are on the target now: it repeats no more than those."""
     return _distance(facts.resumes, facts.target_end)
 
 
-def _most_repeated(facts: Facts, resumes: TargetOffset) -> int | None:
+def _most_repeated(facts: MoveFacts, resumes: TargetOffset) -> int | None:
     """How many records the group would repeat at most, when its translation is not exact."""
     known = (_left_on_target(facts), _distance(resumes, facts.past_copies))
     return min((many for many in known if many is not None), default=None)

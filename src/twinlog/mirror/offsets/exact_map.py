@@ -32,7 +32,7 @@ point_of = cast("Callable[[int, int, int], Point]", Point)
 """Of what arrays hold, which know plain numbers only."""
 
 
-class Run(NamedTuple):
+class CopiedRun(NamedTuple):
     """So many `records` from source offset `source` on are at target offset `target` and after it, without holes.
 
     With 0 records copying continues there, and what was copied in between is not known.
@@ -96,9 +96,9 @@ class ExactMap:
         """
         if self.goes_back(source, target):
             self._cut(source, target)
-        self.copied_runs((Run(source, target, count),))
+        self.copied_runs((CopiedRun(source, target, count),))
 
-    def copied_runs(self, runs: Iterable[Run]) -> int:
+    def copied_runs(self, runs: Iterable[CopiedRun]) -> int:
         """`copied` of each run up to the first that goes back or is empty; returns how many there were."""
         taken = 0
         copied, target = self._copied, self.next_target

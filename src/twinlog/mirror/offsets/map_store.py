@@ -14,7 +14,7 @@ from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.mirror.offsets.maps import MAX_POINTS, ExactMaps
 from twinlog.mirror.offsets.position_store import ChangedPositions
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.segments import Tip, segments_topic
+from twinlog.mirror.offsets.segments import LastPoint, segments_topic
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
 
@@ -84,7 +84,7 @@ class MapStore:
         """The stored position of a source partition as of the last `read`, None where there is none."""
         return self._stood.get(partition)
 
-    def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Tip]:
+    def tips(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LastPoint]:
         """The newest stored point of each partition that has one, as of the last `read`."""
         with self.lock:
             found = {partition: self.maps.tip(partition) for partition in partitions}

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.mirror.offsets.segments import (
     SEGMENT_POINTS,
+    LastPoint,
     Segment,
     SegmentKey,
-    Tip,
     decode_partition,
     decode_place,
     most_points,
@@ -38,7 +38,7 @@ StoredRecord = tuple[bytes, bytes | None]
 
 
 @dataclass(slots=True)
-class _Known:
+class _LoadedMap:
     """A partition's map, which segments are stored, and the newest of them."""
 
     map: ExactMap
@@ -109,7 +109,7 @@ class ExactMaps:
     """
 
     def __init__(self) -> None:
-        self._known: dict[TopicPartition, _Known] = {}
+        self._known: dict[TopicPartition, _LoadedMap] = {}
         self._unread: dict[TopicPartition, _Unread] = {}
 
     def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
@@ -145,7 +145,7 @@ class ExactMaps:
         if not unread.segments:
             del self._unread[partition]
 
-    def _decoded(self, partition: TopicPartition) -> _Known | None:
+    def _decoded(self, partition: TopicPartition) -> _LoadedMap | None:
         """What is known of a partition, its segments decoded."""
         unread = self._unread.pop(partition, None)
         if unread is not None:
@@ -154,7 +154,7 @@ class ExactMaps:
                 self.reach(partition, unread.end.next_source, unread.end.next_target, generation=unread.end.generation)
         return self._known.get(partition)
 
-    def _join(self, known: _Known | None, partition: TopicPartition, values: Mapping[bytes, bytes | None]) -> None:
+    def _join(self, known: _LoadedMap | None, partition: TopicPartition, values: Mapping[bytes, bytes | None]) -> None:
         ranked = {_rank(*decode_place(place)): value for place, value in values.items()}
         if known is not None:
             known.stored -= {rank for rank, value in ranked.items() if value is None}
@@ -168,7 +168,7 @@ class ExactMaps:
         known = self._known.get(segment.partition)
         if known is None:
             new = ExactMap.of(segment.points, complete=segment.complete)
-            self._known[segment.partition] = _Known(new, rank, {rank})
+            self._known[segment.partition] = _LoadedMap(new, rank, {rank})
             return
         known.stored.add(rank)
         # Older ones are rewritten only to make them coarser, and what is known here is finer.
@@ -198,16 +198,16 @@ class ExactMaps:
         known = self._decoded(partition)
         return None if known is None else known.map
 
-    def tip(self, partition: TopicPartition) -> Tip | None:
+    def tip(self, partition: TopicPartition) -> LastPoint | None:
         """The newest point of a partition, None when there is none."""
         newest = self._unread[partition].newest(partition) if partition in self._unread else None
         if newest is not None:
-            return Tip(newest.generation, newest.points[-1].source, newest.points[-1].target)
+            return LastPoint(newest.generation, newest.points[-1].source, newest.points[-1].target)
         known = self._decoded(partition)
         if known is None:
             return None
         last = known.map.points(-1)[0]
-        return Tip(known.generation, last.source, last.target)
+        return LastPoint(known.generation, last.source, last.target)
 
     def __len__(self) -> int:
         """Of how many partitions something is known."""

@@ -11,7 +11,7 @@ from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.net.backoff import pause_s
 from twinlog.kafka.producer.append_queue import AppendQueue, ProducerIdentity
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import Sent
+from twinlog.kafka.producer.sent import SentAppend
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.mirror.offsets.position_writer import position_records, positions_writer
@@ -92,7 +92,7 @@ class PositionLog:
     def _acknowledged(self, _append: Append, _base_offset: TargetOffset) -> None:
         self._answered(None)
 
-    def _troubled(self, where: TopicPartition, sent: Sent) -> None:
+    def _troubled(self, where: TopicPartition, sent: SentAppend) -> None:
         code, queue = sent.code, self._queues[where]
         if sent.again:
             client = self._settings.producer.client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.model.types import SourceOffset, TargetOffset
 
 
@@ -14,7 +14,7 @@ class CopiedRuns:
     __slots__ = ("_count", "_next_source", "_next_target", "_runs", "_source", "_target")
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[CopiedRun] = []
         self._source, self._target, self._count = SourceOffset(0), TargetOffset(0), 0
         self._next_source = self._next_target = -1
 
@@ -31,12 +31,12 @@ class CopiedRuns:
                 self._count += count
             else:
                 if self._count:
-                    self._runs.append(Run(self._source, self._target, self._count))
+                    self._runs.append(CopiedRun(self._source, self._target, self._count))
                 self._source, self._target, self._count = source, base_offset, count
             self._next_source = source + count
             self._next_target = base_offset = TargetOffset(base_offset + count)
 
-    def extend(self, runs: Iterable[Run]) -> None:
+    def extend(self, runs: Iterable[CopiedRun]) -> None:
         """These runs, which follow each other, were found to have arrived."""
         for run in runs:
             if run.records:
@@ -47,9 +47,9 @@ class CopiedRuns:
     def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying continues here; what arrived in between was not noted. That is a run of no records."""
         self._flush()
-        self._runs.append(Run(next_source, next_target, 0))
+        self._runs.append(CopiedRun(next_source, next_target, 0))
 
-    def take(self) -> list[Run]:
+    def take(self) -> list[CopiedRun]:
         """The runs since the last call, in the order of copying."""
         self._flush()
         runs, self._runs = self._runs, []
@@ -57,12 +57,12 @@ class CopiedRuns:
 
     def _flush(self) -> None:
         if self._count:
-            self._runs.append(Run(self._source, self._target, self._count))
+            self._runs.append(CopiedRun(self._source, self._target, self._count))
             self._count = 0
             self._next_source = -1
 
 
-def joined(runs: Iterable[Run]) -> Iterator[tuple[list[tuple[SourceOffset, int]], TargetOffset]]:
+def joined(runs: Iterable[CopiedRun]) -> Iterator[tuple[list[tuple[SourceOffset, int]], TargetOffset]]:
     """Runs as if those without a hole on the target between them were one append: its spans and its base offset."""
     spans: list[tuple[SourceOffset, int]] = []
     base = end = TargetOffset(-1)

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from twinlog.kafka.record.varint import encode_varint, read_varint
-from twinlog.mirror.offsets.exact_map import ExactMap, Point, Run, point_of
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap, Point, point_of
 from twinlog.mirror.offsets.fields import INT16, INT32, INT64, FieldError, FieldReader, string
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -185,7 +185,7 @@ def most_points(value: bytes) -> int:
     return 1 + len(value) // 3
 
 
-class Tip(NamedTuple):
+class LastPoint(NamedTuple):
     """The newest stored point of a partition, and the generation of its segment."""
 
     generation: int
@@ -231,10 +231,10 @@ class SegmentWriter:
         partition: TopicPartition,
         position: Position,
         stored: Position | None,
-        tip: Tip | None,
+        tip: LastPoint | None,
         *,
         complete: bool,
-        found: Sequence[Run] = (),
+        found: Sequence[CopiedRun] = (),
         generation: int = 0,
         segment_points: int = SEGMENT_POINTS,
     ) -> SegmentWriter:
@@ -278,7 +278,7 @@ class SegmentWriter:
         """The offsets the next record has on both sides, as far as is known."""
         return self._map.next_source, self._map.next_target
 
-    def copied(self, runs: Sequence[Run]) -> None:
+    def copied(self, runs: Sequence[CopiedRun]) -> None:
         """Runs of records were copied, in this order. Of more than `MAX_RUNS` at once not each is noted."""
         at = 0
         if len(runs) > MAX_RUNS and all(

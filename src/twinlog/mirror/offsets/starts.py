@@ -27,7 +27,7 @@ _KIND = "start"
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class StartSpec:
     """Where a partition begins that has no position: at its first record, unless a field is set.
 
     At `offset`; or at the first record with the timestamp `since_ms` or a later timestamp, and at its end where there
@@ -39,8 +39,8 @@ class Begin:
     refused: bool = False
 
 
-AT_FIRST = Begin()
-REFUSED = Begin(refused=True)
+AT_FIRST = StartSpec()
+REFUSED = StartSpec(refused=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TopicStart:
 
     at_ms: int
     topic_id: str | None
-    begins: tuple[Begin | None, ...]
+    begins: tuple[StartSpec | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,15 +162,15 @@ def is_start(partition: Iterable[str]) -> bool:
     return FIELD in set(partition)
 
 
-def _begin_json(begin: Begin) -> dict[str, int]:
+def _begin_json(begin: StartSpec) -> dict[str, int]:
     if begin.offset is not None:
         return {"offset": begin.offset}
     return {} if begin.since_ms is None else {"since": begin.since_ms}
 
 
-def _begin_of(found: dict[str, Any]) -> Begin:
+def _begin_of(found: dict[str, Any]) -> StartSpec:
     offset, since = found.get("offset"), found.get("since")
-    return Begin(None if offset is None else SourceOffset(int(offset)), None if since is None else int(since))
+    return StartSpec(None if offset is None else SourceOffset(int(offset)), None if since is None else int(since))
 
 
 def _chosen_json(chosen: ChosenTopics) -> dict[str, object]:

@@ -15,7 +15,7 @@ from twinlog.kafka.admin.acls import create_topic_acls, describe_topic_acls
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.log_once import LogOnce
 from twinlog.mirror.topology.topology import Topology, topology_of
-from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
+from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
@@ -28,12 +28,12 @@ def remote_acl(topology: Topology, acl: TopicAcl) -> TopicAcl | None:
 
     A principal with all rights on a topic may only read its copy, because only the flow writes there.
     """
-    if acl.pattern != Pattern.LITERAL or acl.topic == EVERY_TOPIC or not topology.mirrors(acl.topic):
+    if acl.pattern != PatternType.LITERAL or acl.topic == EVERY_TOPIC or not topology.mirrors(acl.topic):
         return None
-    allowed = acl.permission == Permission.ALLOW
-    if allowed and acl.operation == Operation.WRITE:
+    allowed = acl.permission == AclPermissionType.ALLOW
+    if allowed and acl.operation == AclOperation.WRITE:
         return None
-    operation = Operation.READ if allowed and acl.operation == Operation.ALL else acl.operation
+    operation = AclOperation.READ if allowed and acl.operation == AclOperation.ALL else acl.operation
     return replace(acl, topic=topology.remote_name(acl.topic), operation=operation)
 
 
@@ -110,8 +110,8 @@ class AclSync:
 
     def _warn_of_others(self, there: Iterable[TopicAcl]) -> None:
         """Warn of rights that are not carried over; MirrorMaker 2 skips them without a warning."""
-        every = any(acl.topic == EVERY_TOPIC and acl.pattern == Pattern.LITERAL for acl in there)
-        prefixed = {acl.topic for acl in there if acl.pattern == Pattern.PREFIXED}
+        every = any(acl.topic == EVERY_TOPIC and acl.pattern == PatternType.LITERAL for acl in there)
+        prefixed = {acl.topic for acl in there if acl.pattern == PatternType.PREFIXED}
         if every and self._topology.remote_name(EVERY_TOPIC) == EVERY_TOPIC:
             self._log_once(
                 logging.WARNING,

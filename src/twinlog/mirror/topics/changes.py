@@ -20,23 +20,23 @@ class TopicPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class TopicChanges:
     """What the target lacks: `create` whole topics, `grow` topics to the partition count of their source."""
 
     pairs: tuple[TopicPair, ...]
     create: tuple[TopicPair, ...]
     grow: tuple[TopicPair, ...]
 
-    def without(self, topics: Collection[TopicName]) -> Changes:
+    def without(self, topics: Collection[TopicName]) -> TopicChanges:
         """The same but for some source topics."""
         kept = (
             tuple(pair for pair in some if pair.source.name not in topics)
             for some in (self.pairs, self.create, self.grow)
         )
-        return Changes(*kept)
+        return TopicChanges(*kept)
 
 
-def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:
+def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> TopicChanges:
     """Look at every mirrored topic. A remote topic with more partitions than its source is left alone."""
     pairs = tuple(
         TopicPair(topic, topology.remote_name(name), topology.is_heartbeats(name))
@@ -47,10 +47,10 @@ def compare(topology: Topology, source: Mapping[TopicName, Topic], target: Mappi
     grow = tuple(
         pair for pair in pairs if pair.remote in target and target[pair.remote].partitions < pair.source.partitions
     )
-    return Changes(pairs, create, grow)
+    return TopicChanges(pairs, create, grow)
 
 
-def copyable(changes: Changes, target: Mapping[TopicName, Topic]) -> dict[TopicPartition, TopicPartition]:
+def copyable(changes: TopicChanges, target: Mapping[TopicName, Topic]) -> dict[TopicPartition, TopicPartition]:
     """Source partitions whose remote partition exists, with that partition."""
     return {
         TopicPartition(pair.source.name, part): TopicPartition(pair.remote, part)

@@ -17,7 +17,7 @@ from twinlog.kafka.admin.configs import alter_configs, describe_configs, replace
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.mirror.topology.filters import ConfigPropertyFilter
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, Refusal, listed, own_settings
 from twinlog.model.types import TopicName
@@ -37,7 +37,7 @@ _Described = Mapping[TopicName, Sequence[ConfigEntry]]
 _Own = dict[TopicName, dict[str, str | None]]
 
 
-def wanted_settings(source: Sequence[ConfigEntry], filter_: ConfigPropertyFilter) -> dict[str, str | None]:
+def wanted_settings(source: Sequence[ConfigEntry], filter_: DefaultConfigPropertyFilter) -> dict[str, str | None]:
     """What a remote topic should have, by the settings of its source.
 
     A setting that is not in the result is left alone: excluded, read-only, sensitive, or from the static file of the
@@ -54,7 +54,7 @@ def wanted_settings(source: Sequence[ConfigEntry], filter_: ConfigPropertyFilter
     return wanted
 
 
-def settings_at_creation(source: Sequence[ConfigEntry], filter_: ConfigPropertyFilter) -> dict[str, str]:
+def settings_at_creation(source: Sequence[ConfigEntry], filter_: DefaultConfigPropertyFilter) -> dict[str, str]:
     """What a remote topic is created with: `wanted_settings`, but for those that have the target's default."""
     return {name: value for name, value in wanted_settings(source, filter_).items() if value is not None}
 

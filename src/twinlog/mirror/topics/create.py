@@ -50,7 +50,7 @@ def require_topics(flow: str, target: ClusterAdmin, topics: Sequence[NewTopic]) 
         raise ClusterError(text) if refusal.code in error_codes.RETRIABLE else RefusedError(text)
 
 
-class Reduced(NamedTuple):
+class ReducedTopic(NamedTuple):
     """A topic without what the target refused: words for that, and the target's own about why."""
 
     topic: NewTopic
@@ -59,7 +59,9 @@ class Reduced(NamedTuple):
     why: str
 
 
-def negotiate(topics: Sequence[NewTopic], send: Send, validate: Send) -> tuple[dict[TopicName, Refusal], list[Reduced]]:
+def negotiate(
+    topics: Sequence[NewTopic], send: Send, validate: Send
+) -> tuple[dict[TopicName, Refusal], list[ReducedTopic]]:
     """Send topics, and again without what was refused; the topics that were refused altogether, and what was left out.
 
     `send` returns what the target refuses, whether it creates the others or only looks whether it would; `validate`
@@ -67,7 +69,7 @@ def negotiate(topics: Sequence[NewTopic], send: Send, validate: Send) -> tuple[d
     """
     wanted = {topic.name: topic for topic in topics}
     refused = dict(send(topics))
-    reduced: list[Reduced] = []
+    reduced: list[ReducedTopic] = []
     searched: set[TopicName] = set()
     while True:
         again = [humbler for name, refusal in refused.items() if (humbler := _reduced(wanted[name], refusal))]
@@ -84,11 +86,11 @@ def negotiate(topics: Sequence[NewTopic], send: Send, validate: Send) -> tuple[d
         refused.update(send([one.topic for one in again]))
 
 
-def _reduced(topic: NewTopic, refusal: Refusal) -> Reduced | None:
+def _reduced(topic: NewTopic, refusal: Refusal) -> ReducedTopic | None:
     """The same topic without what the target named in its refusal; None when it named nothing that can be left out."""
     if refusal.code == Code.INVALID_REPLICATION_FACTOR and topic.replication_factor != -1:
         what = f"replication factor {topic.replication_factor}"
-        return Reduced(replace(topic, replication_factor=-1), what, "the broker's default is taken", refusal.text)
+        return ReducedTopic(replace(topic, replication_factor=-1), what, "the broker's default is taken", refusal.text)
     named = frozenset(key for key in topic.configs if _names(refusal.text, key))
     if refusal.code == Code.POLICY_VIOLATION:
         # A rule of the cluster's own (KIP-108), whose words may be about anything.
@@ -101,14 +103,14 @@ def _names(text: str, key: str) -> bool:
     return re.search(rf"(?<![\w.-]){re.escape(key)}(?!\.?[\w-])", text) is not None
 
 
-def _without(topic: NewTopic, keys: Collection[str], refusal: Refusal) -> Reduced:
+def _without(topic: NewTopic, keys: Collection[str], refusal: Refusal) -> ReducedTopic:
     configs = {key: value for key, value in topic.configs.items() if key not in keys}
-    return Reduced(replace(topic, configs=configs), ", ".join(sorted(keys)), "created without", refusal.text)
+    return ReducedTopic(replace(topic, configs=configs), ", ".join(sorted(keys)), "created without", refusal.text)
 
 
 def _found_out(
     wanted: Mapping[TopicName, NewTopic], refused: Mapping[TopicName, Refusal], validate: Send
-) -> list[Reduced]:
+) -> list[ReducedTopic]:
     """Topics whose refusal names no setting, without the optional settings that the target does not take.
 
     These are found out one setting at a time, for all topics at once. A topic that the target refuses without any
@@ -131,7 +133,7 @@ def _found_out(
     return [_without(topic, keys, refused[topic.name]) for topic, keys in found if keys]
 
 
-def _warn(flow: str, cluster: ClusterAdmin, reduced: Sequence[Reduced]) -> None:
+def _warn(flow: str, cluster: ClusterAdmin, reduced: Sequence[ReducedTopic]) -> None:
     """One warning for all topics with the same refusal."""
     topics: dict[tuple[str, str, str], list[TopicName]] = defaultdict(list)
     for one in reduced:

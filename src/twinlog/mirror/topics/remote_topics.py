@@ -13,7 +13,7 @@ from twinlog.mirror.topics.changes import TopicPair
 from twinlog.mirror.topics.configs import settings_at_creation
 from twinlog.mirror.topics.create import create_topics, require_topics
 from twinlog.mirror.topics.internal_topics import absent, exact_maps, offset_syncs, positions, progress
-from twinlog.mirror.topology.filters import ConfigPropertyFilter
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.model.topics import ConfigEntry, NewTopic, Refusal
 from twinlog.model.types import TopicName
@@ -47,7 +47,7 @@ def create_syncs_topic(settings: FlowSettings, source: ClusterAdmin, target: Clu
 
 def new_remote_topics(
     settings: FlowSettings,
-    filter_: ConfigPropertyFilter,
+    filter_: DefaultConfigPropertyFilter,
     pairs: Iterable[TopicPair],
     configs: Mapping[TopicName, Sequence[ConfigEntry]],
 ) -> list[NewTopic]:

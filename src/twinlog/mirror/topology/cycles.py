@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from twinlog.errors import ConfigError
-from twinlog.mirror.topology.naming import ReplicationPolicy
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ClusterAliases:
     """Aliases that stand for one cluster lead to one and the same of them; the others are not in `first`."""
 
     first: Mapping[Alias, Alias] = field(default_factory=dict)
@@ -33,21 +33,21 @@ class Places:
         """Whether both aliases stand for one cluster."""
         return self._first(one) == self._first(other)
 
-    def joined(self, one: Alias, other: Alias) -> Places:
+    def joined(self, one: Alias, other: Alias) -> ClusterAliases:
         """The same where these two stand for one cluster as well."""
         here, there = self._first(one), self._first(other)
         known = {one, other, *self.first}
-        return Places({alias: here if self._first(alias) == there else self._first(alias) for alias in known})
+        return ClusterAliases({alias: here if self._first(alias) == there else self._first(alias) for alias in known})
 
     def _first(self, alias: Alias) -> Alias:
         return self.first.get(alias, alias)
 
 
-APART = Places()
+APART = ClusterAliases()
 """Each alias stands for a cluster of its own."""
 
 
-def places_of(flows: Iterable[FlowSettings]) -> Places:
+def places_of(flows: Iterable[FlowSettings]) -> ClusterAliases:
     """Aliases of a file whose clients begin at common servers. Those of connectors are left out: each may mean another
     cluster by an alias."""
     clients = {}
@@ -96,7 +96,7 @@ _STEPS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class TopicCycle:
     """A topic that a flow must not copy: `way` are the flows that would copy it for ever, that flow first.
 
     `brought_by` is the flow by whose naming the topic came from the target; None when no name shows that.
@@ -106,7 +106,9 @@ class Return:
     brought_by: Topology | None
 
 
-def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: Places = APART) -> Return | None:
+def returning(
+    flow: Topology, topic: TopicName, flows: Sequence[Topology], places: ClusterAliases = APART
+) -> TopicCycle | None:
     """Why `flow` must leave out `topic` of its source, so that nothing is copied for ever; None if it need not.
 
     Names that grow end where a flow would carry a topic back to where it came from by another flow's naming; a cycle
@@ -118,7 +120,7 @@ def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology], place
         return None
     brought_by = None if flow.names_in_full(topic) else _brought_by(flow, topic, flows, places)
     if brought_by is not None:
-        return Return(way, brought_by)
+        return TopicCycle(way, brought_by)
 
     def mirrors(one: Topology, name: TopicName) -> bool:
         return _mirrors(one, name) and (
@@ -126,10 +128,12 @@ def returning(flow: Topology, topic: TopicName, flows: Sequence[Topology], place
         )
 
     way = _search(flow, (topic,), flows, mirrors, places)
-    return Return(way, None) if way else None
+    return TopicCycle(way, None) if way else None
 
 
-def cycle(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: Places = APART) -> tuple[Topology, ...]:
+def cycle(
+    flow: Topology, topic: TopicName, flows: Sequence[Topology], places: ClusterAliases = APART
+) -> tuple[Topology, ...]:
     """The flows that, each by its own rule, would copy `topic` of `flow`'s source for ever, beginning with `flow`.
 
     Empty when it ends. `flows` are all flows that run, and `places` are where their aliases are.
@@ -144,8 +148,8 @@ def _know_each_other(flows: Sequence[Topology]) -> bool:
     alias is in a name once.
     """
     first = flows[0].policy if flows else None
-    return type(first) is ReplicationPolicy and all(
-        type(one.policy) is ReplicationPolicy
+    return type(first) is DefaultReplicationPolicy and all(
+        type(one.policy) is DefaultReplicationPolicy
         and one.policy.separator == first.separator
         and first.separator not in one.source
         and first.separator not in one.target
@@ -159,7 +163,7 @@ _Mirrors = Callable[[Topology, TopicName], bool]
 
 
 def _search(
-    flow: Topology, topics: tuple[TopicName, ...], flows: Sequence[Topology], mirrors: _Mirrors, places: Places
+    flow: Topology, topics: tuple[TopicName, ...], flows: Sequence[Topology], mirrors: _Mirrors, places: ClusterAliases
 ) -> tuple[Topology, ...]:
     """The shortest way by which the first of `topics` comes back to `flow` as itself, or under ever new names.
 
@@ -177,7 +181,7 @@ def _search(
 
 
 def _returns(
-    flow: Topology, topic: TopicName, flows: Sequence[Topology], mirrors: _Mirrors, places: Places
+    flow: Topology, topic: TopicName, flows: Sequence[Topology], mirrors: _Mirrors, places: ClusterAliases
 ) -> Iterator[tuple[tuple[Topology, ...], TopicName]]:
     """The ways by which `topic` comes back to `flow`, over each other flow once at most, and as what; short first."""
     ways: deque[tuple[tuple[Topology, ...], TopicName]] = deque([((flow,), topic)])
@@ -198,7 +202,7 @@ def _returns(
                 ways.append(((*way, following), remote))
 
 
-def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: Places) -> Topology | None:
+def _brought_by(flow: Topology, topic: TopicName, flows: Sequence[Topology], places: ClusterAliases) -> Topology | None:
     """The last flow on a way by which `topic` came from the target of `flow`, by the naming of all flows."""
     waiting: list[tuple[Alias, TopicName, Topology | None]] = [(flow.source, topic, None)]
     seen = set()

@@ -41,7 +41,7 @@ def matching(patterns: tuple[str, ...], name: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicFilter:
+class DefaultTopicFilter:
     """Topics by `topics` and `topics.exclude`."""
 
     include: tuple[str, ...] = (".*",)
@@ -62,7 +62,7 @@ class TopicFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFilter:
+class DefaultGroupFilter:
     """Consumer groups by `groups` and `groups.exclude`."""
 
     include: tuple[str, ...] = (".*",)
@@ -83,7 +83,7 @@ class GroupFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigPropertyFilter:
+class DefaultConfigPropertyFilter:
     """Settings of a topic by `config.properties.exclude`."""
 
     exclude: tuple[str, ...] = CONFIG_PROPERTIES_EXCLUDE

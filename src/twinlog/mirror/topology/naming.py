@@ -12,7 +12,7 @@ from twinlog.model.topic_names import HEARTBEATS
 from twinlog.model.types import Alias, TopicName
 
 
-def sources(policy: ReplicationPolicy, topic: TopicName) -> list[Alias]:
+def sources(policy: DefaultReplicationPolicy, topic: TopicName) -> list[Alias]:
     """The clusters a topic came over, nearest first; ends where the name names none, or one a second time."""
     found: list[Alias] = []
     name: TopicName | None = topic
@@ -25,13 +25,13 @@ def sources(policy: ReplicationPolicy, topic: TopicName) -> list[Alias]:
     return found
 
 
-def hops(policy: ReplicationPolicy, topic: TopicName, alias: Alias) -> int:
+def hops(policy: DefaultReplicationPolicy, topic: TopicName, alias: Alias) -> int:
     """Over how many flows a topic came from cluster `alias`, -1 if it did not."""
     chain = sources(policy, topic)
     return chain.index(alias) + 1 if alias in chain else -1
 
 
-def is_remote(policy: ReplicationPolicy, topic: TopicName) -> bool:
+def is_remote(policy: DefaultReplicationPolicy, topic: TopicName) -> bool:
     """Whether a topic is a copy from another cluster; with the identity policy every ordinary topic is."""
     return policy.source_alias(topic) is not None and not policy.is_internal(topic)
 
@@ -41,7 +41,7 @@ OWN_PREFIX = "mm2-twinlog-"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicationPolicy:
+class DefaultReplicationPolicy:
     """The default policy: remote names are alias, separator, topic.
 
     `internal_separator` stands inside the names of internal topics. Both may be nothing, and so may an alias.
@@ -79,7 +79,7 @@ class ReplicationPolicy:
         MirrorMaker 2 then takes the first letter of a name for the alias of its source, and after it the next one: it
         mirrors no topic that has a letter, but for the last one, which is the alias of the target.
         """
-        return type(self) is ReplicationPolicy and not self.separator
+        return type(self) is DefaultReplicationPolicy and not self.separator
 
     def passes_as_heartbeats(self, topic: TopicName) -> bool:
         """Whether MirrorMaker 2 takes `topic` for one of heartbeats (Java: isHeartbeatsTopic), by the end of its name.
@@ -116,7 +116,7 @@ class ReplicationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityPolicy(ReplicationPolicy):
+class IdentityReplicationPolicy(DefaultReplicationPolicy):
     """Remote topics keep their names; only heartbeats are still called after where they came from.
 
     Every topic counts as coming from `source`, so a name never shows a cycle.
@@ -126,15 +126,15 @@ class IdentityPolicy(ReplicationPolicy):
 
     def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
         """`topic` itself, unless it is a heartbeats topic."""
-        return ReplicationPolicy.remote_name(self, alias, topic) if looks_like_heartbeats(topic) else topic
+        return DefaultReplicationPolicy.remote_name(self, alias, topic) if looks_like_heartbeats(topic) else topic
 
     def source_alias(self, topic: TopicName) -> Alias | None:
         """The configured source, unless `topic` is a heartbeats topic."""
-        return ReplicationPolicy.source_alias(self, topic) if looks_like_heartbeats(topic) else self.source
+        return DefaultReplicationPolicy.source_alias(self, topic) if looks_like_heartbeats(topic) else self.source
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
         """`topic` itself, unless it is a heartbeats topic."""
-        return ReplicationPolicy.upstream_name(self, topic) if looks_like_heartbeats(topic) else topic
+        return DefaultReplicationPolicy.upstream_name(self, topic) if looks_like_heartbeats(topic) else topic
 
     def keeps_names(self, alias: Alias) -> bool:
         """True, whatever the aliases are."""

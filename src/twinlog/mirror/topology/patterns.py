@@ -11,7 +11,7 @@ from functools import lru_cache
 from twinlog.errors import PatternError
 from twinlog.model.java_regex.parser import parsed
 from twinlog.model.java_regex.pattern import JavaPattern, java_pattern
-from twinlog.model.java_regex.tree import UNLIMITED, Choice, How, Node, OneOf, Repeat, Sequence, Text
+from twinlog.model.java_regex.tree import UNLIMITED, Choice, Node, OneOf, QuantifierKind, Repeat, Sequence, Text
 
 
 @lru_cache(maxsize=1024)
@@ -96,7 +96,7 @@ def _is_anything(part: Node) -> bool:
         isinstance(part, Repeat)
         and isinstance(part.item, OneOf)
         and part.item.written == "."
-        and (part.least, part.most, part.how) == (0, UNLIMITED, How.GREEDY)
+        and (part.least, part.most, part.how) == (0, UNLIMITED, QuantifierKind.GREEDY)
     )
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.mirror.topology.filters import ConfigPropertyFilter, GroupFilter, TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy, looks_like_heartbeats
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, looks_like_heartbeats
 from twinlog.model.topics import is_legal_topic
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import CustomClass, FlowSettings
@@ -113,7 +113,7 @@ def _told(error: BaseException) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CustomPolicy(ReplicationPolicy):
+class CustomPolicy(DefaultReplicationPolicy):
     """The user's class names remote topics; the default policy names heartbeats and internal topics."""
 
     custom: CustomObject | None = None
@@ -121,7 +121,7 @@ class CustomPolicy(ReplicationPolicy):
     def remote_name(self, alias: Alias, topic: TopicName) -> TopicName:
         """The class's name for `topic` of cluster `alias`; a ConfigError if that is no legal topic name."""
         if looks_like_heartbeats(topic) or self.custom is None:
-            return ReplicationPolicy.remote_name(self, alias, topic)
+            return DefaultReplicationPolicy.remote_name(self, alias, topic)
         name = self.custom.name("remote_name", alias, topic, empty=False) or ""
         if not is_legal_topic(name):
             called = f"remote_name({alias!r}, {topic!r}) of {self.custom.named.path} returns {name!r}"
@@ -131,20 +131,20 @@ class CustomPolicy(ReplicationPolicy):
     def source_alias(self, topic: TopicName) -> Alias | None:
         """The cluster that `topic` came from, according to the class."""
         if looks_like_heartbeats(topic) or self.custom is None:
-            return ReplicationPolicy.source_alias(self, topic)
+            return DefaultReplicationPolicy.source_alias(self, topic)
         alias = self.custom.name("source_alias", topic, empty=True)
         return None if alias is None else Alias(alias)
 
     def upstream_name(self, topic: TopicName) -> TopicName | None:
         """The name of `topic` on that cluster, according to the class."""
         if looks_like_heartbeats(topic) or self.custom is None:
-            return ReplicationPolicy.upstream_name(self, topic)
+            return DefaultReplicationPolicy.upstream_name(self, topic)
         name = self.custom.name("upstream_name", topic, empty=True)
         return None if name is None else TopicName(name)
 
 
 @dataclass(frozen=True, slots=True)
-class CustomTopicFilter(TopicFilter):
+class CustomTopicFilter(DefaultTopicFilter):
     """Topics by the user's class."""
 
     custom: CustomObject | None = None
@@ -156,7 +156,7 @@ class CustomTopicFilter(TopicFilter):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomGroupFilter(GroupFilter):
+class CustomGroupFilter(DefaultGroupFilter):
     """Consumer groups by the user's class."""
 
     custom: CustomObject | None = None
@@ -173,7 +173,7 @@ class CustomGroupFilter(GroupFilter):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomConfigPropertyFilter(ConfigPropertyFilter):
+class CustomConfigPropertyFilter(DefaultConfigPropertyFilter):
     """Settings of a topic by the user's class."""
 
     custom: CustomObject | None = None
@@ -189,34 +189,34 @@ class CustomConfigPropertyFilter(ConfigPropertyFilter):
         return self.custom.has("accepts_default") and self.custom.flag("accepts_default", setting)
 
 
-def policy_of(flow: FlowSettings) -> ReplicationPolicy:
+def policy_of(flow: FlowSettings) -> DefaultReplicationPolicy:
     """The flow's names for remote topics."""
     internal = flow.separator if flow.internal_separator_follows else "."
     if flow.policy_class is not None:
         custom = load_class(flow.policy_class, POLICY_METHODS, flow.class_settings)
         return CustomPolicy(flow.separator, internal, custom)
     if flow.policy == "identity":
-        return IdentityPolicy(flow.separator, internal, flow.source_name)
-    return ReplicationPolicy(flow.separator, internal)
+        return IdentityReplicationPolicy(flow.separator, internal, flow.source_name)
+    return DefaultReplicationPolicy(flow.separator, internal)
 
 
-def topic_filter_of(flow: FlowSettings) -> TopicFilter:
+def topic_filter_of(flow: FlowSettings) -> DefaultTopicFilter:
     """Which topics the flow mirrors."""
     if flow.topic_filter_class is not None:
         return CustomTopicFilter(custom=load_class(flow.topic_filter_class, FILTER_METHODS, flow.class_settings))
-    return TopicFilter(flow.topics, flow.topics_exclude)
+    return DefaultTopicFilter(flow.topics, flow.topics_exclude)
 
 
-def group_filter_of(flow: FlowSettings) -> GroupFilter:
+def group_filter_of(flow: FlowSettings) -> DefaultGroupFilter:
     """Of which consumer groups the flow translates offsets."""
     if flow.group_filter_class is not None:
         return CustomGroupFilter(custom=load_class(flow.group_filter_class, FILTER_METHODS, flow.class_settings))
-    return GroupFilter(flow.groups, flow.groups_exclude)
+    return DefaultGroupFilter(flow.groups, flow.groups_exclude)
 
 
-def config_filter_of(flow: FlowSettings) -> ConfigPropertyFilter:
+def config_filter_of(flow: FlowSettings) -> DefaultConfigPropertyFilter:
     """Which settings of a topic the flow carries over."""
     if flow.config_property_filter_class is not None:
         custom = load_class(flow.config_property_filter_class, FILTER_METHODS, flow.class_settings)
         return CustomConfigPropertyFilter(custom=custom)
-    return ConfigPropertyFilter(flow.config_properties_exclude, flow.use_defaults_from == "source")
+    return DefaultConfigPropertyFilter(flow.config_properties_exclude, flow.use_defaults_from == "source")

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.errors import ConfigError
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.patterns import spelled_out
 from twinlog.mirror.topology.plugins import policy_of, topic_filter_of
 from twinlog.model.topic_names import HeartbeatNames
@@ -73,8 +73,8 @@ class Topology:
 
     source: Alias
     target: Alias
-    policy: ReplicationPolicy
-    topics: TopicFilter
+    policy: DefaultReplicationPolicy
+    topics: DefaultTopicFilter
     heartbeats: bool = True
     aliases: frozenset[Alias] = frozenset()
     source_cluster_alias: Alias | None = None
@@ -180,7 +180,11 @@ class Topology:
                 return self._came_from_target
             upstream = self.policy.upstream_name(step)
             # With the identity policy every topic counts as coming from the source.
-            kept = upstream in {None, step} or isinstance(self.policy, IdentityPolicy) or self.policy.reads_letters
+            kept = (
+                upstream in {None, step}
+                or isinstance(self.policy, IdentityReplicationPolicy)
+                or self.policy.reads_letters
+            )
             if alias == self.source and self.source_cluster_alias is None and not kept:
                 return f"by its name it came from {self.source}, where it is; it would be copied in a cycle"
             if upstream is None:

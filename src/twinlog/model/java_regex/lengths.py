@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 from twinlog.model.java_regex.tree import (
     UNLIMITED,
-    Again,
     Atomic,
+    BackReference,
     Choice,
     Cluster,
-    Group,
-    How,
     LineBreak,
+    LookBehindWindow,
     Node,
     OneOf,
+    QuantifierKind,
+    RegexGroup,
     Repeat,
     Sequence,
     Text,
-    Window,
 )
 
 _LARGE = 0xFFFFFFF
@@ -41,13 +41,13 @@ class Lengths:
     one_way: bool = True
 
 
-def window(found: Lengths) -> Window | None:
+def window(found: Lengths) -> LookBehindWindow | None:
     """Where Java looks back for an expression that ends at a position; None for nowhere."""
     low, high, begin = found.least, found.most, 0
     if high < _LONGEST - _INTS // 2:
         # The difference to it overflows as well, from here on.
         begin, high = high + _INTS // 2, UNLIMITED
-    return Window(low, high, begin) if high >= low else None
+    return LookBehindWindow(low, high, begin) if high >= low else None
 
 
 def _int(number: int) -> int:
@@ -68,7 +68,7 @@ def _followed(node: Node, info: Lengths) -> Lengths:
         node = waiting.pop()
         if isinstance(node, Sequence):
             waiting.extend(reversed(node.items))
-        elif isinstance(node, Group):
+        elif isinstance(node, RegexGroup):
             waiting.append(node.item)
         elif isinstance(node, Atomic):
             info = _followed(node.item, info)
@@ -95,9 +95,9 @@ def _sum(one: Lengths, other: Lengths) -> Lengths:
 def _is_optional_group(node: Node) -> bool:
     return (
         isinstance(node, Repeat)
-        and isinstance(node.item, Group)
+        and isinstance(node.item, RegexGroup)
         and (node.least, node.most) == (0, 1)
-        and node.how is not How.POSSESSIVE
+        and node.how is not QuantifierKind.POSSESSIVE
     )
 
 
@@ -121,7 +121,7 @@ def _add(node: Node, info: Lengths) -> None:
         info.least, info.most = _int(info.least + 1), _int(info.most + 2)
     elif isinstance(node, Cluster):
         info.least, info.one_way = _int(info.least + 1), False
-    elif isinstance(node, Again):
+    elif isinstance(node, BackReference):
         info.limited = False
     elif isinstance(node, Repeat):
         _repeat(node, info)
@@ -129,14 +129,14 @@ def _add(node: Node, info: Lengths) -> None:
 
 def _repeat(node: Repeat, info: Lengths) -> None:
     one_char = isinstance(node.item, OneOf) or (isinstance(node.item, Text) and len(node.item.text) == 1)
-    if one_char and node.most == UNLIMITED and node.how is How.GREEDY:
+    if one_char and node.most == UNLIMITED and node.how is QuantifierKind.GREEDY:
         info.least = _int(info.least + node.least)
         if info.limited:
             info.most = _int(info.most + UNLIMITED)
         info.one_way = False
         return
     found = lengths(node.item)
-    if isinstance(node.item, Group) and node.how is not How.POSSESSIVE and not found.one_way:
+    if isinstance(node.item, RegexGroup) and node.how is not QuantifierKind.POSSESSIVE and not found.one_way:
         info.limited = info.one_way = False
         return
     least = _int(found.least * node.least + info.least)

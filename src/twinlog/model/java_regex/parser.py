@@ -13,19 +13,19 @@ from twinlog.model.java_regex.properties import LINE_ENDS
 from twinlog.model.java_regex.source import Flags, Source
 from twinlog.model.java_regex.tree import (
     UNLIMITED,
-    Again,
-    At,
+    Anchor,
+    AtAnchor,
     Atomic,
+    BackReference,
     Choice,
     Cluster,
     Expression,
-    Group,
-    How,
     LineBreak,
-    Look,
+    LookAround,
     Node,
     OneOf,
-    Place,
+    QuantifierKind,
+    RegexGroup,
     Repeat,
     Sequence,
     Text,
@@ -47,12 +47,12 @@ _DIGITS = frozenset("0123456789")
 def parsed(text: str) -> Expression:
     """What an expression says. Raises PatternError for one that Java refuses."""
     try:
-        return _Parser(text).expression()
+        return _RegexParser(text).expression()
     except RecursionError:
         raise PatternError("parentheses nested too deep", None, text) from None
 
 
-class _Parser:
+class _RegexParser:
     def __init__(self, text: str) -> None:
         self._source = Source(text)
         self._groups = 0
@@ -105,9 +105,9 @@ class _Parser:
                 return Text(source.chars[plain.start() : end])
         source.at += 1
         if char == "^":
-            return At(self._line_begin())
+            return AtAnchor(self._line_begin())
         if char == "$":
-            return At(self._line_end(multiline=source.has(Flags.MULTILINE)))
+            return AtAnchor(self._line_end(multiline=source.has(Flags.MULTILINE)))
         if char == ".":
             return OneOf(self._dot(), char)
         return self._character(ord(char))
@@ -121,15 +121,15 @@ class _Parser:
             return EVERY
         return ~codes([10]) if self._source.has(Flags.UNIX_LINES) else ~LINE_ENDS
 
-    def _line_begin(self) -> Place:
+    def _line_begin(self) -> Anchor:
         if not self._source.has(Flags.MULTILINE):
-            return Place.BEGINNING
-        return Place.UNIX_LINE_BEGIN if self._source.has(Flags.UNIX_LINES) else Place.LINE_BEGIN
+            return Anchor.BEGINNING
+        return Anchor.UNIX_LINE_BEGIN if self._source.has(Flags.UNIX_LINES) else Anchor.LINE_BEGIN
 
-    def _line_end(self, *, multiline: bool) -> Place:
+    def _line_end(self, *, multiline: bool) -> Anchor:
         if self._source.has(Flags.UNIX_LINES):
-            return Place.UNIX_LINE_END if multiline else Place.LAST_UNIX_LINE_END
-        return Place.LINE_END if multiline else Place.LAST_LINE_END
+            return Anchor.UNIX_LINE_END if multiline else Anchor.LAST_UNIX_LINE_END
+        return Anchor.LINE_END if multiline else Anchor.LAST_LINE_END
 
     def _escape(self) -> Node:
         source = self._source
@@ -148,12 +148,12 @@ class _Parser:
             return self._again(self._named(at))
         place = self._place(letter)
         if place is not None:
-            return At(place)
+            return AtAnchor(place)
         if letter in {"R", "X"}:
             return LineBreak() if letter == "R" else Cluster()
         raise source.error(f"an escape \\{letter} that Java does not have", at)
 
-    def _place(self, letter: str) -> Place | None:
+    def _place(self, letter: str) -> Anchor | None:
         source = self._source
         unicode = source.has(Flags.UNICODE_CLASSES)
         if letter == "b" and source.peek() == "{" and source.raw(1) == "g":
@@ -161,19 +161,19 @@ class _Parser:
             source.at += 2
             if source.read() != "}":
                 raise source.error(r"a \b{g that is never closed", at)
-            return Place.CLUSTER_EDGE
+            return Anchor.CLUSTER_EDGE
         if letter == "b":
-            return Place.UNICODE_WORD_EDGE if unicode else Place.WORD_EDGE
+            return Anchor.UNICODE_WORD_EDGE if unicode else Anchor.WORD_EDGE
         if letter == "B":
-            return Place.NO_UNICODE_WORD_EDGE if unicode else Place.NO_WORD_EDGE
+            return Anchor.NO_UNICODE_WORD_EDGE if unicode else Anchor.NO_WORD_EDGE
         if letter in {"A", "G"}:
-            return Place.BEGINNING
+            return Anchor.BEGINNING
         if letter == "z":
-            return Place.END
+            return Anchor.END
         return self._line_end(multiline=False) if letter == "Z" else None
 
     def _again(self, group: int) -> Node:
-        return Again(group, self._source.has(Flags.IGNORE_CASE))
+        return BackReference(group, self._source.has(Flags.IGNORE_CASE))
 
     def _number(self, number: int) -> int:
         """The number of a group: as many digits as make one of a group that has begun, at least one."""
@@ -208,9 +208,9 @@ class _Parser:
             kind = source.raw(1)
             source.at += 2
             if kind == ":":
-                made = Group(self._inner(at), None)
+                made = RegexGroup(self._inner(at), None)
             elif kind in {"=", "!"}:
-                made = Look(self._inner(at), ahead=True, wanted=kind == "=")
+                made = LookAround(self._inner(at), ahead=True, wanted=kind == "=")
             elif kind == ">":
                 made = Atomic(self._inner(at))
             elif kind == "<":
@@ -225,14 +225,14 @@ class _Parser:
                     raise source.error("the flag c, for canonical equivalence, which is not supported", at)
                 if end != ":":
                     raise source.error("a group of a kind that Java does not have", at)
-                made = Group(self._inner(at), None)
+                made = RegexGroup(self._inner(at), None)
         source.flags = flags
         return self._repeated(made)
 
     def _kept(self, at: int) -> Node:
         self._groups += 1
         number = self._groups
-        return Group(self._inner(at), number)
+        return RegexGroup(self._inner(at), number)
 
     def _inner(self, at: int) -> Node:
         item = self._choice()
@@ -253,7 +253,7 @@ class _Parser:
         found = lengths(item)
         if not found.limited:
             raise source.error("a look-behind without a limit of its length", at)
-        return Look(item, ahead=False, wanted=char == "=", window=window(found))
+        return LookAround(item, ahead=False, wanted=char == "=", window=window(found))
 
     def _switch(self) -> None:
         """Reads flags, up to what is none."""
@@ -280,11 +280,11 @@ class _Parser:
         else:
             return item
         sign = source.after()
-        how = {"?": How.LAZY, "+": How.POSSESSIVE}.get(sign, How.GREEDY)
-        if how is not How.GREEDY:
+        how = {"?": QuantifierKind.LAZY, "+": QuantifierKind.POSSESSIVE}.get(sign, QuantifierKind.GREEDY)
+        if how is not QuantifierKind.GREEDY:
             source.at += 1
         # Of a group Java tries other ways of an earlier turn only where it sees that there may be some.
-        tries = isinstance(item, Group) and how is not How.POSSESSIVE and not lengths(item).one_way
+        tries = isinstance(item, RegexGroup) and how is not QuantifierKind.POSSESSIVE and not lengths(item).one_way
         of_first_ways = not tries and ((least, most) != (0, 1) or isinstance(item, LineBreak))
         return Repeat(item, least, most, how, of_first_ways=of_first_ways)
 

@@ -17,7 +17,7 @@ MATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PatternMatch:
     """Where an expression matches, and what its groups did; None of a group that took no part."""
 
     begin: int
@@ -44,7 +44,7 @@ class JavaPattern:
         except TimeoutError:
             raise self._slow(name) from None
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> PatternMatch | None:
         """The first match inside of `name`, wherever that is (`Matcher.find`)."""
         try:
             found = self._compiled.search(name, timeout=MATCH_S)
@@ -53,7 +53,7 @@ class JavaPattern:
         if found is None:
             return None
         groups = (found[group_name(number)] for number in range(1, self.groups + 1))
-        return Found(found.start(), found.end(), (found[0], *groups))
+        return PatternMatch(found.start(), found.end(), (found[0], *groups))
 
     def __reduce__(self) -> tuple[object, ...]:
         return java_pattern, (self.text,)

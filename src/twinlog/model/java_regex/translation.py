@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from twinlog.model.java_regex.char_set import EVERY, CharSet, Range
 from twinlog.model.java_regex.tree import (
     UNLIMITED,
-    Again,
-    At,
+    Anchor,
+    AtAnchor,
     Atomic,
+    BackReference,
     Choice,
     Cluster,
     Expression,
-    Group,
-    How,
     LineBreak,
-    Look,
+    LookAround,
     Node,
     OneOf,
-    Place,
+    QuantifierKind,
+    RegexGroup,
     Repeat,
     Sequence,
     Text,
@@ -50,24 +50,24 @@ def _edge(before: str, behind: str, *, wanted: bool) -> str:
 # A mark belongs to the letter before it.
 _EDGES = rf"(?:{_WORD}|{_LETTER}\p{{Mn}}+)", rf"(?:{_WORD}|(?<={_LETTER}\p{{Mn}}*)\p{{Mn}})"
 _PLACES = {
-    Place.BEGINNING: r"\A",
-    Place.END: r"\Z",
-    Place.LAST_LINE_END: rf"(?=(?:\r\n|(?<!\r)\n|{_SEPARATORS})?\Z)",
-    Place.LAST_UNIX_LINE_END: r"(?=\n?\Z)",
-    Place.LINE_BEGIN: r"(?!\Z)(?:\A|(?<=[\n\x85\u2028\u2029])|(?<=\r)(?!\n))",
-    Place.LINE_END: rf"(?=\Z|{_SEPARATORS}|(?<!\r)\n)",
-    Place.UNIX_LINE_BEGIN: r"(?!\Z)(?:\A|(?<=\n))",
-    Place.UNIX_LINE_END: r"(?=\Z|\n)",
-    Place.WORD_EDGE: _edge(*_EDGES, wanted=True),
-    Place.NO_WORD_EDGE: _edge(*_EDGES, wanted=False),
-    Place.UNICODE_WORD_EDGE: _edge(_UNICODE_WORD, _UNICODE_WORD, wanted=True),
-    Place.NO_UNICODE_WORD_EDGE: _edge(_UNICODE_WORD, _UNICODE_WORD, wanted=False),
-    Place.CLUSTER_EDGE: r"(?:\A|(?<=\X))",
+    Anchor.BEGINNING: r"\A",
+    Anchor.END: r"\Z",
+    Anchor.LAST_LINE_END: rf"(?=(?:\r\n|(?<!\r)\n|{_SEPARATORS})?\Z)",
+    Anchor.LAST_UNIX_LINE_END: r"(?=\n?\Z)",
+    Anchor.LINE_BEGIN: r"(?!\Z)(?:\A|(?<=[\n\x85\u2028\u2029])|(?<=\r)(?!\n))",
+    Anchor.LINE_END: rf"(?=\Z|{_SEPARATORS}|(?<!\r)\n)",
+    Anchor.UNIX_LINE_BEGIN: r"(?!\Z)(?:\A|(?<=\n))",
+    Anchor.UNIX_LINE_END: r"(?=\Z|\n)",
+    Anchor.WORD_EDGE: _edge(*_EDGES, wanted=True),
+    Anchor.NO_WORD_EDGE: _edge(*_EDGES, wanted=False),
+    Anchor.UNICODE_WORD_EDGE: _edge(_UNICODE_WORD, _UNICODE_WORD, wanted=True),
+    Anchor.NO_UNICODE_WORD_EDGE: _edge(_UNICODE_WORD, _UNICODE_WORD, wanted=False),
+    Anchor.CLUSTER_EDGE: r"(?:\A|(?<=\X))",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class RegexFragment:
     """A part as it is written; the least characters that it matches; how many more parts `regex` makes of it.
 
     `size` is how many it has as it is written.
@@ -109,20 +109,20 @@ class _Translation:
         self._open: set[int] = set()
         self._rests = 0
 
-    def write(self, node: Node) -> Written:
+    def write(self, node: Node) -> RegexFragment:
         if isinstance(node, Text):
             text = "".join(char if char == "-" else _char(ord(char)) for char in node.text)
-            return Written(text, len(node.text), len(node.text))
+            return RegexFragment(text, len(node.text), len(node.text))
         if isinstance(node, OneOf):
-            return Written(_set(node.chars), 1)
-        if isinstance(node, At):
-            return Written(_PLACES[node.place])
+            return RegexFragment(_set(node.chars), 1)
+        if isinstance(node, AtAnchor):
+            return RegexFragment(_PLACES[node.place])
         if isinstance(node, LineBreak):
-            return Written(r"(?:\r\n|[\n-\r\x85\u2028\u2029])", 1)
+            return RegexFragment(r"(?:\r\n|[\n-\r\x85\u2028\u2029])", 1)
         if isinstance(node, Cluster):
-            return Written(r"\X", 1)
-        if isinstance(node, Again):
-            return Written(self._again(node))
+            return RegexFragment(r"\X", 1)
+        if isinstance(node, BackReference):
+            return RegexFragment(self._again(node))
         if isinstance(node, Sequence):
             parts = [self.write(item) for item in node.items]
             text, least = "".join(part.text for part in parts), sum(part.least for part in parts)
@@ -131,16 +131,16 @@ class _Translation:
             parts = [self.write(item) for item in node.options]
             text = "|".join(part.text for part in parts)
             return _with(f"(?:{text})", min(part.least for part in parts), *parts)
-        if isinstance(node, Group):
+        if isinstance(node, RegexGroup):
             return self._group(node)
         if isinstance(node, Atomic):
             part = self.write(node.item)
             return _with(f"(?>{part.text})", part.least, part)
-        if isinstance(node, Look):
+        if isinstance(node, LookAround):
             return self._look(node)
         return self._repeat(node)
 
-    def _group(self, node: Group) -> Written:
+    def _group(self, node: RegexGroup) -> RegexFragment:
         if node.number is None:
             part = self.write(node.item)
             return _with(f"(?:{part.text})", part.least, part)
@@ -150,7 +150,7 @@ class _Translation:
         self.groups.add(node.number)
         return _with(f"(?P<{group_name(node.number)}>{part.text})", part.least, part)
 
-    def _again(self, node: Again) -> str:
+    def _again(self, node: BackReference) -> str:
         if node.group in self._open:
             raise UntranslatableError("a group that refers to itself")
         if node.group > self._last:
@@ -158,9 +158,9 @@ class _Translation:
         again = f"(?P={group_name(node.group)})"
         return f"(?i:{again})" if node.ignores_case else again
 
-    def _look(self, node: Look) -> Written:
+    def _look(self, node: LookAround) -> RegexFragment:
         if not node.ahead and node.window is None:
-            return Written(_NEVER if node.wanted else "")
+            return RegexFragment(_NEVER if node.wanted else "")
         part, sign = self.write(node.item), "=" if node.wanted else "!"
         if node.ahead:
             return _with(f"(?{sign}{part.text})", 0, part)
@@ -176,29 +176,29 @@ class _Translation:
             text = f"(?<={far}){text}" if node.wanted else f"(?:(?<!{far})|{text})"
         return _with(text, 0, part)
 
-    def _repeat(self, node: Repeat) -> Written:
+    def _repeat(self, node: Repeat) -> RegexFragment:
         if node.most == 0:
-            return Written("")
+            return RegexFragment("")
         part = self.write(node.item)
         if not part.text:
             return part
         least = part.least * node.least
-        if isinstance(node.item, At):
-            return part if node.least else Written("")
+        if isinstance(node.item, AtAnchor):
+            return part if node.least else RegexFragment("")
         text = f"(?>{part.text})" if node.of_first_ways and not isinstance(node.item, Text | OneOf) else part.text
-        if not isinstance(node.item, OneOf | Group | LineBreak):
+        if not isinstance(node.item, OneOf | RegexGroup | LineBreak):
             text = f"(?:{text})"
         text += _counts(min(node.least, LONGEST + 1), node.most)
-        if node.how is How.LAZY:
+        if node.how is QuantifierKind.LAZY:
             text += "?"
-        elif node.how is How.POSSESSIVE:
+        elif node.how is QuantifierKind.POSSESSIVE:
             text = f"(?>{text})"
         more = max(0, min(node.least, LONGEST) - 1) * (part.size + part.copies)
-        return Written(text, least, part.size + 1, part.copies + more)
+        return RegexFragment(text, least, part.size + 1, part.copies + more)
 
 
-def _with(text: str, least: int, *parts: Written) -> Written:
-    return Written(text, least, sum(part.size for part in parts) + 1, sum(part.copies for part in parts))
+def _with(text: str, least: int, *parts: RegexFragment) -> RegexFragment:
+    return RegexFragment(text, least, sum(part.size for part in parts) + 1, sum(part.copies for part in parts))
 
 
 def _counts(least: int, most: int) -> str:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from twinlog.model.java_regex.char_set import CharSet
 
 
-class How(Enum):
+class QuantifierKind(Enum):
     """Which repeats are tried first, and whether fewer are tried at all."""
 
     GREEDY = auto()
@@ -17,7 +17,7 @@ class How(Enum):
     POSSESSIVE = auto()
 
 
-class Place(Enum):
+class Anchor(Enum):
     """A position between characters."""
 
     BEGINNING = auto()
@@ -51,10 +51,10 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class AtAnchor:
     """Nothing, at a position."""
 
-    place: Place
+    place: Anchor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class BackReference:
     """What a group matched last."""
 
     group: int
@@ -90,7 +90,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RegexGroup:
     """A parenthesis, with a number where it keeps what it matched."""
 
     item: Node
@@ -105,7 +105,7 @@ class Atomic:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LookBehindWindow:
     """From the least to the most characters before a position, once that is so far from the beginning of the name."""
 
     least: int
@@ -114,13 +114,13 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookAround:
     """What follows, or what precedes: then only beginnings in `window` are tried, and none where it is None."""
 
     item: Node
     ahead: bool
     wanted: bool
-    window: Window | None = None
+    window: LookBehindWindow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,26 @@ class Repeat:
     item: Node
     least: int
     most: int
-    how: How
+    how: QuantifierKind
     of_first_ways: bool = False
 
 
 UNLIMITED = 2**31 - 1
 
-Node: TypeAlias = Text | OneOf | At | LineBreak | Cluster | Again | Sequence | Choice | Group | Atomic | Look | Repeat
+Node: TypeAlias = (
+    Text
+    | OneOf
+    | AtAnchor
+    | LineBreak
+    | Cluster
+    | BackReference
+    | Sequence
+    | Choice
+    | RegexGroup
+    | Atomic
+    | LookAround
+    | Repeat
+)
 
 
 @dataclass(frozen=True, slots=True)

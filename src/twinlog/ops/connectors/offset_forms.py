@@ -17,17 +17,17 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _PartitionFormat:
     """How partitions of one kind of connector are called (Kafka class MirrorUtils)."""
 
     fields: tuple[str, ...]
     example: str
 
 
-_FORMS: dict[ConnectorKind, _Form] = {
-    "source": _Form(("cluster", "topic", "partition"), "TOPIC:PARTITION=OFFSET, such as orders:3=1200"),
-    "checkpoint": _Form(("group", "topic", "partition"), "TOPIC:PARTITION=none with --group"),
-    "heartbeat": _Form(("sourceClusterAlias", "targetClusterAlias"), "none, or 0"),
+_FORMS: dict[ConnectorKind, _PartitionFormat] = {
+    "source": _PartitionFormat(("cluster", "topic", "partition"), "TOPIC:PARTITION=OFFSET, such as orders:3=1200"),
+    "checkpoint": _PartitionFormat(("group", "topic", "partition"), "TOPIC:PARTITION=none with --group"),
+    "heartbeat": _PartitionFormat(("sourceClusterAlias", "targetClusterAlias"), "none, or 0"),
 }
 
 _HEADS = {"sourceClusterAlias": "SOURCE", "targetClusterAlias": "TARGET"}
@@ -49,7 +49,7 @@ def _place(entry: Entry, fields: Sequence[str]) -> list[Any]:
     return [entry["partition"][field] for field in fields]
 
 
-def _is(entry: Entry, form: _Form) -> bool:
+def _is(entry: Entry, form: _PartitionFormat) -> bool:
     return set(entry["partition"]) == set(form.fields)
 
 

@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ConnectorStatuses:
     """One look at some connectors: the status of each that has one, and the names of those that have none yet."""
 
     statuses: Mapping[str, Row]
@@ -37,12 +37,12 @@ def states(status: Row) -> list[str]:
     return [str(part["state"]) for part in (status["connector"], *status["tasks"])]
 
 
-def look(rest: ConnectRest, names: Sequence[str]) -> Look:
+def look(rest: ConnectRest, names: Sequence[str]) -> ConnectorStatuses:
     """Look at `names`, at all connectors where there are none. Raises RequestError for one that does not exist."""
     if not names:
         known = rest.get("connectors")
         found = rest.get("connectors", expand="status")
-        return Look(
+        return ConnectorStatuses(
             {name: found[name]["status"] for name in sorted(known) if "status" in found.get(name, {})},
             tuple(sorted(name for name in known if "status" not in found.get(name, {}))),
         )
@@ -56,10 +56,10 @@ def look(rest: ConnectRest, names: Sequence[str]) -> Look:
             # Right after its creation a connector has none.
             rest.get("connectors", name)
             without.append(name)
-    return Look(statuses, tuple(without))
+    return ConnectorStatuses(statuses, tuple(without))
 
 
-def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> Look:
+def wait(rest: ConnectRest, names: Sequence[str], timeout_s: float) -> ConnectorStatuses:
     """Look until everything is RUNNING, or something FAILED, or is what it will stay. Raises TwinlogError when that
     takes longer."""
     clock = rest.clock

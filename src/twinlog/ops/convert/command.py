@@ -18,7 +18,7 @@ from twinlog.ops.convert.from_connectors import mirrors_of_connectors
 from twinlog.ops.convert.from_properties import mirrors_of_properties
 from twinlog.ops.convert.from_resource import mirrors_of_resource
 from twinlog.ops.convert.model import Mirrors, Output
-from twinlog.ops.convert.secrets import Vault
+from twinlog.ops.convert.secrets import SecretStore
 from twinlog.ops.convert.to_connectors import to_connectors
 from twinlog.ops.convert.to_properties import to_properties
 from twinlog.ops.convert.to_strimzi import to_strimzi
@@ -28,7 +28,7 @@ EXIT_NOT_CONVERTED = 3
 _MOUNTED = Path("/mnt/secrets")
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """How a mirror can be written."""
 
     PROPERTIES = "properties"
@@ -36,7 +36,7 @@ class Form(StrEnum):
     STRIMZI = "strimzi"
 
 
-class Api(StrEnum):
+class StrimziApiVersion(StrEnum):
     """The versions of Strimzi's resource."""
 
     V1 = "v1"
@@ -53,8 +53,10 @@ def convert(
             show_default=False,
         ),
     ],
-    to: Annotated[Form, typer.Option("--to", help="The form to write.", show_default=False)],
-    version: Annotated[Api, typer.Option("--version", help="Of Strimzi's resource.")] = Api.V1,
+    to: Annotated[OutputFormat, typer.Option("--to", help="The form to write.", show_default=False)],
+    version: Annotated[
+        StrimziApiVersion, typer.Option("--version", help="Of Strimzi's resource.")
+    ] = StrimziApiVersion.V1,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -88,7 +90,7 @@ def convert(
     """
     folder = _absolute(secrets or (output / "secrets" if output is not None else _MOUNTED))
     with ends_if_wrong(EXIT_CONFIG):
-        made = _made(inputs, to, _version(version), Vault(str(folder)))
+        made = _made(inputs, to, _version(version), SecretStore(str(folder)))
     if output is None and len(made.files) > 1:
         raise typer.BadParameter(f"the result is {len(made.files)} files: name a folder", param_hint="-o")
     if output is None:
@@ -109,34 +111,34 @@ def convert(
         raise typer.Exit(EXIT_NOT_CONVERTED)
 
 
-def _version(api: Api) -> Version:
-    return "v1" if api is Api.V1 else "v1beta2"
+def _version(api: StrimziApiVersion) -> Version:
+    return "v1" if api is StrimziApiVersion.V1 else "v1beta2"
 
 
-def _made(inputs: Sequence[Path], to: Form, version: Version, vault: Vault) -> Output:
+def _made(inputs: Sequence[Path], to: OutputFormat, version: Version, vault: SecretStore) -> Output:
     kinds = [kind_of(path) for path in inputs]
     if len(inputs) > 1 and set(kinds) & {FileKind.MIRROR, FileKind.RESOURCE}:
         raise typer.BadParameter("one such file at a time; only connectors and their worker come together")
-    if kinds == [FileKind.RESOURCE] and to is Form.STRIMZI:
+    if kinds == [FileKind.RESOURCE] and to is OutputFormat.STRIMZI:
         return to_version(inputs[0], version)
     mirrors, form = _read(inputs, kinds)
     if form is to:
         raise typer.BadParameter(f"{inputs[0]} has this form already", param_hint="--to")
-    if to is Form.PROPERTIES:
+    if to is OutputFormat.PROPERTIES:
         return to_properties(mirrors, vault)
-    return to_connectors(mirrors, vault) if to is Form.CONNECTORS else to_strimzi(mirrors, vault, version)
+    return to_connectors(mirrors, vault) if to is OutputFormat.CONNECTORS else to_strimzi(mirrors, vault, version)
 
 
-def _read(inputs: Sequence[Path], kinds: Sequence[FileKind]) -> tuple[Mirrors, Form]:
+def _read(inputs: Sequence[Path], kinds: Sequence[FileKind]) -> tuple[Mirrors, OutputFormat]:
     if kinds == [FileKind.RESOURCE]:
-        return mirrors_of_resource(inputs[0]), Form.STRIMZI
+        return mirrors_of_resource(inputs[0]), OutputFormat.STRIMZI
     if kinds == [FileKind.MIRROR]:
-        return mirrors_of_properties(read_properties(inputs[0]), str(inputs[0])), Form.PROPERTIES
+        return mirrors_of_properties(read_properties(inputs[0]), str(inputs[0])), OutputFormat.PROPERTIES
     workers = [path for path, kind in zip(inputs, kinds, strict=True) if kind is FileKind.WORKER]
     if len(workers) > 1:
         raise typer.BadParameter(f"{workers[1]} is the file of another worker: one at a time")
     connectors = [path for path in inputs if path not in workers]
-    return mirrors_of_connectors(workers[0] if workers else None, connectors), Form.CONNECTORS
+    return mirrors_of_connectors(workers[0] if workers else None, connectors), OutputFormat.CONNECTORS
 
 
 def _absolute(path: Path) -> Path:

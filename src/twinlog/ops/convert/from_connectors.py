@@ -7,15 +7,15 @@ from pathlib import Path
 
 from twinlog.config.connector import DEFAULT_SOURCE, DEFAULT_TARGET, connector_kind, refused_class
 from twinlog.config.connector_file import line_of, read_connector_file
-from twinlog.config.properties import Entry, read_properties
+from twinlog.config.properties import PropertyEntry, read_properties
 from twinlog.errors import ConfigError, ConfigProblem
-from twinlog.ops.convert.model import Connector, Mirrors, Worker
+from twinlog.ops.convert.model import ConnectorSpec, Mirrors, WorkerSpec
 
 
 def mirrors_of_connectors(worker: Path | None, connectors: Sequence[Path]) -> Mirrors:
     """What the files ask for; without a worker's file its settings are left to defaults. Raises ConfigError."""
     settings = {} if worker is None else {entry.key: entry for entry in read_properties(worker)}
-    found: dict[str, Connector] = {}
+    found: dict[str, ConnectorSpec] = {}
     problems: list[ConfigProblem] = []
     for path in connectors:
         try:
@@ -35,14 +35,14 @@ def mirrors_of_connectors(worker: Path | None, connectors: Sequence[Path]) -> Mi
         problems.append(ConfigProblem(str(connectors[0]), None, "target.cluster.alias", ", ".join(targets), expected))
     if problems:
         raise ConfigError(problems)
-    return Mirrors((Worker(next(iter(targets)), settings, tuple(found.values())),))
+    return Mirrors((WorkerSpec(next(iter(targets)), settings, tuple(found.values())),))
 
 
-def _connector(path: Path) -> Connector:
+def _connector(path: Path) -> ConnectorSpec:
     file = str(path)
     read = read_connector_file(path)
     text = path.read_text("utf-8", "replace")
-    entries = {key: Entry(key, value, file, line_of(text, key), value) for key, value in read.config.items()}
+    entries = {key: PropertyEntry(key, value, file, line_of(text, key), value) for key, value in read.config.items()}
     entries.pop("name", None)
     written = read.config.get("connector.class", "")
     kind = connector_kind(written)
@@ -56,4 +56,4 @@ def _connector(path: Path) -> Connector:
     # A cluster needs an alias in other forms, also where names of topics are to have none.
     source = read.config["source.cluster.alias"].strip() or DEFAULT_SOURCE
     target = read.config.get("target.cluster.alias", DEFAULT_TARGET).strip() or DEFAULT_TARGET
-    return Connector(read.name, kind, source, target, entries, read.initial_state or "RUNNING")
+    return ConnectorSpec(read.name, kind, source, target, entries, read.initial_state or "RUNNING")

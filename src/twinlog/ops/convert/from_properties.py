@@ -9,17 +9,17 @@ from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.keys.key import Effect
 from twinlog.config.keys.scope import KeyScopes, SourceAndTarget
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.parse import ParsedFile, parse_file
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.text.resolve import connector_layer, worker_layer
 from twinlog.errors import ConfigError
 from twinlog.ops.convert.model import (
     CONVERTER,
-    Connector,
+    ConnectorSpec,
     Mirrors,
     NotConverted,
-    Worker,
+    WorkerSpec,
     default_name,
     not_converted,
     owner,
@@ -45,26 +45,26 @@ _HEARTBEATS = (
 )
 
 
-def mirrors_of_properties(entries: Iterable[Entry], file: str) -> Mirrors:
+def mirrors_of_properties(entries: Iterable[PropertyEntry], file: str) -> Mirrors:
     """What the file asks for: each flow has a worker of its own, as in MirrorMaker 2. Raises ConfigError."""
     entries = list(entries)
     found = parse_file(entries, file, "warn")
     if found.problems:
         raise ConfigError(found.problems, found.warnings)
-    workers: list[Worker] = []
+    workers: list[WorkerSpec] = []
     for ends in permutations(found.aliases, 2):
         connectors = tuple(_connectors(found, ends))
         if connectors:
-            workers.append(Worker(ends[1], _worker(found, ends, FIRST_PORT + len(workers)), connectors))
+            workers.append(WorkerSpec(ends[1], _worker(found, ends, FIRST_PORT + len(workers)), connectors))
     if not workers:
         raise ConfigError([], [f"{file}: no flow is enabled, and no heartbeats are written"])
     return Mirrors(tuple(workers), tuple(_left(entries, found, workers)))
 
 
-def _connectors(found: ParsedFile, ends: SourceAndTarget) -> Iterator[Connector]:
+def _connectors(found: ParsedFile, ends: SourceAndTarget) -> Iterator[ConnectorSpec]:
     layer = dict(connector_layer(found, *ends))
-    reading = Reading(layer, CONNECTOR, Problems([]))
-    enabled = "enabled" in found.flows.get(ends, {}) and Reading(found.flows[ends], CONNECTOR, Problems([])).flag(
+    reading = ConfigReader(layer, CONNECTOR, Problems([]))
+    enabled = "enabled" in found.flows.get(ends, {}) and ConfigReader(found.flows[ends], CONNECTOR, Problems([])).flag(
         "enabled"
     )
     kinds: list[ConnectorKind] = ["source", "checkpoint"] if enabled else []
@@ -73,11 +73,13 @@ def _connectors(found: ParsedFile, ends: SourceAndTarget) -> Iterator[Connector]
     layer |= _producer_security(found, ends, layer)
     for side, alias in zip(("source", "target"), ends, strict=True):
         name = f"{side}.cluster.alias"
-        layer.setdefault(name, Entry(name, alias, found.file, None, alias))
+        layer.setdefault(name, PropertyEntry(name, alias, found.file, None, alias))
     for kind in kinds:
-        class_entry = Entry("connector.class", CONNECTOR_CLASSES[kind], found.file, None, CONNECTOR_CLASSES[kind])
+        class_entry = PropertyEntry(
+            "connector.class", CONNECTOR_CLASSES[kind], found.file, None, CONNECTOR_CLASSES[kind]
+        )
         own = {key: entry for key, entry in layer.items() if _counts(key, kind) and not _is_spread(key, layer)}
-        yield Connector(default_name(kind), kind, *ends, {"connector.class": class_entry, **own})
+        yield ConnectorSpec(default_name(kind), kind, *ends, {"connector.class": class_entry, **own})
 
 
 def _counts(key: str, kind: ConnectorKind) -> bool:
@@ -95,7 +97,7 @@ def _counts(key: str, kind: ConnectorKind) -> bool:
     return owner(key) in {None, kind}
 
 
-def _is_spread(key: str, layer: dict[str, Entry]) -> bool:
+def _is_spread(key: str, layer: dict[str, PropertyEntry]) -> bool:
     """Whether a client only has what its cluster has, as it would without."""
     side, _, rest = key.partition(".")
     word, _, setting = rest.partition(".")
@@ -105,7 +107,9 @@ def _is_spread(key: str, layer: dict[str, Entry]) -> bool:
     return cluster is not None and cluster.written == layer[key].written
 
 
-def _producer_security(found: ParsedFile, ends: SourceAndTarget, layer: dict[str, Entry]) -> dict[str, Entry]:
+def _producer_security(
+    found: ParsedFile, ends: SourceAndTarget, layer: dict[str, PropertyEntry]
+) -> dict[str, PropertyEntry]:
     """The producer's own login, where it is another one than its cluster's."""
     own = {}
     for name, entry in worker_layer(found, ends[1]).items():
@@ -117,16 +121,16 @@ def _producer_security(found: ParsedFile, ends: SourceAndTarget, layer: dict[str
     return own
 
 
-def _worker(found: ParsedFile, ends: SourceAndTarget, port: int) -> dict[str, Entry]:
+def _worker(found: ParsedFile, ends: SourceAndTarget, port: int) -> dict[str, PropertyEntry]:
     kept = {name: entry for name, entry in worker_layer(found, ends[1]).items() if _is_of_worker(name)}
     kept |= {name: entry for name, entry in found.top.items() if name.startswith("config.providers")}
     for name, form in _STORAGE.items():
         value = form.format(ends[0])
-        kept.setdefault(name, Entry(name, value, found.file, None, value))
+        kept.setdefault(name, PropertyEntry(name, value, found.file, None, value))
     # A dedicated MirrorMaker 2 has no REST API.
     listener = f"http://127.0.0.1:{port}"
     for name, value in (("key.converter", CONVERTER), ("value.converter", CONVERTER), ("listeners", listener)):
-        kept.setdefault(name, Entry(name, value, found.file, None, value))
+        kept.setdefault(name, PropertyEntry(name, value, found.file, None, value))
     return kept
 
 
@@ -139,7 +143,7 @@ def _is_of_worker(name: str) -> bool:
     return WORKER_FILE.find(name) is not None
 
 
-def _left(entries: Iterable[Entry], found: ParsedFile, workers: Iterable[Worker]) -> Iterator[NotConverted]:
+def _left(entries: Iterable[PropertyEntry], found: ParsedFile, workers: Iterable[WorkerSpec]) -> Iterator[NotConverted]:
     """Entries that went nowhere, each with the reason."""
     layers = [layer for one in workers for layer in (one.entries, *(each.entries for each in one.connectors))]
     used = {(entry.line, entry.key) for layer in layers for entry in layer.values()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from twinlog.config.strimzi.document import Item, read_documents
+from twinlog.config.strimzi.document import DocumentNode, read_documents
 from twinlog.config.strimzi.resource import resource_of
-from twinlog.ops.convert.model import Connector, Mirrors, NotConverted, Worker
+from twinlog.ops.convert.model import ConnectorSpec, Mirrors, NotConverted, WorkerSpec
 
 _SAID = {"replicas", "connectCluster", "clusters", "target", "mirrors", "rack"}
 _CONNECTOR_ONLY = {"version", "autoRestart", "listOffsets", "alterOffsets"}
@@ -19,14 +19,14 @@ def mirrors_of_resource(path: Path) -> Mirrors:
     resource = resource_of(documents)
     target = resource.connectors[0].target if resource.connectors else "target"
     connectors = tuple(
-        Connector(one.name, one.kind, one.source, one.target, one.entries, one.state) for one in resource.connectors
+        ConnectorSpec(one.name, one.kind, one.source, one.target, one.entries, one.state) for one in resource.connectors
     )
     not_converted = tuple(_without_form(documents.resource.children["spec"], documents.file))
     remarks = tuple(warning for warning in resource.warnings if "no effect here" not in warning)
-    return Mirrors((Worker(target, resource.worker, connectors),), not_converted, remarks)
+    return Mirrors((WorkerSpec(target, resource.worker, connectors),), not_converted, remarks)
 
 
-def _without_form(spec: Item, file: str) -> Iterator[NotConverted]:
+def _without_form(spec: DocumentNode, file: str) -> Iterator[NotConverted]:
     """Fields that only a resource has."""
     for name, item in spec.children.items():
         if name not in _SAID or item.path.endswith("rack.topologyKey"):

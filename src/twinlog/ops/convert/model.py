@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from twinlog.config.connector import CONNECTOR_CLASSES
 from twinlog.config.connector_file import InitialState
 from twinlog.config.keys.connector import CHECKPOINT_KEYS
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.settings.flow import ConnectorKind
 
 HEARTBEAT_PREFIXES = ("emit.heartbeats.", "heartbeats.topic.")
@@ -16,7 +16,7 @@ CHECKPOINT_NAMES = frozenset(key.name for key in CHECKPOINT_KEYS if not key.name
 CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
-def raw(entry: Entry) -> str:
+def raw(entry: PropertyEntry) -> str:
     """The value as it is to be written again: a reference stays one, a comment after it goes."""
     return entry.written if "${" in entry.written else entry.value
 
@@ -34,24 +34,24 @@ def default_name(kind: ConnectorKind) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Connector:
+class ConnectorSpec:
     """One connector, its settings by key and as they are written; secrets may stand in them."""
 
     name: str
     kind: ConnectorKind
     source: str
     target: str
-    entries: Mapping[str, Entry] = field(repr=False)
+    entries: Mapping[str, PropertyEntry] = field(repr=False)
     state: InitialState = "RUNNING"
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class WorkerSpec:
     """A worker on the cluster `target`, its settings by key, and its connectors."""
 
     target: str
-    entries: Mapping[str, Entry] = field(repr=False)
-    connectors: tuple[Connector, ...]
+    entries: Mapping[str, PropertyEntry] = field(repr=False)
+    connectors: tuple[ConnectorSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class NotConverted:
         return f"{self.place}: {self.key}: {self.why}"
 
 
-def not_converted(entry: Entry, why: str) -> NotConverted:
+def not_converted(entry: PropertyEntry, why: str) -> NotConverted:
     """The same of an entry."""
     return NotConverted(entry.place, entry.key, why)
 
@@ -76,7 +76,7 @@ class Mirrors:
     """A configuration that was read. `not_converted` lists what no other form can express, such as logging in a
     resource."""
 
-    workers: tuple[Worker, ...]
+    workers: tuple[WorkerSpec, ...]
     not_converted: tuple[NotConverted, ...] = ()
     remarks: tuple[str, ...] = ()
 

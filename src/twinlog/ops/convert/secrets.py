@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twinlog.config.keys.table import CLIENTS, CONNECTOR, SECURITY, WORKER_FILE
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.ops.convert.model import raw
 
 PROVIDER = "secrets"
@@ -49,7 +49,7 @@ def secret_name(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Vault:
+class SecretStore:
     """Keeps secrets apart; references lead to files `folder`/NAME/KEY, and are of Strimzi's form where `strimzi` is
     set."""
 
@@ -78,7 +78,7 @@ class Vault:
         self.kept[name, unique] = value
         return name, unique
 
-    def without_secrets(self, key: str, entry: Entry, name: str) -> str:
+    def without_secrets(self, key: str, entry: PropertyEntry, name: str) -> str:
         """The value of `key` as a properties file or a connector may show it."""
         value, secret = raw(entry), is_secret(key)
         if "${" not in value:
@@ -139,7 +139,7 @@ class Vault:
 
 
 def secret_of(value: str) -> tuple[str, str] | None:
-    """Name and key of the one Secret that a value refers to, in Strimzi's words or as `Vault.reference` does."""
+    """Name and key of the one Secret that a value refers to, in Strimzi's words or as `SecretStore.reference` does."""
     match = _STRIMZIS.fullmatch(value)
     if match is not None:
         return match[2], match[3]

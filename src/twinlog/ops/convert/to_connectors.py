@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import javaproperties
 
-from twinlog.ops.convert.model import CONVERTER, Mirrors, NotConverted, Output, Worker, raw
-from twinlog.ops.convert.secrets import Vault
+from twinlog.ops.convert.model import CONVERTER, Mirrors, NotConverted, Output, WorkerSpec, raw
+from twinlog.ops.convert.secrets import SecretStore
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 
-def to_connectors(mirrors: Mirrors, vault: Vault) -> Output:
+def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
     """One folder for each worker where there are several."""
     vault.know(mirrors.providers)
     files: dict[str, str] = {}
@@ -41,7 +41,7 @@ def _alias(key: str, source: str, target: str) -> str:
     return source if key.startswith("source.") else target
 
 
-def _lines(worker: Worker, vault: Vault) -> Iterator[str]:
+def _lines(worker: WorkerSpec, vault: SecretStore) -> Iterator[str]:
     values = {key: vault.without_secrets(key, entry, worker.target) for key, entry in worker.entries.items()}
     for key in ("key.converter", "value.converter"):
         values.setdefault(key, CONVERTER)

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 
 from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.table import CONNECTOR, PROCESS, SECURITY, WORKER, WORKER_FILE
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.ops.convert.model import (
     CONVERTER,
-    Connector,
+    ConnectorSpec,
     Mirrors,
     NotConverted,
     Output,
-    Worker,
+    WorkerSpec,
     default_name,
     not_converted,
     owner,
     raw,
 )
-from twinlog.ops.convert.secrets import Vault
+from twinlog.ops.convert.secrets import SecretStore
 from twinlog.ops.convert.to_connectors import property_line
 from twinlog.settings.flow import ConnectorKind
 
@@ -33,13 +33,13 @@ _SWITCHES: Mapping[ConnectorKind, tuple[str, ...]] = {
 }
 
 
-def to_properties(mirrors: Mirrors, vault: Vault) -> Output:
+def to_properties(mirrors: Mirrors, vault: SecretStore) -> Output:
     """One file for all flows."""
-    return _Writer(mirrors, vault).write()
+    return _PropertiesWriter(mirrors, vault).write()
 
 
-class _Writer:
-    def __init__(self, mirrors: Mirrors, vault: Vault) -> None:
+class _PropertiesWriter:
+    def __init__(self, mirrors: Mirrors, vault: SecretStore) -> None:
         self._mirrors = mirrors
         self._vault = vault
         vault.know(mirrors.providers)
@@ -56,7 +56,7 @@ class _Writer:
                 self._clusters.setdefault(connector.target, {})
         for worker in self._mirrors.workers:
             self._worker(worker)
-            flows: dict[tuple[str, str], dict[ConnectorKind, Connector]] = {}
+            flows: dict[tuple[str, str], dict[ConnectorKind, ConnectorSpec]] = {}
             for one in worker.connectors:
                 flows.setdefault((one.source, one.target), {})[one.kind] = one
             for ends, connectors in flows.items():
@@ -83,7 +83,7 @@ class _Writer:
 
     # -- the worker
 
-    def _worker(self, worker: Worker) -> None:
+    def _worker(self, worker: WorkerSpec) -> None:
         cluster = self._clusters.setdefault(worker.target, {})
         for key, entry in worker.entries.items():
             value = self._vault.without_secrets(key, entry, worker.target)
@@ -103,7 +103,7 @@ class _Writer:
 
     # -- a flow
 
-    def _flow(self, ends: tuple[str, str], connectors: Mapping[ConnectorKind, Connector]) -> None:
+    def _flow(self, ends: tuple[str, str], connectors: Mapping[ConnectorKind, ConnectorSpec]) -> None:
         flow = self._flows.setdefault(ends, {})
         flow["enabled"] = "true" if "source" in connectors or "checkpoint" in connectors else "false"
         if "source" not in connectors and "checkpoint" in connectors:
@@ -126,8 +126,8 @@ class _Writer:
         self,
         flow: dict[str, str],
         ends: tuple[str, str],
-        connector: Connector,
-        connectors: Mapping[ConnectorKind, Connector],
+        connector: ConnectorSpec,
+        connectors: Mapping[ConnectorKind, ConnectorSpec],
     ) -> None:
         if connector.state != "RUNNING":
             what = f"to begin {connector.state.lower()}"
@@ -164,7 +164,9 @@ class _Writer:
                         )
                     )
 
-    def _aliases(self, flow: dict[str, str], ends: tuple[str, str], connector: Connector, first: Connector) -> None:
+    def _aliases(
+        self, flow: dict[str, str], ends: tuple[str, str], connector: ConnectorSpec, first: ConnectorSpec
+    ) -> None:
         """Aliases that are not the clusters' own, such as empty ones, are written for the flow."""
         for key, alias in zip(_ALIASES, ends, strict=True):
             entry, of_first = connector.entries.get(key), first.entries.get(key)
@@ -180,10 +182,10 @@ class _Writer:
         flow: dict[str, str],
         ends: tuple[str, str],
         key: str,
-        entry: Entry,
+        entry: PropertyEntry,
         value: str,
-        connector: Connector,
-        first: Connector,
+        connector: ConnectorSpec,
+        first: ConnectorSpec,
     ) -> None:
         """One flow has one value of each key."""
         other = first.entries.get(key)
@@ -216,7 +218,7 @@ class _Writer:
     # -- notes
 
     def _note_positions(
-        self, worker: Worker, ends: tuple[str, str], connectors: Mapping[ConnectorKind, Connector]
+        self, worker: WorkerSpec, ends: tuple[str, str], connectors: Mapping[ConnectorKind, ConnectorSpec]
     ) -> None:
         source = connectors.get("source")
         if source is not None and source.name != default_name("source"):
@@ -228,5 +230,5 @@ class _Writer:
             )
 
 
-def _file(connector: Connector) -> str:
+def _file(connector: ConnectorSpec) -> str:
     return next((entry.file for entry in connector.entries.values()), connector.name)

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from twinlog.config.keys.connect import OWNER
 from twinlog.config.keys.table import SECURITY
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.security.jaas import JaasError, parse_jaas
 from twinlog.config.strimzi.fields import (
     CONNECTOR_FORBIDDEN,
@@ -22,16 +22,16 @@ from twinlog.config.strimzi.fields import (
 )
 from twinlog.ops.convert.model import (
     CONVERTER,
-    Connector,
+    ConnectorSpec,
     Mirrors,
     NotConverted,
     Output,
-    Worker,
+    WorkerSpec,
     not_converted,
     owner,
     raw,
 )
-from twinlog.ops.convert.secrets import NAMESPACE, Vault, secret_name, secret_of
+from twinlog.ops.convert.secrets import NAMESPACE, SecretStore, secret_name, secret_of
 from twinlog.settings.flow import ConnectorKind
 
 Yaml = dict[str, Any]
@@ -47,11 +47,11 @@ _MECHANISMS = {"PLAIN": "plain", "SCRAM-SHA-256": "scram-sha-256", "SCRAM-SHA-51
 _KINDS: tuple[ConnectorKind, ...] = ("source", "checkpoint", "heartbeat")
 
 
-def to_strimzi(mirrors: Mirrors, vault: Vault, version: Version, name: str = "mirror-maker") -> Output:
+def to_strimzi(mirrors: Mirrors, vault: SecretStore, version: Version, name: str = "mirror-maker") -> Output:
     """Files with one resource each; what is secret is named as a key of a Secret."""
-    writer = _Writer(mirrors, vault, version)
+    writer = _StrimziWriter(mirrors, vault, version)
     files: dict[str, str] = {}
-    targets: dict[str, list[Worker]] = {}
+    targets: dict[str, list[WorkerSpec]] = {}
     for worker in mirrors.workers:
         targets.setdefault(worker.target, []).append(worker)
     for target, workers in targets.items():
@@ -73,15 +73,15 @@ def dumped(resource: Any) -> str:
     return stream.getvalue()
 
 
-class _Writer:
-    def __init__(self, mirrors: Mirrors, vault: Vault, version: Version) -> None:
+class _StrimziWriter:
+    def __init__(self, mirrors: Mirrors, vault: SecretStore, version: Version) -> None:
         self._vault = vault
         vault.strimzi = True
         self._version = version
         self.not_converted: list[NotConverted] = list(mirrors.not_converted)
         self.remarks: list[str] = list(mirrors.remarks)
 
-    def resource(self, target: str, workers: list[Worker], name: str) -> Yaml | None:
+    def resource(self, target: str, workers: list[WorkerSpec], name: str) -> Yaml | None:
         connectors = [one for worker in workers for one in worker.connectors]
         if self._version == "v1":
             for one in connectors:
@@ -121,7 +121,7 @@ class _Writer:
 
     # -- the worker
 
-    def _worker_settings(self, workers: list[Worker]) -> dict[str, str]:
+    def _worker_settings(self, workers: list[WorkerSpec]) -> dict[str, str]:
         """What several workers of one target have in common; a resource has one."""
         found: dict[str, str] = {}
         storage = {key for key, _ in STORAGE.values()}
@@ -145,7 +145,7 @@ class _Writer:
                     self.not_converted.append(not_converted(entry, "the flows to one target share one worker there"))
         return found
 
-    def _note_positions(self, workers: list[Worker]) -> None:
+    def _note_positions(self, workers: list[WorkerSpec]) -> None:
         for worker in workers:
             for one in worker.connectors:
                 name = f"{one.source}->{one.target}.Mirror{one.kind.capitalize()}Connector"
@@ -159,7 +159,7 @@ class _Writer:
 
     # -- clusters
 
-    def _cluster(self, alias: str, entries: Mapping[str, Entry], worker: Mapping[str, str]) -> Yaml:
+    def _cluster(self, alias: str, entries: Mapping[str, PropertyEntry], worker: Mapping[str, str]) -> Yaml:
         servers = entries.get("bootstrap.servers")
         cluster: Yaml = {"alias": alias, "bootstrapServers": "" if servers is None else raw(servers)}
         protocol = raw(entries["security.protocol"]).strip().upper() if "security.protocol" in entries else "PLAINTEXT"
@@ -183,7 +183,7 @@ class _Writer:
             cluster["config"] = config
         return cluster
 
-    def _tls(self, alias: str, left: dict[str, Entry]) -> Yaml:
+    def _tls(self, alias: str, left: dict[str, PropertyEntry]) -> Yaml:
         certificates = left.pop("ssl.truststore.certificates", None)
         location, kind = left.pop("ssl.truststore.location", None), left.pop("ssl.truststore.type", None)
         left.pop("ssl.truststore.password", None)
@@ -201,7 +201,7 @@ class _Writer:
             self._keep_file(secret_name(name), "ca.crt", location, kind)
         return {"trustedCertificates": [{"secretName": secret_name(name), "certificate": "ca.crt"}]}
 
-    def _certificate(self, alias: str, left: dict[str, Entry]) -> Yaml:
+    def _certificate(self, alias: str, left: dict[str, PropertyEntry]) -> Yaml:
         chain, key = left.pop("ssl.keystore.certificate.chain", None), left.pop("ssl.keystore.key", None)
         location, kind = left.pop("ssl.keystore.location", None), left.pop("ssl.keystore.type", None)
         for password in ("ssl.keystore.password", "ssl.key.password"):
@@ -224,7 +224,7 @@ class _Writer:
             self._keep_file(name, "user.crt and user.key", location, kind)
         return {"type": "tls", "certificateAndKey": {"secretName": name, **names}}
 
-    def _keep_file(self, name: str, key: str, location: Entry, kind: Entry | None) -> None:
+    def _keep_file(self, name: str, key: str, location: PropertyEntry, kind: PropertyEntry | None) -> None:
         """A store in a file: PEM can be taken as it is, others have to be turned into it."""
         path = Path(raw(location))
         if key == "ca.crt" and kind is not None and raw(kind).strip().upper() == "PEM" and path.is_file():
@@ -232,7 +232,7 @@ class _Writer:
             return
         self.remarks.append(f"{location.place}: {path} has to be put into the Secret {name} as {key}, in PEM")
 
-    def _login(self, alias: str, left: dict[str, Entry]) -> Yaml:
+    def _login(self, alias: str, left: dict[str, PropertyEntry]) -> Yaml:
         mechanism, jaas = left.pop("sasl.mechanism", None), left.pop("sasl.jaas.config", None)
         word = "GSSAPI" if mechanism is None else raw(mechanism).strip().upper()
         try:
@@ -256,13 +256,13 @@ class _Writer:
             config[key] = self._value(key, left.pop(key), alias)
         return {"type": "custom", "sasl": True, "config": config}
 
-    def _value(self, key: str, entry: Entry, alias: str) -> str:
+    def _value(self, key: str, entry: PropertyEntry, alias: str) -> str:
         """The value for a `config`, in which a secret is a reference of Strimzi's."""
         return self._vault.without_secrets(key, entry, f"{alias}-user")
 
     # -- mirrors
 
-    def _mirror(self, source: str, target: str, connectors: list[Connector], cluster: Yaml) -> Yaml:
+    def _mirror(self, source: str, target: str, connectors: list[ConnectorSpec], cluster: Yaml) -> Yaml:
         mine = {one.kind: one for one in connectors if one.source == source}
         mirror: Yaml = (
             {"source": cluster} if self._version == "v1" else {"sourceCluster": source, "targetCluster": target}
@@ -278,7 +278,7 @@ class _Writer:
                 mirror[f"{kind}Connector"] = self._connector(one, shared, clusters)
         return mirror | {_PATTERNS[key]: value for key, value in shared.items()}
 
-    def _patterns(self, connectors: Mapping[ConnectorKind, Connector]) -> Iterator[tuple[str, str]]:
+    def _patterns(self, connectors: Mapping[ConnectorKind, ConnectorSpec]) -> Iterator[tuple[str, str]]:
         """Patterns on which the connectors agree that go by them."""
         for key in _PATTERNS:
             readers = [one for kind, one in connectors.items() if kind != "heartbeat" and owner(key) in {None, kind}]
@@ -287,7 +287,7 @@ class _Writer:
                 yield key, str(values.pop())
 
     def _connector(
-        self, connector: Connector, shared: Mapping[str, str], clusters: Mapping[str, Mapping[str, Entry]]
+        self, connector: ConnectorSpec, shared: Mapping[str, str], clusters: Mapping[str, Mapping[str, PropertyEntry]]
     ) -> Yaml:
         spec: Yaml = {}
         tasks = connector.entries.get("tasks.max")
@@ -321,7 +321,9 @@ class _Writer:
             spec["config"] = config
         return spec
 
-    def _set_at_connector(self, config: dict[str, str], key: str, entry: Entry, connector: Connector) -> None:
+    def _set_at_connector(
+        self, config: dict[str, str], key: str, entry: PropertyEntry, connector: ConnectorSpec
+    ) -> None:
         if self._version == "v1":
             config[key] = self._value(key, entry, connector.source)
         else:
@@ -330,9 +332,9 @@ class _Writer:
             )
 
 
-def _cluster_entries(connectors: list[Connector], side: str) -> dict[str, Entry]:
+def _cluster_entries(connectors: list[ConnectorSpec], side: str) -> dict[str, PropertyEntry]:
     """The settings of one end of the connectors, by their names without prefix; of several values the first."""
-    found: dict[str, Entry] = {}
+    found: dict[str, PropertyEntry] = {}
     prefix = f"{side}.cluster."
     for connector in connectors:
         for key, entry in connector.entries.items():
@@ -347,6 +349,6 @@ def _trusted(reference: tuple[str, str]) -> Yaml:
     return {"secretName": name, "pattern" if "*" in key or "?" in key else "certificate": key}
 
 
-def _place(connector: Connector) -> str:
+def _place(connector: ConnectorSpec) -> str:
     entry = next(iter(connector.entries.values()))
     return entry.file

@@ -34,7 +34,7 @@ def to_version(path: Path, version: Version) -> Output:
     if resource["apiVersion"] != f"{GROUP}/{version}":
         resource["apiVersion"] = f"{GROUP}/{version}"
         spec = resource["spec"]
-        lines = _Lines(documents.file)
+        lines = _KeyLines(documents.file)
         not_converted += list(_to_v1(spec, lines) if version == "v1" else _to_v1beta2(spec))
     return Output({f"{read.name}.yaml": dumped(resource)}, {}, tuple(not_converted), ())
 
@@ -44,7 +44,7 @@ def _plain(path: Path) -> Iterator[Any]:
         yield from document.get("items", ()) if "items" in document else (document,)
 
 
-class _Lines:
+class _KeyLines:
     """Where a key of a map stands."""
 
     def __init__(self, file: str) -> None:
@@ -54,7 +54,7 @@ class _Lines:
         return NotConverted(f"{self._file}:{holder.lc.key(key)[0] + 1}", path, why)
 
 
-def _to_v1(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
+def _to_v1(spec: Any, lines: _KeyLines) -> Iterator[NotConverted]:
     if "target" not in spec:
         yield from _unused(spec, lines)
         clusters = {one["alias"]: one for one in spec.pop("clusters")}
@@ -102,7 +102,7 @@ def _to_v1(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
             del cluster["authentication"]
 
 
-def _unused(spec: Any, lines: _Lines) -> Iterator[NotConverted]:
+def _unused(spec: Any, lines: _KeyLines) -> Iterator[NotConverted]:
     """Clusters that no mirror names: v1 has clusters within mirrors alone."""
     used = {mirror.get(field) for mirror in spec["mirrors"] for field in ("sourceCluster", "targetCluster")}
     for number, one in enumerate(spec["clusters"]):

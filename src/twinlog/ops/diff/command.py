@@ -20,7 +20,7 @@ from twinlog.errors import ConfigError, ConfigProblem, TwinlogError
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
 if TYPE_CHECKING:
-    from twinlog.ops.diff.differences import Names
+    from twinlog.ops.diff.differences import TopicPairing
     from twinlog.ops.inventory.contents import Inventory
 
 DIFFERENT, TROUBLE = 1, 2
@@ -139,23 +139,23 @@ def _of_file(file: Path, left: str, right: str, secrets: Path | None) -> _Sides:
     return _Sides((left, clients[left]), (right, clients[right]), flows.get((left, right)))
 
 
-def _names(flow: FlowSettings | None) -> Names:
+def _names(flow: FlowSettings | None) -> TopicPairing:
     from twinlog.mirror.topology.plugins import config_filter_of, group_filter_of  # noqa: PLC0415
     from twinlog.mirror.topology.topology import topology_of  # noqa: PLC0415
-    from twinlog.ops.diff.differences import FlowNames, Names  # noqa: PLC0415
+    from twinlog.ops.diff.differences import FlowTopicPairing, TopicPairing  # noqa: PLC0415
 
     if flow is None:
-        return Names()
-    return FlowNames(
+        return TopicPairing()
+    return FlowTopicPairing(
         topology_of(flow), group_filter_of(flow), config_filter_of(flow), flow.name, flow.replication_factor
     )
 
 
-def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
+def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
     from twinlog.console.reading import ReadingProgress  # noqa: PLC0415
     from twinlog.kafka.admin.cluster import ClusterAdmin  # noqa: PLC0415
     from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics  # noqa: PLC0415
-    from twinlog.ops.diff.differences import FlowNames  # noqa: PLC0415
+    from twinlog.ops.diff.differences import FlowTopicPairing  # noqa: PLC0415
     from twinlog.ops.inventory.reader import Content, read_inventory  # noqa: PLC0415
 
     parts = Content.CONFIGS | Content.LOGS | Content.ACLS | Content.GROUPS | Content.QUOTAS | Content.USERS
@@ -168,7 +168,7 @@ def _read(sides: _Sides, names: Names) -> tuple[Inventory, Inventory]:
             admin = ClusterAdmin(alias, settings)
             try:
                 admin.connect(CONNECT_S)
-                if isinstance(names, FlowNames) and not found:
+                if isinstance(names, FlowTopicPairing) and not found:
                     names.know(HeartbeatTopics(admin, names.heartbeat_names).look(admin.topics()).aliases)
                 found.append(read_inventory(admin, parts, wanted=wanted, progress=partial(progress, alias)))
             finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twinlog.ops.diff.differences import Difference
+from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan.plan_lines import limited
 
 _SECTIONS = (
@@ -18,7 +18,7 @@ _SECTIONS = (
 
 
 def diff_lines(
-    left: str, right: str, compared: str, found: Sequence[Difference], *, everything: bool = False
+    left: str, right: str, compared: str, found: Sequence[ClusterDifference], *, everything: bool = False
 ) -> list[str]:
     """What differs, in sections; each has some lines only unless `everything` is wanted."""
     if not found:
@@ -31,7 +31,7 @@ def diff_lines(
     return lines
 
 
-def _line(one: Difference, left: str, right: str) -> str:
+def _line(one: ClusterDifference, left: str, right: str) -> str:
     what = one.what if one.detail is None else f"{one.what}: {one.detail}"
     if one.kind == "acl":
         return f"- {what}: only on {left}" if one.right is None else f"+ {what}: only on {right}"

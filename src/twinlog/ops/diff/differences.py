@@ -9,10 +9,10 @@ from typing import Any, Literal
 from twinlog.mirror.topics.acls import remote_acl
 from twinlog.mirror.topics.configs import differences as setting_differences
 from twinlog.mirror.topics.configs import wanted_settings
-from twinlog.mirror.topology.filters import ConfigPropertyFilter, GroupFilter
-from twinlog.mirror.topology.naming import ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Acl, Resource
+from twinlog.model.acls import Acl, ResourceType
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import ConfigEntry, own_settings
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
@@ -22,7 +22,7 @@ Kind = Literal["topic", "partitions", "replicas", "setting", "acl", "quota", "us
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ClusterDifference:
     """One difference; `left` and `right` are what each cluster has, None for nothing.
 
     `what` is the topic, with its name on the right cluster where that is another one, the group, the ACL, whom a quota
@@ -45,13 +45,13 @@ class Difference:
         }
 
 
-class Names:
+class TopicPairing:
     """Which topics of two clusters stand for each other; each topic has its own name on both here."""
 
     words = "topics of equal names"
 
     def __init__(self) -> None:
-        self._policy = ReplicationPolicy()
+        self._policy = DefaultReplicationPolicy()
 
     def right(self, topic: TopicName) -> TopicName | None:
         """The name on the right cluster of a topic of the left one; None if it is not compared."""
@@ -83,14 +83,14 @@ class Names:
         return acl
 
 
-class FlowNames(Names):
+class FlowTopicPairing(TopicPairing):
     """Topics of a flow's source and their copies, by its replication policy and its filters."""
 
     def __init__(
         self,
         topology: Topology,
-        groups: GroupFilter,
-        configs: ConfigPropertyFilter,
+        groups: DefaultGroupFilter,
+        configs: DefaultConfigPropertyFilter,
         name: str,
         replication_factor: int = -1,
     ) -> None:
@@ -138,17 +138,17 @@ class FlowNames(Names):
         return self._replicas
 
     def acl(self, acl: Acl) -> Acl | None:
-        if acl.resource != Resource.TOPIC:
+        if acl.resource != ResourceType.TOPIC:
             return acl
         remote = remote_acl(self._topology, acl.of_topic)
-        return None if remote is None else Acl(Resource.TOPIC, *_fields(remote))
+        return None if remote is None else Acl(ResourceType.TOPIC, *_fields(remote))
 
 
 def _fields(acl: Any) -> tuple[str, str, str, int, int, int]:
     return acl.topic, acl.principal, acl.host, acl.operation, acl.permission, acl.pattern
 
 
-def compare_clusters(left: Inventory, right: Inventory, names: Names) -> list[Difference]:
+def compare_clusters(left: Inventory, right: Inventory, names: TopicPairing) -> list[ClusterDifference]:
     """Every difference, by kind and name."""
     pairs = {name: there for name in left.topics if (there := names.right(name)) is not None}
     return [
@@ -166,77 +166,77 @@ def _shown(here: TopicName, there: TopicName) -> str:
 
 
 def _topics(
-    left: Inventory, right: Inventory, names: Names, pairs: Mapping[TopicName, TopicName]
-) -> Iterable[Difference]:
+    left: Inventory, right: Inventory, names: TopicPairing, pairs: Mapping[TopicName, TopicName]
+) -> Iterable[ClusterDifference]:
     for here, there in sorted(pairs.items()):
         count = left.topics[here].topic.partitions
         if there not in right.topics:
-            yield Difference("topic", _shown(here, there), f"{count} partitions", None)
+            yield ClusterDifference("topic", _shown(here, there), f"{count} partitions", None)
         elif (other := right.topics[there].topic.partitions) != count:
-            yield Difference("partitions", _shown(here, there), str(count), str(other))
+            yield ClusterDifference("partitions", _shown(here, there), str(count), str(other))
         mine, theirs = left.topics[here].replicas, right.topics[there].replicas if there in right.topics else None
         wanted = names.replicas(mine)
         if theirs is not None and wanted is not None and theirs != wanted:
             # Both sides may have equal numbers, and yet not the number that the flow asks for.
             asked = None if wanted == mine else f"replication.factor = {wanted}"
-            yield Difference("replicas", _shown(here, there), str(mine), str(theirs), asked)
+            yield ClusterDifference("replicas", _shown(here, there), str(mine), str(theirs), asked)
     for there in sorted(right.topics):
         origin = names.left(there)
         if origin is not None and origin not in left.topics:
             count = right.topics[there].topic.partitions
-            yield Difference("topic", _shown(origin, there), None, f"{count} partitions")
+            yield ClusterDifference("topic", _shown(origin, there), None, f"{count} partitions")
 
 
 def _settings(
-    left: Inventory, right: Inventory, names: Names, pairs: Mapping[TopicName, TopicName]
-) -> Iterable[Difference]:
+    left: Inventory, right: Inventory, names: TopicPairing, pairs: Mapping[TopicName, TopicName]
+) -> Iterable[ClusterDifference]:
     for here, there in sorted(pairs.items()):
         if here in left.configs and there in right.configs:
             for setting, mine, theirs in sorted(names.settings(left.configs[here], right.configs[there])):
-                yield Difference("setting", _shown(here, there), mine, theirs, setting)
+                yield ClusterDifference("setting", _shown(here, there), mine, theirs, setting)
 
 
-def _acls(left: Inventory, right: Inventory, names: Names) -> Iterable[Difference]:
+def _acls(left: Inventory, right: Inventory, names: TopicPairing) -> Iterable[ClusterDifference]:
     if left.acls is None or right.acls is None:
         return
     wanted = {there for acl in left.acls if (there := names.acl(acl)) is not None}
     present = {acl for acl in right.acls if _compared(acl, names)}
-    yield from (Difference("acl", str(acl), "yes", None) for acl in sorted(wanted - set(right.acls)))
-    yield from (Difference("acl", str(acl), None, "yes") for acl in sorted(present - wanted))
+    yield from (ClusterDifference("acl", str(acl), "yes", None) for acl in sorted(wanted - set(right.acls)))
+    yield from (ClusterDifference("acl", str(acl), None, "yes") for acl in sorted(present - wanted))
 
 
-def _quotas(left: Inventory, right: Inventory) -> Iterable[Difference]:
+def _quotas(left: Inventory, right: Inventory) -> Iterable[ClusterDifference]:
     if left.quotas is None or right.quotas is None:
         return
     for whom in sorted({*left.quotas, *right.quotas}):
         mine, theirs = left.quotas.get(whom, {}), right.quotas.get(whom, {})
         for quota in sorted({*mine, *theirs}):
             if mine.get(quota) != theirs.get(quota):
-                yield Difference("quota", whom, _rate(mine.get(quota)), _rate(theirs.get(quota)), quota)
+                yield ClusterDifference("quota", whom, _rate(mine.get(quota)), _rate(theirs.get(quota)), quota)
 
 
 def _rate(value: float | None) -> str | None:
     return None if value is None else f"{value:.15g}"
 
 
-def _users(left: Inventory, right: Inventory) -> Iterable[Difference]:
+def _users(left: Inventory, right: Inventory) -> Iterable[ClusterDifference]:
     """Those that log in by SCRAM: by name and mechanism, as no broker returns what they log in with."""
     if left.users is None or right.users is None:
         return
     for user in sorted({*left.users, *right.users}):
         mine, theirs = (", ".join(side.users.get(user, ())) or None for side in (left, right) if side.users is not None)
         if mine != theirs:
-            yield Difference("user", user, mine, theirs)
+            yield ClusterDifference("user", user, mine, theirs)
 
 
-def _compared(acl: Acl, names: Names) -> bool:
+def _compared(acl: Acl, names: TopicPairing) -> bool:
     """Whether an ACL of the right cluster should have one on the left: of resources that both clusters share."""
-    return acl.resource != Resource.TOPIC or names.left(TopicName(acl.name)) is not None
+    return acl.resource != ResourceType.TOPIC or names.left(TopicName(acl.name)) is not None
 
 
 def _groups(
-    left: Inventory, right: Inventory, names: Names, pairs: Mapping[TopicName, TopicName]
-) -> Iterable[Difference]:
+    left: Inventory, right: Inventory, names: TopicPairing, pairs: Mapping[TopicName, TopicName]
+) -> Iterable[ClusterDifference]:
     """Groups by how far behind they are: their offsets are other numbers on the other cluster."""
     here, there = _lags(left, names, pairs.get), _lags(right, names, lambda topic: topic)
     copies = set(pairs.values())
@@ -245,15 +245,15 @@ def _groups(
         mine, theirs = here.get(group, {}), there.get(group, {})
         if not mine or not theirs:
             if mine or theirs:
-                yield Difference("group", group, _partitions(mine), _partitions(theirs))
+                yield ClusterDifference("group", group, _partitions(mine), _partitions(theirs))
             continue
         for part in sorted({*mine, *theirs}):
             if mine.get(part) != theirs.get(part):
-                yield Difference("lag", group, _lag(mine.get(part)), _lag(theirs.get(part)), str(part))
+                yield ClusterDifference("lag", group, _lag(mine.get(part)), _lag(theirs.get(part)), str(part))
 
 
 def _lags(
-    inventory: Inventory, names: Names, name: Callable[[TopicName], TopicName | None]
+    inventory: Inventory, names: TopicPairing, name: Callable[[TopicName], TopicName | None]
 ) -> dict[GroupId, dict[TopicPartition, int]]:
     """How many offsets each group is behind, by partition as the right cluster names it."""
     found: dict[GroupId, dict[TopicPartition, int]] = {}

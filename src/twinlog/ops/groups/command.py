@@ -21,7 +21,7 @@ from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.model.groups import GROUPS_TOPIC
 
 if TYPE_CHECKING:
-    from twinlog.ops.groups.reader import GroupsReader, GroupsSeen, GroupStanding, PartitionStanding
+    from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsReader, GroupsSnapshot, GroupStatus
 
 EXIT_SAFE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_SAFE = 0, 1, 2, 3
 LOOK_S = 1.0
@@ -93,21 +93,21 @@ def groups(
 
 def _look(
     readers: Sequence[GroupsReader], wanted: Sequence[str], repeats: int, timeout_s: float | None
-) -> list[GroupsSeen]:
+) -> list[GroupsSnapshot]:
     """What the readers see; with `timeout_s` once all groups may move, or that time is over."""
 
-    def look() -> list[GroupsSeen]:
+    def look() -> list[GroupsSnapshot]:
         return [reader.read(wanted, most_repeats=repeats) for reader in readers]
 
     return look() if timeout_s is None else wait_until_done(look, timeout_s)
 
 
 def wait_until_done(
-    look: Callable[[], list[GroupsSeen]],
+    look: Callable[[], list[GroupsSnapshot]],
     timeout_s: float,
     now: Callable[[], float] = SYSTEM.monotonic,
     sleep: Callable[[float], None] = SYSTEM.sleep,
-) -> list[GroupsSeen]:
+) -> list[GroupsSnapshot]:
     """Look again and again until all groups may move, for `timeout_s` seconds at most; print on stderr what lacks.
 
     Raises ClusterError when the last look was not possible, RefusedError at once.
@@ -115,7 +115,7 @@ def wait_until_done(
     begun, printed = now(), ""
     while True:
         trouble: ClusterError | None = None
-        seen: list[GroupsSeen] = []
+        seen: list[GroupsSnapshot] = []
         try:
             seen = look()
             if _all_done(seen):
@@ -136,12 +136,12 @@ def wait_until_done(
         sleep(min(LOOK_S, max(0.0, timeout_s - passed)))
 
 
-def _all_done(seen: Sequence[GroupsSeen]) -> bool:
+def _all_done(seen: Sequence[GroupsSnapshot]) -> bool:
     every = [group for one in seen for group in one.groups]
     return bool(every) and all(group.done for group in every) and not any(one.unlisted for one in seen)
 
 
-def missing(seen: GroupsSeen) -> str:
+def missing(seen: GroupsSnapshot) -> str:
     """What is missing of a flow's groups, in one line."""
     late = [group for group in seen.groups if not group.done]
     if not late and seen.unlisted:
@@ -153,7 +153,7 @@ def missing(seen: GroupsSeen) -> str:
     return f"{seen.flow}: {len(late)} of {len(seen.groups)} groups may not move yet, {first.group}: {why}"
 
 
-def lines(seen: GroupsSeen) -> list[str]:
+def lines(seen: GroupsSnapshot) -> list[str]:
     """A table of the groups of a flow, and a line that sums it up."""
     rows: list[Sequence[str]] = [_HEAD]
     for group in seen.groups:
@@ -163,7 +163,7 @@ def lines(seen: GroupsSeen) -> list[str]:
     return [*head, *shown, *_notes(seen), summary(seen)]
 
 
-def _notes(seen: GroupsSeen) -> list[str]:
+def _notes(seen: GroupsSnapshot) -> list[str]:
     notes = []
     if seen.source_trouble is not None:
         notes.append(f"the source does not answer, this is what the target knows: {seen.source_trouble}")
@@ -175,11 +175,11 @@ def _notes(seen: GroupsSeen) -> list[str]:
     return notes
 
 
-def _unlisted(seen: GroupsSeen) -> str:
+def _unlisted(seen: GroupsSnapshot) -> str:
     return f"partitions of {GROUPS_TOPIC} without a leader: {seen.unlisted}; the source does not list the groups there"
 
 
-def summary(seen: GroupsSeen) -> str:
+def summary(seen: GroupsSnapshot) -> str:
     """How many groups may move, and what keeps the others."""
     if not seen.groups:
         return f"{seen.flow}: no group that it follows has committed anything in a topic that it mirrors"
@@ -198,7 +198,7 @@ def summary(seen: GroupsSeen) -> str:
     return text
 
 
-def _row(group: GroupStanding, part: PartitionStanding) -> tuple[str, ...]:
+def _row(group: GroupStatus, part: GroupPartitionStatus) -> tuple[str, ...]:
     facts, verdict = part.facts, part.verdict
     if verdict.moved:
         answer = f"has moved ({group.target_state} on the target)"
@@ -222,7 +222,7 @@ def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
 
 
-def flow_json(seen: GroupsSeen) -> dict[str, Any]:
+def flow_json(seen: GroupsSnapshot) -> dict[str, Any]:
     """A flow's groups as JSON."""
     return {
         "flow": seen.flow,
@@ -234,7 +234,7 @@ def flow_json(seen: GroupsSeen) -> dict[str, Any]:
     }
 
 
-def _group_json(group: GroupStanding) -> dict[str, Any]:
+def _group_json(group: GroupStatus) -> dict[str, Any]:
     return {
         "group": group.group,
         "safe": group.safe,
@@ -245,7 +245,7 @@ def _group_json(group: GroupStanding) -> dict[str, Any]:
     }
 
 
-def _partition_json(part: PartitionStanding) -> dict[str, Any]:
+def _partition_json(part: GroupPartitionStatus) -> dict[str, Any]:
     facts, verdict = part.facts, part.verdict
     return {
         "topic": facts.source.topic,

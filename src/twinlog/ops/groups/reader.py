@@ -16,17 +16,17 @@ from twinlog.kafka.record.last_records import LastRecords, taken
 from twinlog.mirror.groups.checkpoints import Checkpoint, decode_checkpoint
 from twinlog.mirror.groups.followed_groups import group_refusal
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
-from twinlog.mirror.groups.safe_move import Facts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
+from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, Reason, group_is_safe, judge
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionsOfAll
 from twinlog.mirror.offsets.translator import Translator
-from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of, topic_filter_of
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.groups import GroupOffsets
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.inventory.reader import logs_of
 from twinlog.ops.status.cluster_groups import ClusterGroups, read_groups, read_offsets
 from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
@@ -68,20 +68,20 @@ CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStanding:
+class GroupPartitionStatus:
     """One partition of a group: what is known, the verdict, and when its last checkpoint was written (Unix ms)."""
 
-    facts: Facts
+    facts: MoveFacts
     verdict: MoveVerdict
     checkpoint_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStanding:
+class GroupStatus:
     """One group by its partitions; the states are those of its coordinators, None where it is not known there."""
 
     group: GroupId
-    partitions: tuple[PartitionStanding, ...]
+    partitions: tuple[GroupPartitionStatus, ...]
     source_state: str | None = None
     target_state: str | None = None
 
@@ -111,7 +111,7 @@ class GroupStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsSeen:
+class GroupsSnapshot:
     """The groups of one flow at one moment (`at_ms`, Unix); `left_out` were not asked for by name and are not followed.
 
     `source_trouble` is why the source does not answer, None if it does: the target then has the last word. `unlisted`
@@ -121,7 +121,7 @@ class GroupsSeen:
 
     flow: str
     at_ms: int
-    groups: tuple[GroupStanding, ...] = ()
+    groups: tuple[GroupStatus, ...] = ()
     left_out: tuple[GroupId, ...] = ()
     source_trouble: str | None = None
     unlisted: int = 0
@@ -148,7 +148,7 @@ class GroupsReader(ClustersReader):
         super().__init__((self._target, self._source))
         self._topologies: list[Topology] = [topology_of(flow) for flow in copied_by]
         self._topics = topic_filter_of(settings)
-        self._groups: GroupFilter = group_filter_of(settings)
+        self._groups: DefaultGroupFilter = group_filter_of(settings)
         self._maps = MapStore(copied_by[0], self._target, PositionsOfAll(copied_by, self._target))
         self._offsets_of_flow = Translator(settings, self._source, self._target, self._maps)
         self._translator = GroupOffsetTranslator(settings, self._source, self._target, self._offsets_of_flow, reverse)
@@ -157,7 +157,7 @@ class GroupsReader(ClustersReader):
         self._news: LastRecords = {}
         self._last: dict[GroupId, dict[TopicPartition, tuple[Checkpoint, int]]] = {}
 
-    def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSeen:
+    def read(self, wanted: Sequence[str] = (), *, most_repeats: int = 0) -> GroupsSnapshot:
         """Where the groups stand now: the `wanted` ones, or all that the flow follows.
 
         The target is read before the source: a group that goes on meanwhile is not taken for one that would skip.
@@ -191,7 +191,7 @@ class GroupsReader(ClustersReader):
             self._standing(group, here, there, source_ends, target_logs, trouble, most_repeats) for group in chosen
         )
         at_ms = int(self._target.clock.wall() * 1000)
-        return GroupsSeen(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
+        return GroupsSnapshot(self.settings.name, at_ms, groups, tuple(left_out), trouble, here.unlisted)
 
     def _read_groups(
         self, cluster: ClusterAdmin, wanted: Sequence[GroupId], known: Sequence[GroupId] = ()
@@ -271,7 +271,7 @@ class GroupsReader(ClustersReader):
 
     def _logs(
         self, chosen: Sequence[GroupId], committed: Mapping[GroupId, GroupOffsets], trouble: str | None
-    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, Log]]:
+    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, LogOffsets]]:
         """Ends of the source's logs, and the target's logs, these first: see `safe_move`."""
         here = {where for offsets in committed.values() for where in offsets}
         remote = {there for where in here if (there := self._remote(where)) is not None}
@@ -289,10 +289,10 @@ class GroupsReader(ClustersReader):
         here: ClusterGroups,
         there: ClusterGroups,
         source_ends: Mapping[TopicPartition, int],
-        target_logs: Mapping[TopicPartition, Log],
+        target_logs: Mapping[TopicPartition, LogOffsets],
         trouble: str | None,
         most_repeats: int,
-    ) -> GroupStanding:
+    ) -> GroupStatus:
         trouble = trouble or here.silent.get(group)
         known = here.listed.get(group)
         not_followed = self._groups.refusal(group) if known is None else group_refusal(self._groups, known)
@@ -313,7 +313,7 @@ class GroupsReader(ClustersReader):
                 past_copies = self._translator.past_copies(where, SourceOffset(committed.offset))
             target = there.offsets.get(group, {}).get(remote) if remote is not None else None
             log = None if remote is None else target_logs.get(remote)
-            facts = Facts(
+            facts = MoveFacts(
                 group,
                 where,
                 remote,
@@ -342,8 +342,8 @@ class GroupsReader(ClustersReader):
                 target_answers=group not in there.silent,
             )
             verdict = judge(facts, most_repeats=most_repeats)
-            parts.append(PartitionStanding(facts, verdict, None if checkpoint is None else checkpoint[1]))
-        return GroupStanding(group, tuple(parts), here.state(group), there.state(group))
+            parts.append(GroupPartitionStatus(facts, verdict, None if checkpoint is None else checkpoint[1]))
+        return GroupStatus(group, tuple(parts), here.state(group), there.state(group))
 
     def _other_application(
         self, group: GroupId, there: ClusterGroups, remotes: set[TopicPartition | None]

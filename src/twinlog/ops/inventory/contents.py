@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twinlog.model.acls import Acl, Operation
-from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.acls import Acl, AclOperation
+from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.topics import ConfigEntry, DescribedTopic, Disk, Topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogOffsets:
     """Offsets of a partition: the first that it has, and the one after its last."""
 
     start: int
@@ -42,13 +42,13 @@ class Inventory:
     topics: Mapping[TopicName, DescribedTopic] = field(default_factory=dict)
     configs: Mapping[TopicName, Sequence[ConfigEntry]] = field(default_factory=dict)
     hidden: frozenset[TopicName] = frozenset()
-    logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, LogOffsets] = field(default_factory=dict)
     sizes: Mapping[TopicPartition, int] | None = None
     disks: Sequence[Disk] = ()
     acls: Sequence[Acl] | None = None
     quotas: Mapping[str, Mapping[str, float]] | None = None
     users: Mapping[str, Sequence[str]] | None = None
-    groups: Mapping[GroupId, Group] = field(default_factory=dict)
+    groups: Mapping[GroupId, GroupListing] = field(default_factory=dict)
     committed: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
 
@@ -57,7 +57,7 @@ class Inventory:
         """Its topics without how they are spread."""
         return {name: described.topic for name, described in self.topics.items()}
 
-    def may(self, operation: Operation, topic: TopicName | None = None) -> bool | None:
+    def may(self, operation: AclOperation, topic: TopicName | None = None) -> bool | None:
         """Whether the principal may do that with a topic, or with the cluster; None when that is not known."""
         if topic is None:
             known = self.operations

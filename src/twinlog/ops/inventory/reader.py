@@ -17,10 +17,10 @@ from twinlog.kafka.admin.quotas import describe_quotas
 from twinlog.kafka.admin.scram_users import describe_scram_users
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.protocol import error_codes
-from twinlog.model.groups import GROUPS_TOPIC, Group, GroupOffsets
+from twinlog.model.groups import GROUPS_TOPIC, GroupListing, GroupOffsets
 from twinlog.model.topics import ConfigEntry, Topic, listed
 from twinlog.model.types import GroupId, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory, Log
+from twinlog.ops.inventory.contents import Inventory, LogOffsets
 
 T = TypeVar("T")
 
@@ -62,10 +62,10 @@ def read_inventory(
     A missing permission leaves its part out, with a sentence in `unread`. Raises ClusterError when the cluster does not
     answer.
     """
-    return _Reader(admin, progress).read(parts, wanted, committed)
+    return _InventoryReader(admin, progress).read(parts, wanted, committed)
 
 
-class _Reader:
+class _InventoryReader:
     def __init__(self, admin: ClusterAdmin, progress: Progress) -> None:
         self._admin = admin
         self._progress = progress
@@ -131,15 +131,15 @@ class _Reader:
             self._note_lack("DESCRIBE_CONFIGS", f"topic {listed(hidden)}", "reading its settings")
         return found, hidden
 
-    def _logs(self, topics: Sequence[Topic], committed: bool) -> dict[TopicPartition, Log]:
-        found: dict[TopicPartition, Log] = {}
+    def _logs(self, topics: Sequence[Topic], committed: bool) -> dict[TopicPartition, LogOffsets]:
+        found: dict[TopicPartition, LogOffsets] = {}
         for start in range(0, len(topics), CHUNK):
             chunk = topics[start : start + CHUNK]
             found.update(logs_of(self._admin, partitions_of(chunk), committed=committed))
             self._progress("log ends", start + len(chunk), len(topics))
         return found
 
-    def _groups(self) -> tuple[dict[GroupId, Group], dict[GroupId, GroupOffsets]]:
+    def _groups(self) -> tuple[dict[GroupId, GroupListing], dict[GroupId, GroupOffsets]]:
         admin = GroupAdmin(self._admin.client)
         groups = self._admin.call(admin.listed)
         names = sorted(name for name, group in groups.items() if group.commits)
@@ -172,11 +172,13 @@ class _Reader:
 
 def logs_of(
     admin: ClusterAdmin, partitions: Sequence[TopicPartition], *, committed: bool = False
-) -> dict[TopicPartition, Log]:
+) -> dict[TopicPartition, LogOffsets]:
     """The log of each partition that has a leader; with `committed` it ends at its last stable offset."""
     first = admin.offsets(partitions, latest=False)
     following = admin.offsets(partitions, latest=True, read_committed=committed)
-    return {part: Log(first[part], following[part]) for part in partitions if part in first and part in following}
+    return {
+        part: LogOffsets(first[part], following[part]) for part in partitions if part in first and part in following
+    }
 
 
 def partitions_of(topics: Collection[Topic]) -> list[TopicPartition]:

@@ -12,25 +12,25 @@ from twinlog.kafka.admin.configs import read_broker_setting
 from twinlog.kafka.protocol import error_codes
 from twinlog.mirror.topics.acls import missing_acls
 from twinlog.mirror.topics.bounds import too_loose
-from twinlog.mirror.topics.changes import Changes
+from twinlog.mirror.topics.changes import TopicChanges
 from twinlog.mirror.topics.configs import ConfigSync
-from twinlog.mirror.topics.create import Reduced, negotiate
+from twinlog.mirror.topics.create import ReducedTopic, negotiate
 from twinlog.mirror.topics.internal_topics import absent, internal_topics, offset_syncs
 from twinlog.mirror.topics.remote_topics import new_remote_topics
 from twinlog.mirror.topology.plugins import config_filter_of
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Operation, Resource, TopicAcl
+from twinlog.model.acls import AclOperation, ResourceType, TopicAcl
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, ConfigSource, NewTopic, Refusal, listed, own_settings
 from twinlog.model.types import Alias, TopicName
 from twinlog.ops.inventory.contents import Inventory
-from twinlog.ops.plan.flow_plan import Growth, NewRemote, Problem, ProblemKind, SettingChange
+from twinlog.ops.plan.flow_plan import NewRemoteTopic, PartitionGrowth, Problem, ProblemKind, SettingChange
 from twinlog.settings.flow import FlowSettings
 
 _BROKER_LIMIT = "message.max.bytes"
 
 
 @dataclass(slots=True)
-class Findings:
+class PlanFindings:
     """What a plan warns of."""
 
     problems: list[Problem] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Findings:
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
+class PlannedChanges:
     """The changes of one flow, by what was read of its clusters `here` (the source) and `there`."""
 
     flow: FlowSettings
@@ -60,19 +60,21 @@ class Deciding:
     target: ClusterAdmin
     here: Inventory
     there: Inventory
-    findings: Findings
+    findings: PlanFindings
 
-    def creations(self, changes: Changes) -> tuple[list[NewRemote], dict[TopicName, list[ConfigEntry]]]:
+    def creations(self, changes: TopicChanges) -> tuple[list[NewRemoteTopic], dict[TopicName, list[ConfigEntry]]]:
         """Remote topics to create, and the settings that they will have, as far as the target reports them."""
         new = new_remote_topics(self.flow, config_filter_of(self.flow), changes.create, self.here.configs)
         created, configs = self._validated(self.target, new)
         origin = {pair.remote: pair.source.name for pair in changes.create}
         return [
-            NewRemote(self.flow.target, one.name, origin[one.name], one.partitions, one.replication_factor, one.configs)
+            NewRemoteTopic(
+                self.flow.target, one.name, origin[one.name], one.partitions, one.replication_factor, one.configs
+            )
             for one in created
         ], configs
 
-    def internal(self) -> tuple[list[NewRemote], list[SettingChange]]:
+    def internal(self) -> tuple[list[NewRemoteTopic], list[SettingChange]]:
         """Topics that the flow keeps for itself: those to create, and settings of others that have too few bounds."""
         topics = internal_topics(self.flow)
         missing = absent(topics, {self.flow.source: self.here.topics, self.flow.target: self.there.topics})
@@ -83,24 +85,24 @@ class Deciding:
             optional = {offset_syncs(self.flow).name} if self.flow.emit_offset_syncs else set()
             created, _ = self._validated(admin, [topic.new() for topic in wanted], optional)
             found += [
-                NewRemote(Alias(admin.alias), one.name, None, one.partitions, one.replication_factor, one.configs)
+                NewRemoteTopic(Alias(admin.alias), one.name, None, one.partitions, one.replication_factor, one.configs)
                 for one in created
             ]
         return found, self._bounds()
 
-    def growth(self, changes: Changes) -> tuple[Growth, ...]:
+    def growth(self, changes: TopicChanges) -> tuple[PartitionGrowth, ...]:
         """Remote topics that get more partitions."""
         if not changes.grow:
             return ()
         refused = self.target.validate_partitions({pair.remote: pair.source.partitions for pair in changes.grow})
         self._refusals(refused)
         return tuple(
-            Growth(pair.remote, self.there.topics[pair.remote].topic.partitions, pair.source.partitions)
+            PartitionGrowth(pair.remote, self.there.topics[pair.remote].topic.partitions, pair.source.partitions)
             for pair in changes.grow
             if pair.remote not in refused or error_codes.refused(refused[pair.remote].code)
         )
 
-    def settings(self, changes: Changes) -> tuple[list[SettingChange], dict[TopicName, list[ConfigEntry]]]:
+    def settings(self, changes: TopicChanges) -> tuple[list[SettingChange], dict[TopicName, list[ConfigEntry]]]:
         """Settings of remote topics to change, and all settings of these topics as they will be."""
         if self.flow.sync_topic_configs_interval_s is None:
             return [], {}
@@ -110,7 +112,7 @@ class Deciding:
             return [], {}
         made, troubles = sync.rehearse(decided, self.there.configs)
         for topic, wanted in decided.items():
-            if self.there.may(Operation.ALTER_CONFIGS, topic) is False:
+            if self.there.may(AclOperation.ALTER_CONFIGS, topic) is False:
                 made[topic] = wanted
         for trouble in troubles:
             self.findings.problems.append(
@@ -135,7 +137,7 @@ class Deciding:
         if self.flow.sync_topic_acls_interval_s is None or self.here.acls is None or self.there.acls is None:
             return []
         here, there = (
-            [acl.of_topic for acl in inventory.acls or () if acl.resource == Resource.TOPIC]
+            [acl.of_topic for acl in inventory.acls or () if acl.resource == ResourceType.TOPIC]
             for inventory in (self.here, self.there)
         )
         return missing_acls(self.topology, here, there, left_out)
@@ -150,7 +152,7 @@ class Deciding:
             if entries is None:
                 continue
             missing, _ = too_loose(entries, topic.bounds)
-            if missing and inventory.may(Operation.ALTER_CONFIGS, topic.name) is False:
+            if missing and inventory.may(AclOperation.ALTER_CONFIGS, topic.name) is False:
                 lacks = admin.client.lacks("ALTER_CONFIGS", f"topic {topic.name}", "keeping it small")
                 self.findings.notes.append(str(lacks))
                 continue
@@ -210,9 +212,9 @@ class Deciding:
             else:
                 self.findings.problems.append(Problem("refused", f"{self.flow.target} refuses {listed(names)}: {text}"))
 
-    def _reductions(self, admin: ClusterAdmin, reduced: Sequence[Reduced]) -> None:
+    def _reductions(self, admin: ClusterAdmin, reduced: Sequence[ReducedTopic]) -> None:
         """What a run would leave out, so that topics are created all the same."""
-        topics: dict[tuple[str, str, str], list[Reduced]] = defaultdict(list)
+        topics: dict[tuple[str, str, str], list[ReducedTopic]] = defaultdict(list)
         for one in reduced:
             topics[one.what, one.instead, one.why].append(one)
         for (what, instead, why), some in topics.items():

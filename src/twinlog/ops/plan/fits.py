@@ -10,7 +10,7 @@ from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.topics import MAX_MESSAGE_BYTES, ConfigEntry, Disk, Topic, largest_batch, listed, value_of
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.plan.flow_plan import Problem
 from twinlog.settings.flow import FlowSettings
 
@@ -39,7 +39,7 @@ def colliding(new: Iterable[TopicName], there: Iterable[TopicName]) -> list[Prob
 def written_by_others(
     pairs: Iterable[TopicPair],
     target: Mapping[TopicName, Topic],
-    logs: Mapping[TopicPartition, Log],
+    logs: Mapping[TopicPartition, LogOffsets],
     copied: Iterable[TopicPartition],
     alias: Alias,
     others: str | None = None,
@@ -96,7 +96,7 @@ def written_by_others(
 
 def after_last_copy(
     pairs: Iterable[TopicPair],
-    logs: Mapping[TopicPartition, Log],
+    logs: Mapping[TopicPartition, LogOffsets],
     positions: Mapping[TopicPartition, Position],
     flow: FlowSettings,
 ) -> list[str]:

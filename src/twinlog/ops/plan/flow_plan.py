@@ -26,7 +26,7 @@ ProblemKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class NewRemote:
+class NewRemoteTopic:
     """A topic to create. `source` is the topic that it is the copy of, None for one that the flow keeps for itself.
 
     A replication factor of -1 is the broker's default.
@@ -51,7 +51,7 @@ class NewRemote:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class PartitionGrowth:
     """A remote topic that gets more partitions."""
 
     name: TopicName
@@ -96,7 +96,7 @@ class GroupPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Copying:
+class TopicCopyPlan:
     """What is to be copied of a topic: offsets, which are at least as many as records, and an estimate of bytes.
 
     `bytes` is None where the sizes of logs may not be read.
@@ -121,7 +121,7 @@ class Copying:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedTopic:
     """A topic of the source that is not copied."""
 
     topic: TopicName
@@ -150,13 +150,13 @@ class FlowPlan:
     source: Alias
     target: Alias
     rate: float
-    create: tuple[NewRemote, ...] = ()
-    grow: tuple[Growth, ...] = ()
+    create: tuple[NewRemoteTopic, ...] = ()
+    grow: tuple[PartitionGrowth, ...] = ()
     settings: tuple[SettingChange, ...] = ()
     acls: tuple[TopicAcl, ...] = ()
     groups: tuple[GroupPlan, ...] = ()
-    copy: tuple[Copying, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    copy: tuple[TopicCopyPlan, ...] = ()
+    left_out: tuple[ExcludedTopic, ...] = ()
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
 

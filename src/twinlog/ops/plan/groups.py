@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from twinlog.mirror.groups.followed_groups import WITHOUT_TOPIC, accepted_offsets, choose_groups
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import in_use
-from twinlog.mirror.groups.safe_move import Facts, MoveVerdict, judge
+from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, judge
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.topology.filters import GroupFilter
+from twinlog.mirror.topology.filters import DefaultGroupFilter
 from twinlog.model.groups import CommittedOffset
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
@@ -20,7 +20,7 @@ from twinlog.settings.flow import FlowSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class FlowCopies:
     """What is known of a flow's copies: how a source topic is called on the target, or why it is not there, stored
     positions, and where an offset is on the target."""
 
@@ -33,11 +33,11 @@ class Copied:
 
 def plan_groups(
     flow: FlowSettings,
-    filter_: GroupFilter,
+    filter_: DefaultGroupFilter,
     accepts: Callable[[TopicName], bool],
     source: Inventory,
     target: Inventory,
-    copied: Copied,
+    copied: FlowCopies,
 ) -> list[GroupPlan]:
     """Each consumer group of the source, by name; `accepts` is which topics' offsets are translated."""
     followed, reasons = choose_groups(filter_, source.groups)
@@ -78,8 +78,8 @@ def _facts(
     committed: CommittedOffset,
     source: Inventory,
     target: Inventory,
-    copied: Copied,
-) -> Facts:
+    copied: FlowCopies,
+) -> MoveFacts:
     from_target = copied.came_from_target(where.topic)
     translated = copied.find(where, SourceOffset(committed.offset))
     not_mirrored = None if from_target else copied.not_mirrored(where.topic)
@@ -91,7 +91,7 @@ def _facts(
     here = target.groups.get(group)
     log = source.logs.get(where)
     there_log = target.logs.get(remote)
-    return Facts(
+    return MoveFacts(
         group,
         where,
         remote,

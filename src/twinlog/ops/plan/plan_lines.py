@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from twinlog.console.table import shown_duration
 from twinlog.model.amounts import shown_bytes
-from twinlog.ops.plan.flow_plan import Copying, FlowPlan, GroupPlan, LeftOut, NewRemote
+from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, TopicCopyPlan
 
 MOST = 20
 """Lines of a section, unless all are asked for."""
@@ -82,7 +82,7 @@ def _amount(records: int, size: int | None) -> str:
     return f"{records:,} records" + (", bytes unknown" if size is None else f", {shown_bytes(size)}")
 
 
-def _new(one: NewRemote, *, configs: bool = True) -> str:
+def _new(one: NewRemoteTopic, *, configs: bool = True) -> str:
     replicas = "the broker's default" if one.replication_factor == -1 else str(one.replication_factor)
     own = ", ".join(f"{name}={value}" for name, value in sorted(one.configs.items())) if configs else ""
     return f"{one.name}: {_many(one.partitions, 'partition')}, replicas: {replicas}" + (f", {own}" if own else "")
@@ -102,13 +102,13 @@ def _group(one: GroupPlan, plan: FlowPlan) -> str:
     return f"- {one.group}: stays{why}"
 
 
-def _copying(one: Copying) -> str:
+def _copying(one: TopicCopyPlan) -> str:
     compacted = ", compacted: fewer records than offsets" if one.compacted else ""
     amount = _amount(one.records, one.bytes)
     return f"> {one.topic} -> {one.remote}: {amount} in {_many(one.partitions, 'partition')}{compacted}"
 
 
-def _left_out(topics: Iterable[LeftOut]) -> list[str]:
+def _left_out(topics: Iterable[ExcludedTopic]) -> list[str]:
     """Topics by the reason, as most share a few."""
     reasons: dict[str, list[str]] = defaultdict(list)
     for one in topics:

@@ -26,7 +26,7 @@ from twinlog.model.topics import listed
 from twinlog.model.types import Alias, GroupId, SourceOffset, TopicName, TopicPartition
 from twinlog.ops.inventory.contents import Inventory
 from twinlog.ops.inventory.reader import Content, read_inventory
-from twinlog.ops.plan.deciding import Deciding, Findings
+from twinlog.ops.plan.deciding import PlanFindings, PlannedChanges
 from twinlog.ops.plan.fits import (
     after_last_copy,
     colliding,
@@ -35,9 +35,9 @@ from twinlog.ops.plan.fits import (
     too_small_limits,
     written_by_others,
 )
-from twinlog.ops.plan.flow_plan import FlowPlan, GroupPlan, LeftOut, NewRemote, Problem
-from twinlog.ops.plan.groups import Copied, plan_groups
-from twinlog.ops.plan.rights import Side, hidden_topics, missing_rights, unreadable_groups, unwritable_topics
+from twinlog.ops.plan.flow_plan import ExcludedTopic, FlowPlan, GroupPlan, NewRemoteTopic, Problem
+from twinlog.ops.plan.groups import FlowCopies, plan_groups
+from twinlog.ops.plan.rights import ClusterRights, hidden_topics, missing_rights, unreadable_groups, unwritable_topics
 from twinlog.ops.plan.starts import PlannedStarts, planned_starts
 from twinlog.ops.plan.volume import gaps, leaderless, to_copy
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
@@ -109,14 +109,14 @@ class FlowPlanner:
 
         Raises ClusterError when a cluster does not answer, and RefusedError when it refuses the login.
         """
-        flow, findings = self._flow, Findings()
+        flow, findings = self._flow, PlanFindings()
         plan = FlowPlan(flow.name, flow.source, flow.target, rate)
         self._target.connect(CONNECT_S)
         if not flow.enabled:
             # It writes heartbeats to its target, and never asks its source.
             there = read_inventory(self._target, Content(0), progress=partial(self._progress, flow.target))
             nothing = Inventory(flow.source, None, ())
-            deciding = Deciding(flow, self._topology, self._source, self._target, nothing, there, findings)
+            deciding = PlannedChanges(flow, self._topology, self._source, self._target, nothing, there, findings)
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, problems=tuple(findings.problems), notes=tuple(findings.notes))
         self._source.connect(CONNECT_S)
@@ -138,11 +138,11 @@ class FlowPlanner:
     def _look_at_clusters(self) -> None:
         self._one_cluster = check_two_clusters(self._flow, self._topology, self._source, self._target)
 
-    def _plan(self, plan: FlowPlan, findings: Findings) -> FlowPlan:
+    def _plan(self, plan: FlowPlan, findings: PlanFindings) -> FlowPlan:
         flow = self._flow
         here, there = self._read(findings)
         store, positions = self._positions(there, findings)
-        deciding = Deciding(flow, self._topology, self._source, self._target, here, there, findings)
+        deciding = PlannedChanges(flow, self._topology, self._source, self._target, here, there, findings)
         if flow.transform is not None:
             findings.notes.append(
                 f"records pass through {flow.transform.steps}; what that drops, adds or routes to other topics is not "
@@ -152,7 +152,7 @@ class FlowPlanner:
             plan = replace(plan, create=tuple(deciding.internal()[0]))
             return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, None, findings)))
         refresh = self._refresh = TopicRefresh(
-            flow, self._flows, self._source, self._target, _Known(positions or {}, store), self._connect
+            flow, self._flows, self._source, self._target, _KnownPositions(positions or {}, store), self._connect
         )
         if self._one_cluster:
             refresh.within_one_cluster()
@@ -203,8 +203,8 @@ class FlowPlanner:
         findings.add(
             missing_rights(
                 flow,
-                Side(here, self._source.client.lacks),
-                Side(there, self._target.client.lacks),
+                ClusterRights(here, self._source.client.lacks),
+                ClusterRights(there, self._target.client.lacks),
                 changes,
                 acls if flow.sync_topic_acls_interval_s is not None else None,
             )
@@ -213,7 +213,7 @@ class FlowPlanner:
         findings.add(unwritable_topics(self._target, flow.producer.client, new, there))
         return replace(plan, groups=tuple(self._groups(here, there, store, positions or {}, pairs, findings)))
 
-    def _read(self, findings: Findings) -> tuple[Inventory, Inventory]:
+    def _read(self, findings: PlanFindings) -> tuple[Inventory, Inventory]:
         """What both clusters hold: of the source the topics that may be mirrored, of the target their copies."""
         flow, topology = self._flow, self._topology
         parts = Content.CONFIGS | Content.LOGS | Content.SIZES
@@ -244,7 +244,7 @@ class FlowPlanner:
         return here, there
 
     def _positions(
-        self, there: Inventory, findings: Findings
+        self, there: Inventory, findings: PlanFindings
     ) -> tuple[PositionStore | None, dict[TopicPartition, Position] | None]:
         """Stored positions, none where nothing was ever copied; and None where they may not be read."""
         names = {self._copier.positions_topic, self._copier.earlier_positions_topic}
@@ -257,12 +257,12 @@ class FlowPlanner:
             findings.problems.append(Problem("permission", str(error)))
             return None, None
 
-    def _left_out(self, here: Inventory, others: Mapping[TopicName, str]) -> list[LeftOut]:
+    def _left_out(self, here: Inventory, others: Mapping[TopicName, str]) -> list[ExcludedTopic]:
         found = []
         for name in sorted(here.topics):
             why = others.get(name) or self._topology.refusal(name)
             if why is not None:
-                found.append(LeftOut(name, why))
+                found.append(ExcludedTopic(name, why))
         return found
 
     def _look_at_starts(
@@ -271,7 +271,7 @@ class FlowPlanner:
         here: Inventory,
         positions: _Positions,
         starts: PlannedStarts,
-        findings: Findings,
+        findings: PlanFindings,
     ) -> None:
         """Where partitions begin or go on: gaps, a reset that refuses, offsets that will be others on the target."""
         flow = self._flow
@@ -310,7 +310,7 @@ class FlowPlanner:
         moved = {part: replace(here.logs[part], end=end) for part, end in ends.items()}
         return gaps(topics, {**here.logs, **moved}, positions)
 
-    def _replicas(self, create: Iterable[NewRemote], pairs: Iterable[TopicPair], there: Inventory) -> int:
+    def _replicas(self, create: Iterable[NewRemoteTopic], pairs: Iterable[TopicPair], there: Inventory) -> int:
         """The most replicas that a copy gets; a broker's default is taken from the copies that are there."""
         known = [there.topics[pair.remote].replicas for pair in pairs if pair.remote in there.topics]
         return max([1, *known, *(one.replication_factor for one in create)])
@@ -322,7 +322,7 @@ class FlowPlanner:
         store: PositionStore | None,
         positions: _Positions,
         pairs: Iterable[TopicPair] | None,
-        findings: Findings,
+        findings: PlanFindings,
     ) -> list[GroupPlan]:
         """`pairs` are the topics that this flow copies, None where others copy."""
         flow, topology = self._flow, self._topology
@@ -345,7 +345,7 @@ class FlowPlanner:
             return filter_.accepts(topic) and not beside
 
         find = self._translation(here, store, accepts, findings)
-        copied = Copied(topology.remote_name, not_mirrored, topology.came_from_target, positions, find)
+        copied = FlowCopies(topology.remote_name, not_mirrored, topology.came_from_target, positions, find)
         found = plan_groups(flow, group_filter_of(flow), accepts, here, there, copied)
         moving = [one.group for one in found if one.becomes == "moves"]
         findings.add(unreadable_groups(self._target, moving, there, "committing its offsets"))
@@ -359,7 +359,7 @@ class FlowPlanner:
         here: Inventory,
         store: PositionStore | None,
         accepts: Callable[[TopicName], bool],
-        findings: Findings,
+        findings: PlanFindings,
     ) -> _Find:
         """Where an offset is on the target, by what was copied so far."""
         if store is None:
@@ -374,7 +374,7 @@ class FlowPlanner:
         return found.find
 
 
-class _Known:
+class _KnownPositions:
     """Positions that were read already, from `store` if they may be read."""
 
     def __init__(self, positions: _Positions, store: PositionStore | None) -> None:

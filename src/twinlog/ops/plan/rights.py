@@ -10,9 +10,9 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.described import describe_topics
 from twinlog.kafka.admin.groups import GroupAdmin
 from twinlog.kafka.protocol import error_codes
-from twinlog.mirror.topics.changes import Changes
+from twinlog.mirror.topics.changes import TopicChanges
 from twinlog.mirror.topics.internal_topics import exact_maps, internal_topics, offset_syncs, positions
-from twinlog.model.acls import EVERY_TOPIC, Acl, Operation, Pattern, Permission, Resource
+from twinlog.model.acls import EVERY_TOPIC, Acl, AclOperation, AclPermissionType, PatternType, ResourceType
 from twinlog.model.groups import GROUPS_TOPIC
 from twinlog.model.topics import listed
 from twinlog.model.types import GroupId, TopicName
@@ -38,10 +38,10 @@ def unwritable_topics(
 ) -> list[Problem]:
     """A problem where the login of the producer could not write to topics, by the target's ACLs."""
     # A super user has every right without any ACL. Brokers give names of their own to certificates and tokens.
-    if not there.acls or there.may(Operation.CLUSTER_ACTION) is not False or producer.sasl_username is None:
+    if not there.acls or there.may(AclOperation.CLUSTER_ACTION) is not False or producer.sasl_username is None:
         return []
     login = f"User:{producer.sasl_username}"
-    lacking = [name for name in names if forbidden(there.acls, login, name, Operation.WRITE)]
+    lacking = [name for name in names if forbidden(there.acls, login, name, AclOperation.WRITE)]
     if not lacking:
         return []
     text = (
@@ -56,7 +56,7 @@ def unreadable_groups(target: ClusterAdmin, groups: Sequence[GroupId], there: In
     if not groups or GROUPS_TOPIC not in there.topics:
         return []
     known = target.call(GroupAdmin(target.client).operations, groups)
-    lacking = [name for name, may in known.items() if may is not None and Operation.READ not in may]
+    lacking = [name for name, may in known.items() if may is not None and AclOperation.READ not in may]
     return _lacks(target, "READ", "group", lacking, purpose)
 
 
@@ -69,23 +69,25 @@ def _lacks(target: ClusterAdmin, operation: str, kind: str, names: Sequence[str]
 EVERYBODY = "User:*"
 
 
-def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: Operation) -> bool:
+def forbidden(acls: Iterable[Acl], principal: str, topic: TopicName, operation: AclOperation) -> bool:
     """Whether ACLs keep `principal` from an operation on `topic` (rules of Kafka class StandardAuthorizerData).
 
     Without any ACL on the topic the brokers' `allow.everyone.if.no.acl.found` decides, which cannot be read: False
     then. A right for one host counts as one for every host.
     """
-    here = [acl for acl in acls if acl.resource == Resource.TOPIC and _covers(acl, topic)]
+    here = [acl for acl in acls if acl.resource == ResourceType.TOPIC and _covers(acl, topic)]
     mine = [
-        acl for acl in here if acl.principal in (principal, EVERYBODY) and acl.operation in (operation, Operation.ALL)
+        acl
+        for acl in here
+        if acl.principal in (principal, EVERYBODY) and acl.operation in (operation, AclOperation.ALL)
     ]
-    if any(acl.permission == Permission.DENY and acl.host == "*" for acl in mine):
+    if any(acl.permission == AclPermissionType.DENY and acl.host == "*" for acl in mine):
         return True
-    return bool(here) and not any(acl.permission == Permission.ALLOW for acl in mine)
+    return bool(here) and not any(acl.permission == AclPermissionType.ALLOW for acl in mine)
 
 
 def _covers(acl: Acl, topic: TopicName) -> bool:
-    if acl.pattern == Pattern.PREFIXED:
+    if acl.pattern == PatternType.PREFIXED:
         return topic.startswith(acl.name)
     return acl.name in (topic, EVERY_TOPIC)
 
@@ -95,29 +97,33 @@ Lacks = Callable[[str, str, str], RefusedError]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ClusterRights:
     """One cluster of a flow: what is known of it, and how a missing permission is worded."""
 
     inventory: Inventory
     lacks: Lacks
 
-    def topics(self, operation: Operation, names: Iterable[TopicName], purpose: str) -> list[Problem]:
+    def topics(self, operation: AclOperation, names: Iterable[TopicName], purpose: str) -> list[Problem]:
         """A problem where the login may not do that with some of the topics that it sees."""
         lacking = [name for name in names if self.inventory.may(operation, name) is False]
         return [self._problem(operation, f"topic {listed(lacking)}", purpose)] if lacking else []
 
-    def cluster(self, operation: Operation, purpose: str) -> list[Problem]:
+    def cluster(self, operation: AclOperation, purpose: str) -> list[Problem]:
         """A problem where the login may not do that with the cluster."""
         if self.inventory.may(operation) is not False:
             return []
         return [self._problem(operation, "the cluster", purpose)]
 
-    def _problem(self, operation: Operation, resource: str, purpose: str) -> Problem:
+    def _problem(self, operation: AclOperation, resource: str, purpose: str) -> Problem:
         return Problem("permission", str(self.lacks(operation.name, resource, purpose)))
 
 
 def missing_rights(
-    flow: FlowSettings, source: Side, target: Side, changes: Changes, acls: Sequence[object] | None
+    flow: FlowSettings,
+    source: ClusterRights,
+    target: ClusterRights,
+    changes: TopicChanges,
+    acls: Sequence[object] | None,
 ) -> list[Problem]:
     """What a run would be refused, of topics that are there; what it may create the clusters are asked when it is
     validated. `acls` are those to create, None where rights are not carried over."""
@@ -126,20 +132,20 @@ def missing_rights(
     own = [topic.name for topic in internal_topics(flow) if topic.cluster == flow.target]
     read_back = {positions(flow).name, exact_maps(flow).name} if flow.copies else set()
     found = [
-        *source.topics(Operation.READ, mirrored, "copying them"),
-        *source.topics(Operation.DESCRIBE_CONFIGS, mirrored, "reading its settings"),
-        *target.topics(Operation.WRITE, remotes, "copying to remote topics"),
-        *target.topics(Operation.DESCRIBE_CONFIGS, remotes, "knowing the largest batch it takes"),
-        *target.topics(Operation.WRITE, own, "storing what the flow knows"),
-        *target.topics(Operation.READ, read_back, "going on where the flow stood"),
-        *target.topics(Operation.DESCRIBE_CONFIGS, own, "checking that it is compacted"),
+        *source.topics(AclOperation.READ, mirrored, "copying them"),
+        *source.topics(AclOperation.DESCRIBE_CONFIGS, mirrored, "reading its settings"),
+        *target.topics(AclOperation.WRITE, remotes, "copying to remote topics"),
+        *target.topics(AclOperation.DESCRIBE_CONFIGS, remotes, "knowing the largest batch it takes"),
+        *target.topics(AclOperation.WRITE, own, "storing what the flow knows"),
+        *target.topics(AclOperation.READ, read_back, "going on where the flow stood"),
+        *target.topics(AclOperation.DESCRIBE_CONFIGS, own, "checking that it is compacted"),
     ]
     if flow.copies and flow.emit_offset_syncs:
         holder = source if flow.offset_syncs_location == "source" else target
-        found += holder.topics(Operation.WRITE, [offset_syncs(flow).name], "writing offset syncs")
+        found += holder.topics(AclOperation.WRITE, [offset_syncs(flow).name], "writing offset syncs")
     if acls is not None:
-        found += source.cluster(Operation.DESCRIBE, "reading its ACLs")
-        found += target.cluster(Operation.DESCRIBE, "reading its ACLs")
+        found += source.cluster(AclOperation.DESCRIBE, "reading its ACLs")
+        found += target.cluster(AclOperation.DESCRIBE, "reading its ACLs")
     if acls:
-        found += target.cluster(Operation.ALTER, "creating ACLs")
+        found += target.cluster(AclOperation.ALTER, "creating ACLs")
     return found

@@ -12,7 +12,7 @@ from twinlog.mirror.offsets.starts import AT_FIRST, ChosenTopics, StoredStarts
 from twinlog.model.moment import shown_moment
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import SourceOffset, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.topics.starts import differs, find_places, first_start, plan_topics
 
@@ -31,7 +31,7 @@ def planned_starts(
     flow: FlowSettings,
     source: ClusterAdmin,
     topics: Sequence[Topic],
-    logs: Mapping[TopicPartition, Log],
+    logs: Mapping[TopicPartition, LogOffsets],
     positions: Collection[TopicPartition],
     stored: StoredStarts,
 ) -> PlannedStarts:

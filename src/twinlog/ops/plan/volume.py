@@ -9,11 +9,11 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.topics import ConfigEntry, Topic, value_of
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
-from twinlog.ops.plan.flow_plan import Copying
+from twinlog.ops.inventory.contents import LogOffsets
+from twinlog.ops.plan.flow_plan import TopicCopyPlan
 
 
-def remaining(log: Log, position: Position | None, begin: SourceOffset | None = None) -> int:
+def remaining(log: LogOffsets, position: Position | None, begin: SourceOffset | None = None) -> int:
     """Offsets of a partition that are still to be copied; without a position it begins at `begin`, or at its first."""
     next_source = position.next_source if position is not None else log.start if begin is None else begin
     return max(0, log.end - max(next_source, log.start))
@@ -21,12 +21,12 @@ def remaining(log: Log, position: Position | None, begin: SourceOffset | None = 
 
 def to_copy(
     pairs: Iterable[TopicPair],
-    logs: Mapping[TopicPartition, Log],
+    logs: Mapping[TopicPartition, LogOffsets],
     sizes: Mapping[TopicPartition, int] | None,
     positions: Mapping[TopicPartition, Position],
     configs: Mapping[TopicName, Iterable[ConfigEntry]],
     begins: Mapping[TopicPartition, SourceOffset],
-) -> list[Copying]:
+) -> list[TopicCopyPlan]:
     """What is to be copied of each pair that has something; bytes are a share of the log's, by its offsets.
 
     `begins` has partitions without a position that do not begin at their first record.
@@ -43,11 +43,11 @@ def to_copy(
         if any(left.values()):
             compacted = "compact" in (value_of(configs.get(pair.source.name, ()), "cleanup.policy") or "")
             busy = sum(offsets > 0 for offsets in left.values())
-            found.append(Copying(pair.source.name, pair.remote, busy, sum(left.values()), size, compacted))
+            found.append(TopicCopyPlan(pair.source.name, pair.remote, busy, sum(left.values()), size, compacted))
     return found
 
 
-def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, Log]) -> list[TopicPartition]:
+def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, LogOffsets]) -> list[TopicPartition]:
     """Partitions whose amount to copy is unknown, as no broker leads them now."""
     return [
         part
@@ -58,7 +58,7 @@ def leaderless(pairs: Iterable[TopicPair], logs: Mapping[TopicPartition, Log]) -
 
 
 def gaps(
-    topics: Iterable[Topic], logs: Mapping[TopicPartition, Log], positions: Mapping[TopicPartition, Position]
+    topics: Iterable[Topic], logs: Mapping[TopicPartition, LogOffsets], positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, Gap]:
     """Partitions of which records are gone before they were copied, or whose topic was recreated."""
     found: dict[TopicPartition, Gap] = {}

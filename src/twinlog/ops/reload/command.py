@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from twinlog.config.file_kind import FileKind, kind_of
-from twinlog.config.keys.live_keys import Takes
+from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.config.queries import checked_file
 from twinlog.console.command_log import log_warnings
 from twinlog.console.waiting import waits_reported
 from twinlog.console.wrong_file import EXIT_CONFIG, ends_if_wrong, print_warnings
 
 if TYPE_CHECKING:
-    from twinlog.ops.reload.requests import Asked
+    from twinlog.ops.reload.requests import ReloadAnswers
     from twinlog.worker.reload.reload_report import ReloadReport
 
 EXIT_TROUBLE = 1
@@ -28,15 +28,15 @@ EXIT_NOBODY = 3
 EXIT_RESTART = 4
 
 _TAKES = {
-    Takes.AT_ONCE: "taken over",
-    Takes.PAUSE: "taken over, the copiers of the flow begin again",
-    Takes.RESTART: "NEEDS A RESTART",
-    Takes.NOTHING: "has no effect here",
+    UpdateMode.AT_ONCE: "taken over",
+    UpdateMode.PAUSE: "taken over, the copiers of the flow begin again",
+    UpdateMode.RESTART: "NEEDS A RESTART",
+    UpdateMode.NOTHING: "has no effect here",
 }
 _WOULD = {
     **_TAKES,
-    Takes.AT_ONCE: "would be taken over",
-    Takes.PAUSE: "would be taken over, the copiers of the flow would begin again",
+    UpdateMode.AT_ONCE: "would be taken over",
+    UpdateMode.PAUSE: "would be taken over, the copiers of the flow would begin again",
 }
 
 
@@ -98,7 +98,7 @@ def who() -> str:
     return f"{user} on {socket.gethostname()}"
 
 
-def exit_code(asked: Asked) -> int:
+def exit_code(asked: ReloadAnswers) -> int:
     """What scripts get; what an operator has to look at first counts most."""
     if any(report.problems for report in asked.reports):
         return EXIT_CONFIG
@@ -109,7 +109,7 @@ def exit_code(asked: Asked) -> int:
     return EXIT_RESTART if any(report.needs_restart for report in asked.reports) else 0
 
 
-def lines(asked: Asked) -> Iterator[str]:
+def lines(asked: ReloadAnswers) -> Iterator[str]:
     """The answers for people, one process after the other."""
     for report in asked.reports:
         yield from _report(report)
@@ -147,7 +147,7 @@ def _report(report: ReloadReport) -> Iterator[str]:
     yield from (f"  warning: {warning}" for warning in report.warnings)
 
 
-def _json(asked: Asked) -> str:
+def _json(asked: ReloadAnswers) -> str:
     return json.dumps(
         {
             "processes": [asdict(report) for report in asked.reports],

@@ -33,7 +33,7 @@ LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReloadAnswers:
     """What came of a question: the answers; processes that gave none, each with its flows; what runs flows and cannot
     be asked, such as MirrorMaker 2; and what was wrong with targets."""
 
@@ -82,7 +82,7 @@ class ReloadAsker:
             clusters = [text for admin in self._admins if (text := admin.waits()) is not None]
         return clusters + [f"{process} has not answered yet" for process in silent]
 
-    def ask(self) -> Asked:
+    def ask(self) -> ReloadAnswers:
         """Ask on every target at the same time, and wait for the answer of each process that is found there."""
         threads = [
             threading.Thread(target=self._ask_on, args=(target, flows), daemon=True)
@@ -94,7 +94,7 @@ class ReloadAsker:
             thread.join()
         silent = {name: tuple(sorted(flows)) for name, flows in self._asked.items() if name not in self._reports}
         reports = tuple(report for _, report in sorted(self._reports.items()))
-        return Asked(reports, dict(sorted(silent.items())), self._others, self._troubles)
+        return ReloadAnswers(reports, dict(sorted(silent.items())), self._others, self._troubles)
 
     def _ask_on(self, target: Alias, flows: Sequence[FlowSettings]) -> None:
         admin = self._connect(target, flows[0].target_admin.client)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from twinlog.errors import OptionError
 from twinlog.model.types import TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 
 Option = Literal["--from", "--to"]
 
@@ -17,7 +17,7 @@ _A_TIME = 10**11
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ReplayBound:
     """Where a range begins or ends, in each partition: an offset, a timestamp in ms, or an end of the log.
 
     `written` is how somebody wrote a time.
@@ -38,7 +38,7 @@ class Bound:
         return f"{self.kind} {self.value}" if self.kind in ("offset", "timestamp") else self.kind
 
 
-def require_order(start: Bound, end: Bound) -> None:
+def require_order(start: ReplayBound, end: ReplayBound) -> None:
     """Raise OptionError where nothing lies between two bounds, whatever the cluster has."""
     comparable = start.kind == end.kind and start.kind in ("offset", "timestamp")
     if start.kind == "latest" or end.kind == "earliest" or (comparable and start.value >= end.value):
@@ -46,9 +46,9 @@ def require_order(start: Bound, end: Bound) -> None:
 
 
 def offsets_of(
-    bound: Bound,
-    logs: Mapping[TopicPartition, Log],
-    hidden: Mapping[TopicPartition, Log],
+    bound: ReplayBound,
+    logs: Mapping[TopicPartition, LogOffsets],
+    hidden: Mapping[TopicPartition, LogOffsets],
     found: Mapping[TopicPartition, int],
     option: Option,
 ) -> dict[TopicPartition, int]:
@@ -71,7 +71,10 @@ def offsets_of(
 
 
 def _require_there(
-    bound: Bound, logs: Mapping[TopicPartition, Log], hidden: Mapping[TopicPartition, Log], option: Option
+    bound: ReplayBound,
+    logs: Mapping[TopicPartition, LogOffsets],
+    hidden: Mapping[TopicPartition, LogOffsets],
+    option: Option,
 ) -> None:
     for part, one in sorted(logs.items()):
         if bound.value < one.start:
@@ -89,10 +92,10 @@ def _require_there(
 
 
 def _require_seen(
-    bound: Bound,
-    logs: Mapping[TopicPartition, Log],
+    bound: ReplayBound,
+    logs: Mapping[TopicPartition, LogOffsets],
     wanted: Mapping[TopicPartition, int],
-    hidden: Mapping[TopicPartition, Log],
+    hidden: Mapping[TopicPartition, LogOffsets],
     option: Option,
 ) -> None:
     """Raise OptionError where a range ends beyond what readers of committed records see, or all of it lies there."""

@@ -14,15 +14,15 @@ from twinlog.console import signals
 from twinlog.console.command_log import log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
-from twinlog.console.spark_batch import TROUBLE, WRONG, Stop, run_in_spark
+from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
 from twinlog.console.table import table
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 from twinlog.ops.replay.model import INTO
 
 if TYPE_CHECKING:
-    from twinlog.ops.replay.bounds import Bound
-    from twinlog.ops.replay.model import Replayed
+    from twinlog.ops.replay.bounds import ReplayBound
+    from twinlog.ops.replay.model import ReplayResult
     from twinlog.ops.replay.planner import ReplayOptions, ReplayPlan
     from twinlog.settings.flow import FlowSettings
 
@@ -98,7 +98,7 @@ def replay(
         into,
     )
     log_warnings()
-    stop = Stop("; the same command goes on after what was copied")
+    stop = SparkSignalHandler("; the same command goes on after what was copied")
     signals.call(stop)
     try:
         plan, rows = _replay(found[0], options, known, spark_master, settings, stop, dry_run=dry_run)
@@ -123,10 +123,10 @@ def _replay(
     known: Sequence[FlowSettings],
     master: str | None,
     conf: dict[str, str],
-    stop: Stop,
+    stop: SparkSignalHandler,
     *,
     dry_run: bool,
-) -> tuple[ReplayPlan, list[Replayed]]:
+) -> tuple[ReplayPlan, list[ReplayResult]]:
     from twinlog.ops.replay.planner import ReplayPlanner  # noqa: PLC0415
 
     with ReplayPlanner(settings, options, [one for one in known if one.copies]) as planner:
@@ -148,19 +148,19 @@ def _replay(
     return plan, sorted(rows, key=lambda one: one.part.source)
 
 
-def _bound(text: str, option: str) -> Bound:
-    from twinlog.ops.replay.bounds import Bound  # noqa: PLC0415
+def _bound(text: str, option: str) -> ReplayBound:
+    from twinlog.ops.replay.bounds import ReplayBound  # noqa: PLC0415
 
     text = text.strip()
     if text == "earliest":
-        return Bound("earliest")
+        return ReplayBound("earliest")
     if text == "latest":
-        return Bound("latest")
+        return ReplayBound("latest")
     if text.isdecimal():
-        return Bound("offset", int(text))
+        return ReplayBound("offset", int(text))
     found = moment.moment_ms(text, option, _FORMS)
     assert found is not None
-    return Bound("timestamp", found, text)
+    return ReplayBound("timestamp", found, text)
 
 
 def _plan_lines(plan: ReplayPlan) -> list[str]:
@@ -187,7 +187,7 @@ def _plan_lines(plan: ReplayPlan) -> list[str]:
     return [*table(rows, numbers=(1, 2, 3)), f"{total} offsets would be copied; nothing was changed"]
 
 
-def _lines(rows: Sequence[Replayed]) -> list[str]:
+def _lines(rows: Sequence[ReplayResult]) -> list[str]:
     if not rows:
         return ["there is no record in this range"]
     lines = []

@@ -7,37 +7,37 @@ from collections.abc import Iterator
 from twinlog.arrow.bodies import MOST_BYTES
 from twinlog.lease.channel import DriverAddress
 from twinlog.lease.task_progress import ProgressLine
-from twinlog.ops.replay.model import PartitionToReplay, Replayed, ReplayRules
+from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
 from twinlog.ops.replay.planner import ReplayPlan
 from twinlog.ops.replay.task import replay_partitions
 from twinlog.ops.verify.job import SHARES_PER_SLOT
-from twinlog.spark.cluster_settings import Need
+from twinlog.spark.cluster_settings import TaskResources
 from twinlog.spark.engine import Engine
 
 
-def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) -> list[Replayed]:
+def run_replay(engine: Engine, plan: ReplayPlan, address: DriverAddress | None) -> list[ReplayResult]:
     """Copy what is planned; tasks report to the server at `address`, if there is one, how far they are.
 
     Raises EngineError.
     """
     rules = plan.rules
 
-    def copy(some: Iterator[tuple[PartitionToReplay, ...]]) -> Iterator[Replayed]:
+    def copy(some: Iterator[tuple[PartitionToReplay, ...]]) -> Iterator[ReplayResult]:
         return _copy(some, rules, address)
 
     return engine.run_tasks(copy, plan.shares(SHARES_PER_SLOT * max(1, engine.slots)))
 
 
-def need_of_replay(plan: ReplayPlan) -> Need:
+def need_of_replay(plan: ReplayPlan) -> TaskResources:
     """As many tasks as the flow may have, and for each what comparing takes and what is appended of one fetch."""
     flow = plan.rules.flow
     tasks = max(1, min(len(plan.parts), flow.tasks_max))
-    return Need(tasks, 5 * flow.consumer.max_partition_fetch_bytes + MOST_BYTES)
+    return TaskResources(tasks, 5 * flow.consumer.max_partition_fetch_bytes + MOST_BYTES)
 
 
 def _copy(
     shares: Iterator[tuple[PartitionToReplay, ...]], rules: ReplayRules, address: DriverAddress | None
-) -> Iterator[Replayed]:
+) -> Iterator[ReplayResult]:
     line = ProgressLine(address)
     try:
         for parts in shares:

@@ -46,7 +46,7 @@ class ReplayRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """A row: `found` records were there already, as an earlier replay left them; the others were appended."""
 
     part: PartitionToReplay

@@ -12,9 +12,9 @@ from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.topics import DEFAULT_MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, ConfigEntry, NewTopic, Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.inventory.reader import logs_of
-from twinlog.ops.replay.bounds import Bound, Option, offsets_of, require_order
+from twinlog.ops.replay.bounds import Option, ReplayBound, offsets_of, require_order
 from twinlog.ops.replay.model import INTO, PartitionToReplay, ReplayRules
 from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
 from twinlog.ops.verify.planner import named, share_out
@@ -49,8 +49,8 @@ class ReplayOptions:
     """
 
     topics: tuple[str, ...]
-    start: Bound
-    end: Bound
+    start: ReplayBound
+    end: ReplayBound
     partitions: frozenset[int] = frozenset()
     into: str = INTO
 
@@ -62,7 +62,7 @@ class ReplayPlan:
     rules: ReplayRules
     parts: tuple[PartitionToReplay, ...]
     create: tuple[NewTopic, ...]
-    there: Mapping[TopicPartition, Log]
+    there: Mapping[TopicPartition, LogOffsets]
 
     def shares(self, most: int) -> list[tuple[PartitionToReplay, ...]]:
         """At most so many shares of about the same size."""
@@ -266,14 +266,18 @@ class ReplayPlanner:
         )
         return reader.rows(end)[0] is not None
 
-    def _hidden(self, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, Log]:
+    def _hidden(self, logs: Mapping[TopicPartition, LogOffsets]) -> dict[TopicPartition, LogOffsets]:
         """What an open transaction hides at the end of each log."""
         ends = self._source.offsets(logs, latest=True)
         _require_leaders(self._settings.source, logs, ends)
-        return {part: Log(one.end, ends[part]) for part, one in logs.items() if ends[part] > one.end}
+        return {part: LogOffsets(one.end, ends[part]) for part, one in logs.items() if ends[part] > one.end}
 
     def _offsets(
-        self, bound: Bound, logs: Mapping[TopicPartition, Log], hidden: Mapping[TopicPartition, Log], option: Option
+        self,
+        bound: ReplayBound,
+        logs: Mapping[TopicPartition, LogOffsets],
+        hidden: Mapping[TopicPartition, LogOffsets],
+        option: Option,
     ) -> dict[TopicPartition, int]:
         found = self._source.first_since(logs, bound.value) if bound.kind == "timestamp" else {}
         return offsets_of(bound, logs, hidden, found, option)

@@ -18,19 +18,19 @@ from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.records import record_bodies
 from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender
-from twinlog.ops.replay.model import PartitionToReplay, Replayed, ReplayRules
+from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
 from twinlog.ops.verify.log_reader import CONNECT_S, ClusterLogs, LogReader
 from twinlog.settings.flow import ConsumerSettings
 
 
-class Arrived(NamedTuple):
+class ReplayedRecords(NamedTuple):
     """So many records are there, and the source offset after the last of them."""
 
     records: int
     next_source: int
 
 
-def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False) -> Arrived:
+def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False) -> ReplayedRecords:
     """Compare what the topic has, all of it, with the source's range from its begin on.
 
     Raises CopyError where it has something else: it is not the topic of this replay, or with `begin_lost` it may have
@@ -53,7 +53,7 @@ def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False
                 continue
         there, _ = into.rows(into.end)
         if there is None:
-            return Arrived(count, source.position)
+            return ReplayedRecords(count, source.position)
         mine, _ = source.rows(source.end)
         same = 0 if mine is None else first_difference(mine, there)
         if mine is None or (same < min(len(mine), len(there))):
@@ -93,9 +93,9 @@ class Replay:
         self._target.close()
         self._loop.close()
 
-    def copy(self, part: PartitionToReplay, progress: Callable[[int], None] = lambda _: None) -> Replayed:
+    def copy(self, part: PartitionToReplay, progress: Callable[[int], None] = lambda _: None) -> ReplayResult:
         """Copy what of a range is not there yet; the row has the problem where that fails."""
-        row = Replayed(part, problem=part.problem)
+        row = ReplayResult(part, problem=part.problem)
         if part.problem is not None:
             return row
         try:
@@ -109,9 +109,9 @@ class Replay:
             row = replace(row, problem=str(error))
         return row
 
-    def _arrived(self, part: PartitionToReplay) -> Arrived:
+    def _arrived(self, part: PartitionToReplay) -> ReplayedRecords:
         """What is there, and nothing on its way: an earlier task may just have been killed."""
-        arrived, end = Arrived(0, part.start), self._end(part)
+        arrived, end = ReplayedRecords(0, part.start), self._end(part)
         while end > arrived.records:
             into = LogReader(
                 self._target, part.into, 0, end, committed=False, topic_id=None, patience_s=self._rules.patience_s
@@ -154,7 +154,7 @@ class Replay:
                 raise ClusterError(f"cluster {client.alias}: {into} has no leader, or its replicas do not catch up")
             self._loop.run(self._loop.sleep, LOOK_S)
 
-    def _appended(self, part: PartitionToReplay, arrived: Arrived) -> Iterator[tuple[int, int, int]]:
+    def _appended(self, part: PartitionToReplay, arrived: ReplayedRecords) -> Iterator[tuple[int, int, int]]:
         """Copies fetch by fetch; yields records, bytes, and source offsets that are done."""
         flow, client = self._rules.flow, self._target.client
         reader = self._reader(part, arrived.next_source, lost=_refuse_loss(part))
@@ -222,7 +222,7 @@ def _refuse_loss(part: PartitionToReplay) -> Callable[[int, int], None]:
 
 def replay_partitions(
     parts: Iterable[PartitionToReplay], rules: ReplayRules, progress: Callable[[int], None] = lambda _: None
-) -> Iterator[Replayed]:
+) -> Iterator[ReplayResult]:
     """Copy ranges, one after the other; `progress(offsets)` is called as it goes on."""
     # kafka-python logs every lost connection as an error; what lasts is in the row.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.groups import LOADING_S, GroupAdmin
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.groups import Group, GroupOffsets
+from twinlog.model.groups import GroupListing, GroupOffsets
 from twinlog.model.types import GroupId
 
 AGAIN_S = 0.2
@@ -22,7 +22,7 @@ TRIES = 3
 class ClusterGroups:
     """The groups of one cluster: as it lists them, and what they have committed."""
 
-    listed: Mapping[GroupId, Group] = field(default_factory=dict)
+    listed: Mapping[GroupId, GroupListing] = field(default_factory=dict)
     offsets: Mapping[GroupId, GroupOffsets] = field(default_factory=dict)
     in_transaction: frozenset[GroupId] = frozenset()
     """Groups that have committed more, in transactions that have not ended."""

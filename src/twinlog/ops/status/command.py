@@ -22,7 +22,7 @@ from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
 
 if TYPE_CHECKING:
-    from twinlog.ops.status.flow import FlowReader, FlowSeen
+    from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 
 EXIT_RUNNING, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_RUNNING, EXIT_LAG, EXIT_HELD = range(6)
 WATCH_S = 2.0
@@ -46,7 +46,7 @@ class MaxLag:
             )
         return cls(float(found[1]), bool(found[2]))
 
-    def kept_by(self, seen: FlowSeen) -> bool:
+    def kept_by(self, seen: FlowSnapshot) -> bool:
         """Whether a flow is known to be within it; one that copies nothing itself is."""
         if not seen.settings.copies:
             return True
@@ -107,7 +107,7 @@ def status(
     raise typer.Exit(exit_code(seen, limit))
 
 
-def read_all(readers: Sequence[FlowReader]) -> list[FlowSeen]:
+def read_all(readers: Sequence[FlowReader]) -> list[FlowSnapshot]:
     """What the readers see, all read at once: a cluster that does not answer holds up only its own flows."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 
@@ -117,21 +117,21 @@ def read_all(readers: Sequence[FlowReader]) -> list[FlowSeen]:
         return list(pool.map(lambda reader: reader.read(), readers))
 
 
-def exit_code(seen: Sequence[FlowSeen], limit: MaxLag | None) -> int:
+def exit_code(seen: Sequence[FlowSnapshot], limit: MaxLag | None) -> int:
     """What scripts get; the worst of all flows."""
-    from twinlog.ops.status.state import Condition  # noqa: PLC0415
+    from twinlog.ops.status.state import FlowCondition  # noqa: PLC0415
 
     found = {one.state.condition for one in seen}
-    if Condition.UNKNOWN in found:
+    if FlowCondition.UNKNOWN in found:
         return EXIT_TROUBLE
-    if not found or found != {Condition.RUNNING}:
+    if not found or found != {FlowCondition.RUNNING}:
         return EXIT_NOT_RUNNING
     if any(one.report is not None and (one.report.held or one.report.missing) for one in seen):
         return EXIT_HELD
     return EXIT_RUNNING if limit is None or all(limit.kept_by(one) for one in seen) else EXIT_LAG
 
 
-def _text(seen: Sequence[FlowSeen], *, as_json: bool, indent: int | None = None) -> str:
+def _text(seen: Sequence[FlowSnapshot], *, as_json: bool, indent: int | None = None) -> str:
     from twinlog.ops.status.status_text import flow_json, lines  # noqa: PLC0415
 
     if as_json:
@@ -145,7 +145,7 @@ def _watch(readers: Sequence[FlowReader], *, as_json: bool) -> None:
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    def text(seen: Sequence[FlowSeen]) -> str:
+    def text(seen: Sequence[FlowSnapshot]) -> str:
         return _text(seen, as_json=True) if as_json else f"{time.strftime('%H:%M:%S')}\n{_text(seen, as_json=False)}"
 
     console = Console()

@@ -30,7 +30,7 @@ class ReportedState:
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorSeen:
+class ConnectorSnapshot:
     """A connector as its workers see it; `reported` is None where their status topic has none of that name.
 
     `members` is how many workers the group has, None where that may not be asked.
@@ -91,12 +91,12 @@ class ConnectorsReader:
                 if number.isdecimal():
                     self._tasks[name][int(number)] = reported
 
-    def connector(self, name: str) -> ConnectorSeen | None:
+    def connector(self, name: str) -> ConnectorSnapshot | None:
         """One of them, as it was read last; None where the topic may not be read, so that nothing is known of any."""
         if self._hidden:
             return None
         tasks = [reported for _, reported in sorted(self._tasks.get(name, {}).items()) if reported is not None]
-        return ConnectorSeen(self._group, name, self._members, self._connectors.get(name), tuple(tasks))
+        return ConnectorSnapshot(self._group, name, self._members, self._connectors.get(name), tuple(tasks))
 
 
 def _value_and_time(kept: KeptRecord) -> tuple[bytes | None, int]:

@@ -20,8 +20,8 @@ from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL, GroupMember
 from twinlog.model.topic_names import HEARTBEATS, progress_topic
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
-from twinlog.ops.status.connectors import ConnectorSeen, ConnectorsReader
-from twinlog.ops.status.state import BY_OTHERS, Clocks, FlowFacts, ProcessSeen, ShownState, state_of
+from twinlog.ops.status.connectors import ConnectorSnapshot, ConnectorsReader
+from twinlog.ops.status.state import BY_OTHERS, Clocks, FlowStatusFacts, ProcessSnapshot, ShownState, state_of
 from twinlog.ops.status.synced import SyncedOffsets
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
@@ -36,7 +36,7 @@ it is among the first: a driver reports every two seconds, each of its copiers e
 
 
 @dataclass(frozen=True, slots=True)
-class FlowSeen:
+class FlowSnapshot:
     """One flow at one moment.
 
     `lag` and the rest are those of a report that is of now, or else, with `by_positions`, by the positions that are
@@ -45,7 +45,7 @@ class FlowSeen:
     """
 
     settings: FlowSettings
-    facts: FlowFacts
+    facts: FlowStatusFacts
     state: ShownState
     by_positions: bool = False
     lag: int | None = None
@@ -131,12 +131,12 @@ class FlowReader(ClustersReader):
             self._connectors = ConnectorsReader(self._workers, group.group_id, group.status_storage.name)
         super().__init__([one for one in (self._target, self._source, self._workers) if one is not None])
 
-    def read(self) -> FlowSeen:
+    def read(self) -> FlowSnapshot:
         """How the flow does now. Raises RefusedError without a right on the target; a cluster that does not answer is a
         part of what is seen."""
         trouble: str | None = None
         group = GroupMembers("", "", ())
-        connector: ConnectorSeen | None = None
+        connector: ConnectorSnapshot | None = None
         try:
             group, connector = ask_twice(self._target, self._look)
         except RefusedError:
@@ -148,7 +148,7 @@ class FlowReader(ClustersReader):
             return self._by_positions(seen)
         return seen
 
-    def _look(self) -> tuple[GroupMembers, ConnectorSeen | None]:
+    def _look(self) -> tuple[GroupMembers, ConnectorSnapshot | None]:
         """Read what was added on the target. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect(CONNECT_S)
@@ -161,7 +161,7 @@ class FlowReader(ClustersReader):
         self._compare_clocks(group, connector)
         return group, connector
 
-    def _connector(self, group: GroupMembers) -> ConnectorSeen | None:
+    def _connector(self, group: GroupMembers) -> ConnectorSnapshot | None:
         """What workers report of the connector that the flow is, or of those of MirrorMaker 2 where that has its
         group."""
         reader, settings = self._connectors, self.settings
@@ -175,7 +175,7 @@ class FlowReader(ClustersReader):
         seen = [reader.connector(name) for name in ("MirrorSourceConnector", "MirrorCheckpointConnector")]
         return next((one for one in seen if one is not None and one.failure is not None), seen[0])
 
-    def _compare_clocks(self, group: GroupMembers, connector: ConnectorSeen | None) -> None:
+    def _compare_clocks(self, group: GroupMembers, connector: ConnectorSnapshot | None) -> None:
         def next_report() -> DriverReport | None:
             self._reports.look(self._take_report, lambda: self._report is not None)
             return self._report
@@ -186,9 +186,9 @@ class FlowReader(ClustersReader):
         if report is not None:
             self._clocks.compare(report, next_report, lives=taken or report.process in leads)
 
-    def _facts(self, group: GroupMembers, connector: ConnectorSeen | None, trouble: str | None) -> FlowFacts:
+    def _facts(self, group: GroupMembers, connector: ConnectorSnapshot | None, trouble: str | None) -> FlowStatusFacts:
         processes, since_s = processes_of(group)
-        return FlowFacts(
+        return FlowStatusFacts(
             self._clocks.now_ms,
             self._report,
             self._heartbeat_ms,
@@ -216,7 +216,7 @@ class FlowReader(ClustersReader):
         if key == Heartbeat(self.settings.source_name, self.settings.target_name, 0).key:
             self._heartbeat_ms = max(record.timestamp, self._heartbeat_ms or 0)
 
-    def _by_positions(self, seen: FlowSeen) -> FlowSeen:
+    def _by_positions(self, seen: FlowSnapshot) -> FlowSnapshot:
         """The lag by stored positions: of a flow that does not report, or that another program runs."""
         try:
             if self._positions is None:
@@ -262,9 +262,9 @@ class FlowReader(ClustersReader):
         return self._synced.read(wanted, lambda part: TopicPartition(topology.remote_name(part.topic), part.partition))
 
 
-def by_report(settings: FlowSettings, facts: FlowFacts) -> FlowSeen:
+def by_report(settings: FlowSettings, facts: FlowStatusFacts) -> FlowSnapshot:
     """A flow as its last report has it, if that is of now; otherwise nothing but its state."""
-    seen = FlowSeen(settings, facts, state_of(facts))
+    seen = FlowSnapshot(settings, facts, state_of(facts))
     report = seen.report
     if report is None:
         return seen
@@ -311,7 +311,7 @@ def _mean_bytes(report: DriverReport | None) -> float | None:
     return None if report is None or not report.records else report.bytes / report.records
 
 
-def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSeen, ...], float | None]:
+def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSnapshot, ...], float | None]:
     """The processes that share a flow, the leader first, and since when that leads (Unix seconds)."""
     if group.protocol != TWINLOG_PROTOCOL or not group.members:
         return (), None
@@ -326,7 +326,7 @@ def processes_of(group: GroupMembers) -> tuple[tuple[ProcessSeen, ...], float | 
             # While the group chooses anew a coordinator gives no metadata.
             name, ready = mate.name, mate.ready
         leads = bool(leadership.term.runner) and leadership.term.runner == one.member_id
-        found.append(ProcessSeen(name, leads, ready))
+        found.append(ProcessSnapshot(name, leads, ready))
     return tuple(sorted(found, key=lambda one: (not one.leads, one.name))), leadership.term.since or None
 
 
@@ -363,12 +363,12 @@ class _Tail:
 
 
 def _with(
-    seen: FlowSeen,
+    seen: FlowSnapshot,
     lag: int | None,
     unknown: int,
     topics: tuple[TopicProgress, ...],
     trouble: str | None,
     *,
     by_positions: bool,
-) -> FlowSeen:
-    return FlowSeen(seen.settings, seen.facts, seen.state, by_positions, lag, unknown, topics, trouble)
+) -> FlowSnapshot:
+    return FlowSnapshot(seen.settings, seen.facts, seen.state, by_positions, lag, unknown, topics, trouble)

@@ -12,7 +12,7 @@ from enum import Enum
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.model.amounts import shown_age
-from twinlog.ops.status.connectors import ConnectorSeen
+from twinlog.ops.status.connectors import ConnectorSnapshot
 from twinlog.worker.status.report import EVERY_S, DriverReport
 
 LOOKS_ON_S = 2.5 * EVERY_S
@@ -74,7 +74,7 @@ BY_OTHERS = "run by others"
 """The word for a flow that another program runs."""
 
 
-class Condition(Enum):
+class FlowCondition(Enum):
     """What scripts ask first; the value is its name in JSON."""
 
     RUNNING = "running"
@@ -85,7 +85,7 @@ class Condition(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessSeen:
+class ProcessSnapshot:
     """A process that takes part in the election of a flow; `ready` ones would copy at once."""
 
     name: str
@@ -94,7 +94,7 @@ class ProcessSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowFacts:
+class FlowStatusFacts:
     """What is known of one flow `at_ms` (Unix); ages are by the clocks of the processes that wrote.
 
     `report` is the last one of the process that runs or ran it, `heartbeat_ms` when its last heartbeat was written.
@@ -109,11 +109,11 @@ class FlowFacts:
     heartbeat_ms: int | None = None
     heartbeat_every_s: float | None = None
     elected: bool = True
-    processes: tuple[ProcessSeen, ...] = field(default=())
+    processes: tuple[ProcessSnapshot, ...] = field(default=())
     since_s: float | None = None
     others: str | None = None
     target_trouble: str | None = None
-    connector: ConnectorSeen | None = None
+    connector: ConnectorSnapshot | None = None
     skew_s: float = 0.0
     """How far the clock of who reports is behind that of who looks; `at_ms` is by the former."""
     reports_on: bool | None = None
@@ -162,15 +162,15 @@ class FlowFacts:
 class ShownState:
     """A flow's state in a word or two, and the reason or detail."""
 
-    condition: Condition
+    condition: FlowCondition
     word: str
     detail: str | None = None
 
 
-def state_of(facts: FlowFacts) -> ShownState:
+def state_of(facts: FlowStatusFacts) -> ShownState:
     """The state of a flow by what is known of it."""
     if facts.target_trouble is not None:
-        return ShownState(Condition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
+        return ShownState(FlowCondition.UNKNOWN, "unknown", f"the target does not answer: {facts.target_trouble}")
     if facts.others is not None:
         return _of_others(facts, facts.others)
     report, age_s = facts.report, facts.report_age_s
@@ -178,29 +178,29 @@ def state_of(facts: FlowFacts) -> ShownState:
         return _of_connector(facts, facts.connector)
     if report is not None and age_s is not None and report.state in ENDED and facts.leader in (None, report.process):
         # The process reported its end itself; an old report of that is still true.
-        return ShownState(Condition.DOWN, report.state, report.detail)
+        return ShownState(FlowCondition.DOWN, report.state, report.detail)
     if report is not None and age_s is not None and facts.fresh:
         if not facts.elected or facts.leader == report.process:
             return _reported(report)
         if facts.leader is not None:
             text = f"{facts.leader} took over from {report.process} and has not reported yet"
-            return ShownState(Condition.NOT_YET, "starting", text)
+            return ShownState(FlowCondition.NOT_YET, "starting", text)
         return ShownState(
-            Condition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now"
+            FlowCondition.DOWN, "no leader", f"{report.process} reported {age_s:.0f} s ago and is in no group now"
         )
     last = "it has never reported" if age_s is None else f"its last report is {shown_age(age_s)} old"
     if facts.leader is not None:
         who = "" if report is None or report.process == facts.leader else f", of {report.process}"
-        return ShownState(Condition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
+        return ShownState(FlowCondition.NOT_YET, "silent", f"{facts.leader} runs the flow, but {last}{who}")
     if facts.processes:
-        return ShownState(Condition.NOT_YET, "starting", "no process leads yet")
+        return ShownState(FlowCondition.NOT_YET, "starting", "no process leads yet")
     if report is not None:
         return ShownState(
-            Condition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}"
+            FlowCondition.DOWN, "dead", f"no process runs it: {last}, when {report.process} had it {report.state}"
         )
     if facts.beats and not facts.elected:
-        return ShownState(Condition.RUNNING, "alive", "heartbeats are written, but nobody reports its state")
-    return ShownState(Condition.DOWN, "not running", f"no process runs it, {last}")
+        return ShownState(FlowCondition.RUNNING, "alive", "heartbeats are written, but nobody reports its state")
+    return ShownState(FlowCondition.DOWN, "not running", f"no process runs it, {last}")
 
 
 def _reported(report: DriverReport) -> ShownState:
@@ -208,30 +208,30 @@ def _reported(report: DriverReport) -> ShownState:
     detail = report.detail
     if report.state == "starting" and detail is None:
         detail = "no Spark task copies for it yet"
-    return ShownState(Condition.RUNNING if running else Condition.NOT_YET, report.state, detail)
+    return ShownState(FlowCondition.RUNNING if running else FlowCondition.NOT_YET, report.state, detail)
 
 
-def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
+def _of_connector(facts: FlowStatusFacts, seen: ConnectorSnapshot) -> ShownState:
     """A connector that does not report itself now: what its workers reported of it."""
     report, reported = facts.report, seen.reported
     if seen.members == 0:
         word = "not running" if report is None else report.state if report.state in ENDED else "dead"
-        return ShownState(Condition.DOWN, word, f"no worker is in group {seen.group}")
+        return ShownState(FlowCondition.DOWN, word, f"no worker is in group {seen.group}")
     if reported is None:
         return ShownState(
-            Condition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}"
+            FlowCondition.DOWN, "not running", f"the workers of group {seen.group} have no connector {seen.name}"
         )
     if seen.failure is not None:
-        return ShownState(Condition.DOWN, "failed", seen.failure)
+        return ShownState(FlowCondition.DOWN, "failed", seen.failure)
     if reported.state == "STOPPED":
-        return ShownState(Condition.DOWN, "stopped", "somebody stopped the connector")
+        return ShownState(FlowCondition.DOWN, "stopped", "somebody stopped the connector")
     if reported.state == "PAUSED":
-        return ShownState(Condition.NOT_YET, "paused", "somebody paused the connector")
+        return ShownState(FlowCondition.NOT_YET, "paused", "somebody paused the connector")
     if reported.state != "RUNNING":
-        return ShownState(Condition.NOT_YET, "starting", f"the connector is {reported.state.lower()}")
+        return ShownState(FlowCondition.NOT_YET, "starting", f"the connector is {reported.state.lower()}")
     if report is not None and report.at_ms >= seen.at_ms and report.state not in ENDED:
         text = f"worker {reported.worker} has it, but its last report is {shown_age(facts.report_age_s or 0.0)} old"
-        return ShownState(Condition.NOT_YET, "silent", text)
+        return ShownState(FlowCondition.NOT_YET, "silent", text)
     if facts.heartbeat_writer:
         word = "alive" if facts.beats else "silent"
         text = (
@@ -239,22 +239,22 @@ def _of_connector(facts: FlowFacts, seen: ConnectorSeen) -> ShownState:
             if facts.beats
             else f"worker {reported.worker} writes no heartbeats"
         )
-        return ShownState(Condition.RUNNING if facts.beats else Condition.NOT_YET, word, text)
+        return ShownState(FlowCondition.RUNNING if facts.beats else FlowCondition.NOT_YET, word, text)
     text = f"worker {reported.worker} of group {seen.group} runs it, and reports nothing: Kafka's, or one that begins"
-    return ShownState(Condition.RUNNING, BY_OTHERS, text)
+    return ShownState(FlowCondition.RUNNING, BY_OTHERS, text)
 
 
-def _of_others(facts: FlowFacts, others: str) -> ShownState:
+def _of_others(facts: FlowStatusFacts, others: str) -> ShownState:
     """Another program has the flow's group; it reports nothing but heartbeats and the states of its connectors."""
     failure = None if facts.connector is None else facts.connector.failure
     if failure is not None:
-        return ShownState(Condition.DOWN, "failed", f"{others}; {failure}")
+        return ShownState(FlowCondition.DOWN, "failed", f"{others}; {failure}")
     age_s = facts.age_s(facts.heartbeat_ms)
     if facts.beats:
-        return ShownState(Condition.RUNNING, BY_OTHERS, others)
+        return ShownState(FlowCondition.RUNNING, BY_OTHERS, others)
     if facts.heartbeat_every_s is None and facts.connector is not None and facts.connector.reported is not None:
         state = facts.connector.reported.state
-        condition = Condition.RUNNING if state == "RUNNING" else Condition.NOT_YET
+        condition = FlowCondition.RUNNING if state == "RUNNING" else FlowCondition.NOT_YET
         return ShownState(condition, BY_OTHERS, f"{others}, {facts.connector.name} is {state.lower()}")
     beat = "no heartbeat was ever written" if age_s is None else f"the last heartbeat is {shown_age(age_s)} old"
-    return ShownState(Condition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")
+    return ShownState(FlowCondition.NOT_YET, BY_OTHERS, f"{others}, but {beat}")

@@ -9,11 +9,11 @@ from typing import Any
 
 from twinlog.console.table import table
 from twinlog.model.amounts import counted, shown_age, shown_bytes
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
-from twinlog.ops.status.connectors import ConnectorSeen
-from twinlog.ops.status.flow import FlowSeen
-from twinlog.ops.status.state import FlowFacts
+from twinlog.ops.status.connectors import ConnectorSnapshot
+from twinlog.ops.status.flow import FlowSnapshot
+from twinlog.ops.status.state import FlowStatusFacts
 from twinlog.worker.status.report import MOST_HELD, DriverReport, TopicProgress
 
 _HEAD = ("TOPIC", "PARTITIONS", "LAG", "BYTES", "SECONDS", "RECORDS/S", "MB/S", "")
@@ -23,7 +23,7 @@ MOST_TOPICS = 20
 """Topics in text; JSON has all that the report has."""
 
 
-def lines(seen: FlowSeen) -> list[str]:
+def lines(seen: FlowSnapshot) -> list[str]:
     """One flow in some lines: its state, then what is known of it."""
     facts, report = seen.facts, seen.report
     detail = f": {seen.state.detail}" if seen.state.detail else ""
@@ -61,7 +61,7 @@ def lines(seen: FlowSeen) -> list[str]:
     return found
 
 
-def _run_by(facts: FlowFacts) -> str | None:
+def _run_by(facts: FlowStatusFacts) -> str | None:
     report = facts.report
     if report is None:
         return facts.leader
@@ -77,14 +77,14 @@ def _run_by(facts: FlowFacts) -> str | None:
     return age if name is None else f"{name}{since}, {age}"
 
 
-def _standing_by(facts: FlowFacts) -> str | None:
+def _standing_by(facts: FlowStatusFacts) -> str | None:
     if not facts.elected or facts.target_trouble is not None or facts.others is not None:
         return None
     others = [f"{one.name} {'ready' if one.ready else 'not ready'}" for one in facts.processes if not one.leads]
     return ", ".join(others) or "nobody"
 
 
-def _lag(seen: FlowSeen) -> str:
+def _lag(seen: FlowSnapshot) -> str:
     report, before = seen.report, seen.facts.report
     was = ""
     if report is None and before is not None and before.lag >= 0:
@@ -139,7 +139,7 @@ def _held_sum(report: DriverReport) -> str:
     return f"{counted(report.held, 'partition')} ({reasons})"
 
 
-def _held(held: Held, facts: FlowFacts) -> list[str]:
+def _held(held: HeldPartition, facts: FlowStatusFacts) -> list[str]:
     """Why a partition is held, its offsets on both sides, since when, and the way out."""
     place = "before its first record" if held.source_offset < 0 else f"at source offset {held.source_offset}"
     target = "" if held.target_offset < 0 else f", target offset {held.target_offset}"
@@ -148,7 +148,7 @@ def _held(held: Held, facts: FlowFacts) -> list[str]:
     return [*lines, f"  way out: {held.way_out}"] if held.way_out else lines
 
 
-def _groups(facts: FlowFacts) -> str | None:
+def _groups(facts: FlowStatusFacts) -> str | None:
     report = facts.report
     if report is None or report.groups is None:
         return None
@@ -161,21 +161,21 @@ def _groups(facts: FlowFacts) -> str | None:
     return f"{followed}{inexact}{checkpoints}{sync}{trouble}"
 
 
-def _last_error(facts: FlowFacts) -> str | None:
+def _last_error(facts: FlowStatusFacts) -> str | None:
     report = facts.report
     if report is None or report.last_error is None:
         return None
     return f"{report.last_error} ({_since(facts, report.last_error_ms)})"
 
 
-def _clock(facts: FlowFacts) -> str | None:
+def _clock(facts: FlowStatusFacts) -> str | None:
     if not facts.skew_s or facts.report is None:
         return None
     side = "behind" if facts.skew_s > 0 else "ahead of"
     return f"that of {facts.report.process} is {shown_age(abs(facts.skew_s))} {side} this one; ages are by its own"
 
 
-def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str, ...]:
+def _topic(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> tuple[str, ...]:
     if topic.paused and not topic.partitions:
         lag = "?" if topic.paused_lag is None else f"{topic.paused_lag:,}"
         return (topic.topic, str(topic.paused), lag, *"----", "paused")
@@ -193,7 +193,7 @@ def _topic(topic: TopicProgress, facts: FlowFacts, reported: bool) -> tuple[str,
     return (topic.topic, str(topic.partitions), lag, size, seconds, *rates, remark)
 
 
-def flow_json(seen: FlowSeen) -> dict[str, Any]:
+def flow_json(seen: FlowSnapshot) -> dict[str, Any]:
     """One flow as JSON; figures that are not known now are null."""
     facts, report, holds = seen.facts, seen.report, seen.held_report
     return {
@@ -241,13 +241,13 @@ def flow_json(seen: FlowSeen) -> dict[str, Any]:
     }
 
 
-def _lag_by(seen: FlowSeen) -> str | None:
+def _lag_by(seen: FlowSnapshot) -> str | None:
     if seen.lag is None:
         return None
     return "syncs" if seen.by_syncs else "positions" if seen.by_positions else "report"
 
 
-def _connector_json(seen: ConnectorSeen) -> dict[str, Any]:
+def _connector_json(seen: ConnectorSnapshot) -> dict[str, Any]:
     reported = seen.reported
     return {
         "group": seen.group,
@@ -259,7 +259,7 @@ def _connector_json(seen: ConnectorSeen) -> dict[str, Any]:
     }
 
 
-def _topic_json(topic: TopicProgress, facts: FlowFacts, reported: bool) -> dict[str, Any]:
+def _topic_json(topic: TopicProgress, facts: FlowStatusFacts, reported: bool) -> dict[str, Any]:
     unknown = topic.unknown == topic.partitions
     seconds = 0.0 if not topic.lag else facts.age_s(topic.oldest_ms)
     return {
@@ -297,11 +297,11 @@ def _seconds(lag_s: float | None, *, undated: int) -> str:
     return f"{'more than ' if undated else ''}{shown_age(lag_s)} old"
 
 
-def _ago(facts: FlowFacts, at_ms: int) -> str:
+def _ago(facts: FlowStatusFacts, at_ms: int) -> str:
     return f"{shown_age(facts.age_s(at_ms) or 0.0)} ago"
 
 
-def _since(facts: FlowFacts, at_ms: int | None) -> str:
+def _since(facts: FlowStatusFacts, at_ms: int | None) -> str:
     return "never yet" if at_ms is None else _ago(facts, at_ms)
 
 

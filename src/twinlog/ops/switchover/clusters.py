@@ -17,30 +17,30 @@ from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topics.checks import common_broker
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.model.groups import Group
+from twinlog.model.groups import GroupListing
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.switchover.entries import Entries
+from twinlog.ops.switchover.entries import JournalEntries
 from twinlog.ops.switchover.fence_calls import holds_everywhere, lift_fence, plan_fence, raise_fence
 from twinlog.ops.switchover.fencing import fenced_too, kept, shared
-from twinlog.ops.switchover.group_facts import GroupFacts
+from twinlog.ops.switchover.group_facts import SwitchoverGroups
 from twinlog.ops.switchover.journal import TopicJournal
 from twinlog.ops.switchover.model import (
-    Copied,
+    CopiedPosition,
     Data,
-    End,
-    Ends,
-    Fence,
+    FenceMethod,
     GroupOffset,
-    GroupsSeen,
-    Kind,
+    MovedGroups,
     MovedTopic,
     NotReadyError,
-    Options,
     Preflight,
+    SourceEnd,
+    SwitchoverDirection,
+    SwitchoverKind,
+    SwitchoverOptions,
     SwitchoverState,
 )
-from twinlog.ops.switchover.preflight import Facts, judge, moved_topics
+from twinlog.ops.switchover.preflight import PreflightFacts, judge, moved_topics
 from twinlog.ops.switchover.target_topics import is_hollow, make_topics, missing_topics, store_start
 from twinlog.ops.switchover.world import Side
 from twinlog.settings.flow import FlowSettings
@@ -49,7 +49,7 @@ MEASURED_S = 2.0
 """For so long the pre-flight looks how fast records are copied."""
 
 
-class Clusters:
+class LiveClusters:
     """See `World`. `flow` leads from the source to the target, `back` the other way; `follows` is the flow that has
     the filter of groups, where that is another connector. `aliases` are those of the file.
 
@@ -65,7 +65,7 @@ class Clusters:
         *,
         follows: FlowSettings | None = None,
     ) -> None:
-        self.ends = Ends(flow.source, flow.target, wave)
+        self.ends = SwitchoverDirection(flow.source, flow.target, wave)
         self.source, self.target = both_clusters(flow)
         self._flow = flow
         self._back = back
@@ -76,7 +76,7 @@ class Clusters:
             self.target, self._topology.heartbeat_names, self._topology.remote_name
         )
         self._positions = PositionStore(flow, self.target)
-        self._groups = GroupFacts(flow, back, self.source, self.target, follows or flow)
+        self._groups = SwitchoverGroups(flow, back, self.source, self.target, follows or flow)
         self._stored = False
         """Whether the topic of positions was there."""
         self._source_error: str | None = None
@@ -108,8 +108,8 @@ class Clusters:
         self.source.close()
         self.target.close()
 
-    def earlier(self) -> Entries:
-        return Entries() if self._source_error is not None else self._other_journal.read()
+    def earlier(self) -> JournalEntries:
+        return JournalEntries() if self._source_error is not None else self._other_journal.read()
 
     def close_earlier(self) -> None:
         run = self.earlier().run
@@ -129,10 +129,12 @@ class Clusters:
         else:
             self.journal.note_fence(plan)
 
-    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+    def get_ready(
+        self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
+    ) -> None:
         # The other journal gets the note of the fence, and the maps to translate groups may take long to read: both
         # come first.
-        if fence is not Fence.NONE:
+        if fence is not FenceMethod.NONE:
             self._other_journal.take()
         self._groups.seen(topics, {}, {}, began)
 
@@ -156,21 +158,21 @@ class Clusters:
         self._topology = self._topology.knowing(self._heartbeats.look(source).aliases)
         return moved_topics(self._topology, self._aliases, source)
 
-    def preflight(self, options: Options) -> Preflight:
+    def preflight(self, options: SwitchoverOptions) -> Preflight:
         if self._source_error is None:
             try:
                 found = self._fenceable(judge(self._facts(options.kind), options.fence), options)
                 return replace(found, groups=tuple(sorted(self._groups.known)))
             except ClusterError as error:
-                if options.kind is not Kind.EMERGENCY:
+                if options.kind is not SwitchoverKind.EMERGENCY:
                     raise
                 # It answers, but not all that is asked.
                 self._source_error = str(error)
         return judge(self._lost(), options.fence)
 
-    def _fenceable(self, found: Preflight, options: Options) -> Preflight:
+    def _fenceable(self, found: Preflight, options: SwitchoverOptions) -> Preflight:
         """With what only the plan of its fence shows to prevent it."""
-        if not found.problems and options.kind is not Kind.EMERGENCY:
+        if not found.problems and options.kind is not SwitchoverKind.EMERGENCY:
             try:
                 stays = kept(self.plan_fence(found.fence, found.topics))
             except NotReadyError as error:
@@ -180,12 +182,12 @@ class Clusters:
                 return replace(found, notes=(*found.notes, f"{why}: that stays when this is undone"))
         return found
 
-    def _facts(self, kind: Kind) -> Facts:
+    def _facts(self, kind: SwitchoverKind) -> PreflightFacts:
         """What was read of both clusters."""
         here = self.source.topics()
         topics = self._moved(here)
         before, began_ms = self.copied(), self.now_ms()
-        if kind is not Kind.EMERGENCY:
+        if kind is not SwitchoverKind.EMERGENCY:
             self.sleep(MEASURED_S)
         copied = self.copied()
         gone = sum(one.source - before[where].source for where, one in copied.items() if where in before)
@@ -200,7 +202,7 @@ class Clusters:
         members, on_target = self._groups.with_members()
         earlier = self.earlier()
         state = None if earlier.run is None else earlier.run.state
-        return Facts(
+        return PreflightFacts(
             source=self.ends.source,
             target=self.ends.target,
             kind=kind,
@@ -236,7 +238,7 @@ class Clusters:
     def _carries_acls(self) -> bool:
         return self._flow.sync_topic_acls_interval_s is not None
 
-    def _lost(self) -> Facts:
+    def _lost(self) -> PreflightFacts:
         """What the target alone knows of a source that does not answer."""
         copied = self.copied()
         counts: dict[TopicName, int] = {}
@@ -252,14 +254,16 @@ class Clusters:
             and self._topology.remote_name(name) in there
         )
         source, target, error = self.ends.source, self.ends.target, self._source_error
-        return Facts(source, target, Kind.EMERGENCY, topics, there, {}, {}, copied, source_error=error)
+        return PreflightFacts(
+            source, target, SwitchoverKind.EMERGENCY, topics, there, {}, {}, copied, source_error=error
+        )
 
     def _runs(self) -> bool:
-        listed: Mapping[GroupId, Group] = self.target.call(GroupAdmin(self.target.client).listed)
+        listed: Mapping[GroupId, GroupListing] = self.target.call(GroupAdmin(self.target.client).listed)
         group = listed.get(GroupId(self._flow.group_id))
         return group is not None and not group.empty
 
-    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         parts = _partitions(topics)
         # The stable end last: a log that grows meanwhile does not seem to have a transaction open.
         ends = self.source.offsets(parts, latest=True, log_end=True)
@@ -267,7 +271,7 @@ class Clusters:
         if len(stable) < len(parts) or len(ends) < len(parts):
             missing = next(part for part in parts if part not in stable or part not in ends)
             raise ClusterError(f"cluster {self.ends.source}: {missing} does not report where it ends")
-        return {part: End(ends[part], stable[part]) for part in parts}
+        return {part: SourceEnd(ends[part], stable[part]) for part in parts}
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
         return self.source.offsets(_partitions(topics), latest=False)
@@ -275,13 +279,13 @@ class Clusters:
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.target.offsets(partitions, latest=True)
 
-    def copied(self) -> dict[TopicPartition, Copied]:
+    def copied(self) -> dict[TopicPartition, CopiedPosition]:
         if not self._stored:
             self._stored = TopicName(self._flow.positions_topic) in self.target.topics()
         if not self._stored:
             return {}
         return {
-            where: Copied(position.next_source, position.next_target)
+            where: CopiedPosition(position.next_source, position.next_target)
             for where, position in self._positions.read_all().items()
         }
 
@@ -293,7 +297,7 @@ class Clusters:
             f"{where}: {self.source.call(name_open_transaction, self.source.client, where)}" for where in partitions
         ]
 
-    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+    def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
         self._require_source()
         names, left = [topic.name for topic in topics], self._other_journal.read().fenced or {}
         others = self._other_journal.others
@@ -335,10 +339,10 @@ class Clusters:
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
         known: Collection[str],
-    ) -> GroupsSeen:
+    ) -> MovedGroups:
         return self._groups.seen(topics, cut, there, began, known)
 
-    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         return self._groups.by_checkpoints(topics, cut)
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:

@@ -219,9 +219,9 @@ def _main(
         typer.echo(f"twinlog: {error}", err=True)
         raise typer.Exit(EXIT_CONFIG) from None
 
-    from twinlog.ops.switchover.session import Asked, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
+    from twinlog.ops.switchover.session import SwitchoverArguments, conduct  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
-    asked = Asked(mode, kind, fence, near, at_most, take_over, wave, report, as_json)
+    asked = SwitchoverArguments(mode, kind, fence, near, at_most, take_over, wave, report, as_json)
     conduct(asked, flow, follows, back, {alias for one in flows for alias in (one.source_name, one.target_name)})
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from twinlog.model.compact_json import object_of, utf8_json
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.switchover.model import Data, Ends, Options, SwitchoverState
+from twinlog.ops.switchover.model import Data, SwitchoverDirection, SwitchoverOptions, SwitchoverState
 
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int]]
@@ -38,7 +38,7 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
 _FENCED = "fenced"
 
 
-class Phase(StrEnum):
+class StepPhase(StrEnum):
     """What is known of a step: what will be done, or what was done."""
 
     BEGUN = "begun"
@@ -46,7 +46,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One line of the journal; `at_ms` is when, in milliseconds since 1970."""
 
     at_ms: int
@@ -54,12 +54,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SwitchoverRun:
     """One switchover: a name of its own, its options, how far it is, and who worked on it last."""
 
     name: str
-    ends: Ends
-    options: Options
+    ends: SwitchoverDirection
+    options: SwitchoverOptions
     state: SwitchoverState
     began_ms: int
     owner: str = ""
@@ -68,25 +68,25 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class JournalEntries:
     """The newest switchover of a journal: its steps by name and phase."""
 
-    run: Run | None = None
-    steps: Mapping[tuple[str, Phase], Entry] = field(default_factory=dict)
+    run: SwitchoverRun | None = None
+    steps: Mapping[tuple[str, StepPhase], JournalEntry] = field(default_factory=dict)
     fenced: Data | None = None
     """The fence on the cluster that keeps this journal, which is the one that is moved to."""
 
     def begun(self, step: str) -> Data | None:
         """What a step meant to do; None before it began."""
-        entry = self.steps.get((step, Phase.BEGUN))
+        entry = self.steps.get((step, StepPhase.BEGUN))
         return None if entry is None else entry.data
 
     def done(self, step: str) -> Data | None:
         """What a step did; None before it was done."""
-        entry = self.steps.get((step, Phase.DONE))
+        entry = self.steps.get((step, StepPhase.DONE))
         return None if entry is None else entry.data
 
-    def at_ms(self, step: str, phase: Phase) -> int | None:
+    def at_ms(self, step: str, phase: StepPhase) -> int | None:
         """When that was."""
         entry = self.steps.get((step, phase))
         return None if entry is None else entry.at_ms
@@ -101,15 +101,15 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JournalLine:
     """An entry to be written; `data` None takes the entry back."""
 
     step: str
-    phase: Phase
-    entry: Entry | None
+    phase: StepPhase
+    entry: JournalEntry | None
 
 
-def run_record(run: Run) -> tuple[bytes, bytes]:
+def run_record(run: SwitchoverRun) -> tuple[bytes, bytes]:
     """A run as key and value of the journal."""
     value = {
         "run": run.name,
@@ -124,7 +124,7 @@ def run_record(run: Run) -> tuple[bytes, bytes]:
     return _key(run.ends, "run", ""), utf8_json(value)
 
 
-def line_record(run: Run, line: Line) -> tuple[bytes, bytes | None]:
+def line_record(run: SwitchoverRun, line: JournalLine) -> tuple[bytes, bytes | None]:
     """A line as key and value; a later run writes over it."""
     key = _key(run.ends, line.step, line.phase)
     if line.entry is None:
@@ -132,12 +132,12 @@ def line_record(run: Run, line: Line) -> tuple[bytes, bytes | None]:
     return key, utf8_json({"run": run.name, "at_ms": line.entry.at_ms, "data": line.entry.data})
 
 
-def fence_record(ends: Ends, plan: Data | None) -> tuple[bytes, bytes | None]:
+def fence_record(ends: SwitchoverDirection, plan: Data | None) -> tuple[bytes, bytes | None]:
     """The fence on the cluster that keeps the journal of `ends`, as key and value; None when it has none any more."""
     return _key(ends, _FENCED, ""), None if plan is None else utf8_json(plan)
 
 
-def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]]) -> Entries:
+def read_entries(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> JournalEntries:
     """The newest run of these two clusters and its lines, from all records of the journal in their order.
 
     Records that are no entries, or of a form that this version does not know, are left out.
@@ -146,26 +146,26 @@ def read_entries(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
     runs = object_of(last.get(_key(ends, "run", "")))
     fenced = object_of(last.get(_key(ends, _FENCED, ""))) or None
     try:
-        run = Run(
+        run = SwitchoverRun(
             str(runs["run"]),
             ends,
-            Options.of(runs["options"]),
+            SwitchoverOptions.of(runs["options"]),
             SwitchoverState(runs["state"]),
             int(runs["began_ms"]),
             str(runs["owner"]),
             int(runs["seen_ms"]),
         )
     except (KeyError, TypeError, ValueError):
-        return Entries(fenced=fenced)
+        return JournalEntries(fenced=fenced)
     steps = {}
     for key, value in last.items():
         parts, found = _parts(key), object_of(value)
-        if parts is not None and found.get("run") == run.name and parts[3] in set(Phase):
-            steps[parts[2], Phase(parts[3])] = Entry(int(found.get("at_ms", 0)), found.get("data", {}))
-    return Entries(run, steps, fenced)
+        if parts is not None and found.get("run") == run.name and parts[3] in set(StepPhase):
+            steps[parts[2], StepPhase(parts[3])] = JournalEntry(int(found.get("at_ms", 0)), found.get("data", {}))
+    return JournalEntries(run, steps, fenced)
 
 
-def other_fences(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:
+def other_fences(ends: SwitchoverDirection, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[str, Data]:
     """The fences of other moves on the cluster that keeps the journal, by the words for them."""
     found = {}
     for key, value in {key: value for key, value in records if key is not None}.items():
@@ -176,7 +176,9 @@ def other_fences(ends: Ends, records: Iterable[tuple[bytes | None, bytes | None]
     return found
 
 
-def with_lines(entries: Entries, lines: Iterable[Line], run: Run | None = None) -> Entries:
+def with_lines(
+    entries: JournalEntries, lines: Iterable[JournalLine], run: SwitchoverRun | None = None
+) -> JournalEntries:
     """The entries once these lines, and a run, are written; those of another run count no more."""
     now = entries.run if run is None else run
     same = entries.run is not None and now is not None and entries.run.name == now.name
@@ -186,10 +188,10 @@ def with_lines(entries: Entries, lines: Iterable[Line], run: Run | None = None) 
             steps.pop((line.step, line.phase), None)
         else:
             steps[line.step, line.phase] = line.entry
-    return Entries(now, steps, entries.fenced)
+    return JournalEntries(now, steps, entries.fenced)
 
 
-def _key(ends: Ends, step: str, phase: str) -> bytes:
+def _key(ends: SwitchoverDirection, step: str, phase: str) -> bytes:
     return utf8_json([str(ends), ends.wave, step, phase])
 
 

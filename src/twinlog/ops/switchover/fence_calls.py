@@ -14,7 +14,7 @@ from twinlog.kafka.admin.acls import (
 )
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.admin.quotas import alter_producer_quotas, describe_producer_quotas
-from twinlog.model.acls import Permission
+from twinlog.model.acls import AclPermissionType
 from twinlog.model.quotas import EVERY_USER, Quota
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.topics import listed
@@ -35,7 +35,7 @@ from twinlog.ops.switchover.fencing import (
     throttles,
     with_left,
 )
-from twinlog.ops.switchover.model import Data, Fence, NotReadyError
+from twinlog.ops.switchover.model import Data, FenceMethod, NotReadyError
 from twinlog.settings.flow import ClientSettings, FlowSettings
 
 SILENT_S = 2.0
@@ -47,7 +47,7 @@ ANSWER_S = 1.0
 
 def plan_fence(
     cluster: ClusterAdmin,
-    fence: Fence,
+    fence: FenceMethod,
     topics: Sequence[TopicName],
     flow: FlowSettings,
     back: FlowSettings,
@@ -61,7 +61,7 @@ def plan_fence(
     moves, which are lifted by themselves. Raises RefusedError, ClusterError, and NotReadyError where it would open a
     topic or could not be restored.
     """
-    if fence is Fence.ACL:
+    if fence is FenceMethod.ACL:
         present = cluster.call(describe_topic_acls, cluster.client)
         if present is None:
             raise ClusterError(f"cluster {cluster.alias} has no authorizer; use --fence quota")
@@ -78,7 +78,7 @@ def plan_fence(
             why = f"ACLs would open {listed(opened)} to everyone, which have rights of their own; use --fence quota"
             raise NotReadyError((why,))
         return with_left({"add": acls_data(add), "remove": acls_data(remove)}, left)
-    if fence is Fence.QUOTA:
+    if fence is FenceMethod.QUOTA:
         users, clients = exempt(flow, back)
         quotas = quotas_before(cluster.call(describe_producer_quotas, cluster.client), left)
         if Quota(EVERY_USER, RATE) in quotas:
@@ -104,7 +104,7 @@ def raise_fence(cluster: ClusterAdmin, plan: Data) -> None:
 
 def holds_everywhere(cluster: ClusterAdmin, plan: Data) -> bool:
     """Whether every broker reports that it refuses producers by now; False where that is unknown."""
-    denials = [acl for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY]
+    denials = [acl for acl in acls_of(plan.get("add", [])) if acl.permission == AclPermissionType.DENY]
     if not denials:
         return False
     try:

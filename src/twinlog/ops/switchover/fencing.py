@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from twinlog.model.acls import EVERY_TOPIC, Operation, Pattern, Permission, TopicAcl
+from twinlog.model.acls import EVERY_TOPIC, AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import TopicName
@@ -67,10 +67,10 @@ def denials(
     wanted = []
     for topic in sorted(topics):
         own = any(_of_flows(other, heartbeats) and other.startswith(topic) for other in others)
-        pattern = Pattern.PREFIXED if carried and not own else Pattern.LITERAL
-        deny = TopicAcl(topic, EVERYONE, ANYWHERE, Operation.WRITE, Permission.DENY, pattern)
+        pattern = PatternType.PREFIXED if carried and not own else PatternType.LITERAL
+        deny = TopicAcl(topic, EVERYONE, ANYWHERE, AclOperation.WRITE, AclPermissionType.DENY, pattern)
         if open_without_acls and not any(_concerns(acl, topic) for acl in lasting):
-            wanted.append(replace(deny, operation=Operation.ALL, permission=Permission.ALLOW))
+            wanted.append(replace(deny, operation=AclOperation.ALL, permission=AclPermissionType.ALLOW))
         wanted.append(deny)
     return wanted, [acl for acl in wanted if acl not in there]
 
@@ -83,7 +83,7 @@ def lasting_acls(present: Iterable[TopicAcl], passing: Collection[TopicAcl]) -> 
 
 def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present: Sequence[TopicAcl]) -> list[TopicName]:
     """Topics with rights of their own that a right for everyone on a prefix would open to everyone."""
-    wide = [acl for acl in rights if acl.permission == Permission.ALLOW and acl.pattern == Pattern.PREFIXED]
+    wide = [acl for acl in rights if acl.permission == AclPermissionType.ALLOW and acl.pattern == PatternType.PREFIXED]
     return sorted(
         name
         for name in others
@@ -92,7 +92,7 @@ def opened_too(rights: Iterable[TopicAcl], others: Iterable[TopicName], present:
 
 
 def _concerns(acl: TopicAcl, topic: TopicName) -> bool:
-    if acl.pattern == Pattern.PREFIXED:
+    if acl.pattern == PatternType.PREFIXED:
         return topic.startswith(acl.topic)
     return acl.topic in (topic, EVERY_TOPIC)
 
@@ -137,7 +137,9 @@ def kept(plan: Data) -> list[TopicName]:
     """Topics that stay denied when a fence is taken away, for they were before."""
     ours = set(acls_of(plan.get("remove", [])))
     return sorted(
-        acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY and acl not in ours
+        acl.topic
+        for acl in acls_of(plan.get("add", []))
+        if acl.permission == AclPermissionType.DENY and acl not in ours
     )
 
 
@@ -145,7 +147,7 @@ def shared(plan: Data, other: Data) -> list[TopicName]:
     """Topics that a fence would deny and that another one denies already: it would lift both."""
     theirs = set(acls_of(other.get("remove", [])))
     return sorted(
-        acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == Permission.DENY and acl in theirs
+        acl.topic for acl in acls_of(plan.get("add", [])) if acl.permission == AclPermissionType.DENY and acl in theirs
     )
 
 

@@ -14,9 +14,9 @@ from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topology.plugins import group_filter_of, policy_of
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.switchover.model import GroupOffset, GroupsSeen, MovedTopic
+from twinlog.ops.switchover.model import GroupOffset, MovedGroups, MovedTopic
 from twinlog.settings.flow import FlowSettings
 
 COMMIT_TRIES = 20
@@ -43,7 +43,7 @@ def _better(ways: Iterable[Callable[[], Found]]) -> Found:
     return max(found, key=lambda one: -1 if one[1] is None else one[1])
 
 
-class GroupFacts:
+class SwitchoverGroups:
     """The groups of one flow, as `follows` filters them; `back` is the flow in the other direction."""
 
     def __init__(
@@ -71,8 +71,8 @@ class GroupFacts:
         self.known |= here.keys()
         return ([name for name, group in here.items() if not group.empty], [n for n, g in there.items() if not g.empty])
 
-    def _listed(self, admin: ClusterAdmin) -> dict[GroupId, Group]:
-        found: Mapping[GroupId, Group] = admin.call(GroupAdmin(admin.client).listed)
+    def _listed(self, admin: ClusterAdmin) -> dict[GroupId, GroupListing]:
+        found: Mapping[GroupId, GroupListing] = admin.call(GroupAdmin(admin.client).listed)
         return {name: group for name, group in found.items() if group.commits and self._filter.accepts(name)}
 
     def _offsets(
@@ -109,7 +109,7 @@ class GroupFacts:
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
         known: Collection[str] = (),
-    ) -> GroupsSeen:
+    ) -> MovedGroups:
         """See `World.groups`."""
         self._refreshed.clear()
         listed = self._listed(self._source)
@@ -176,7 +176,7 @@ class GroupFacts:
             translator.refresh()
             self._refreshed.add(name)
 
-    def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+    def by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """See `World.groups_by_checkpoints`."""
         topic = self._policy.checkpoints_topic(self._flow.source_name)
         last: LastRecords = {}
@@ -202,12 +202,12 @@ class GroupFacts:
 
     def _with_target(
         self,
-        groups: Mapping[GroupId, Group | None],
+        groups: Mapping[GroupId, GroupListing | None],
         found: Sequence[GroupOffset],
         troubles: Mapping[GroupId, str],
         topics: Collection[MovedTopic],
         cut: Mapping[TopicPartition, int],
-    ) -> GroupsSeen:
+    ) -> MovedGroups:
         names = sorted({GroupId(one.group) for one in found})
         present: Mapping[GroupId, GroupOffsets] = {}
         if names:
@@ -229,7 +229,7 @@ class GroupFacts:
                     one.metadata,
                 )
             )
-        return GroupsSeen(
+        return MovedGroups(
             {str(name): "" if group is None else group.state for name, group in groups.items()},
             {str(name): group.state for name, group in listed.items()},
             tuple(offsets),

@@ -17,9 +17,9 @@ from twinlog.mirror.topics.create import require_topics
 from twinlog.mirror.topics.internal_topics import JOURNALS, MIB, InternalTopic
 from twinlog.model.types import TopicName
 from twinlog.ops.switchover.entries import (
-    Entries,
-    Line,
-    Run,
+    JournalEntries,
+    JournalLine,
+    SwitchoverRun,
     fence_record,
     line_record,
     other_fences,
@@ -27,7 +27,7 @@ from twinlog.ops.switchover.entries import (
     run_record,
     with_lines,
 )
-from twinlog.ops.switchover.model import Data, Ends
+from twinlog.ops.switchover.model import Data, SwitchoverDirection
 
 TOPIC = TopicName("mm2-twinlog-switchover.internal")
 """It begins with `mm2` and ends with `internal`, so that neither twinlog nor MirrorMaker 2 mirrors it."""
@@ -42,20 +42,20 @@ _LOSS = "a switchover that was interrupted could not be gone on with"
 class TopicJournal:
     """The journal of one direction. Reading fences no writer; `take` makes this process its writer."""
 
-    def __init__(self, ends: Ends, cluster: ClusterAdmin, replication_factor: int) -> None:
+    def __init__(self, ends: SwitchoverDirection, cluster: ClusterAdmin, replication_factor: int) -> None:
         self._ends = ends
         self._cluster = cluster
         self._topic = InternalTopic(TOPIC, ends.target, replication_factor, ROOM, _LOSS)
         self._writer = TransactionalWriter(
             cluster.client, TOPIC, f"mm2-twinlog-switchover-{ends}{ends.wave and '-'}{ends.wave}"
         )
-        self.entries = Entries()
+        self.entries = JournalEntries()
         self.others: dict[str, Data] = {}
         """The fences of other moves on this cluster, as they were read last."""
         self.taken = False
         """Whether this process has made itself the writer."""
 
-    def read(self) -> Entries:
+    def read(self) -> JournalEntries:
         """Read what is written. A cluster without the topic has no entries.
 
         What a process that was killed had in a transaction is waited for: brokers abort it. Raises ClusterError.
@@ -69,14 +69,14 @@ class TopicJournal:
             self.others = other_fences(self._ends, records)
         return self.entries
 
-    def glance(self) -> Entries:
+    def glance(self) -> JournalEntries:
         """What is written, and what may yet be taken back: who works on it at the moment. Raises ClusterError."""
         if not self._there():
-            return Entries()
+            return JournalEntries()
         reader = TopicReader(self._cluster, TOPIC, optional=True)
         return read_entries(self._ends, [(record.key, record.value) for _, record in reader.read()])
 
-    def take(self) -> Entries:
+    def take(self) -> JournalEntries:
         """Make this process the writer, create the topic where it is missing, and read what is written until then.
 
         The previous writer gets a FencedError with its next entry. Raises RefusedError, ClusterError.
@@ -87,7 +87,7 @@ class TopicJournal:
         self.taken = True
         return self.read()
 
-    def write(self, lines: Sequence[Line], run: Run | None = None) -> None:
+    def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         """Write lines, and a state of the switchover, all or none.
 
         Raises FencedError once another process is the writer.

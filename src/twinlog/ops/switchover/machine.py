@@ -12,12 +12,27 @@ from dataclasses import replace
 from typing import TypeVar
 
 from twinlog.errors import ClusterError, TwinlogError
-from twinlog.ops.switchover.entries import Entries, Entry, Line, Phase, Run, from_json, with_lines
-from twinlog.ops.switchover.model import Data, Kind, Options, SwitchoverState, TooLongError, UnderWayError
-from twinlog.ops.switchover.steps.step import Again, Context, Show
+from twinlog.ops.switchover.entries import (
+    JournalEntries,
+    JournalEntry,
+    JournalLine,
+    StepPhase,
+    SwitchoverRun,
+    from_json,
+    with_lines,
+)
+from twinlog.ops.switchover.model import (
+    Data,
+    SwitchoverKind,
+    SwitchoverOptions,
+    SwitchoverState,
+    TooLongError,
+    UnderWayError,
+)
+from twinlog.ops.switchover.steps.step import EarlierStep, Show, StepContext
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS, lift
 from twinlog.ops.switchover.steps.waiting import ends_of, spans
-from twinlog.ops.switchover.world import Journal, World
+from twinlog.ops.switchover.world import Journal, SwitchoverClusters
 
 T = TypeVar("T")
 
@@ -30,10 +45,12 @@ ENDED = frozenset({SwitchoverState.DONE, SwitchoverState.ABORTED, SwitchoverStat
 _SCOPES = {"from": "cluster id", "to": "cluster id", "topics": "topics"}
 
 
-class Machine:
+class SwitchoverMachine:
     """One switchover. `owner` names this process; `show` prints its progress."""
 
-    def __init__(self, world: World, journal: Journal, owner: str, show: Show = lambda _step, _words: None) -> None:
+    def __init__(
+        self, world: SwitchoverClusters, journal: Journal, owner: str, show: Show = lambda _step, _words: None
+    ) -> None:
         self._world = world
         self._journal = journal
         self._owner = owner
@@ -41,7 +58,7 @@ class Machine:
         self._shown = ""
         """What the step under way waits for, as it was shown last."""
 
-    def run(self, options: Options) -> Entries:
+    def run(self, options: SwitchoverOptions) -> JournalEntries:
         """Begin, or go on where a process was killed, until all is done; returns the journal.
 
         What has passed its pre-flight goes on with the options that it began with; only a source that is lost meanwhile
@@ -51,7 +68,7 @@ class Machine:
         end; and as the steps do: then the journal names the step, and a later call goes on there.
         """
         entries, run = self._journal.entries, self._journal.entries.run
-        emergency = options.kind is Kind.EMERGENCY
+        emergency = options.kind is SwitchoverKind.EMERGENCY
         if run is not None and run.state is SwitchoverState.ABORTING and not emergency:
             raise UnderWayError(f"switchover {run.ends} is being undone; run it with --abort to complete that")
         if run is not None and emergency and self._is_open(run):
@@ -64,7 +81,9 @@ class Machine:
             self._sync_again(self._owned(run), emergency=emergency)
             return self._journal.entries
         lost = (
-            emergency and run is not None and (run.options.kind, run.state) != (Kind.EMERGENCY, SwitchoverState.RUNNING)
+            emergency
+            and run is not None
+            and (run.options.kind, run.state) != (SwitchoverKind.EMERGENCY, SwitchoverState.RUNNING)
         )
         if run is None or run.state in ENDED or entries.done("check") is None or lost:
             run = self._begin(options)
@@ -84,7 +103,7 @@ class Machine:
             raise TooLongError(f"{error}: {why}" if why else str(error)) from None
         return self._journal.entries
 
-    def abort(self) -> Entries:
+    def abort(self) -> JournalEntries:
         """Undo what was done, last step first; returns the journal.
 
         Raises UnderWayError when there is nothing to undo.
@@ -105,7 +124,7 @@ class Machine:
         self._require_same("from", "to")
         run = replace(self._owned(run), state=SwitchoverState.ABORTING)
         self._journal.write([], run)
-        context = Context(self._world, run.options, self._journal.entries, self._show)
+        context = StepContext(self._world, run.options, self._journal.entries, self._show)
         for name in reversed(ORDER[run.options.kind]):
             undo = STEPS[name].undo
             if undo is not None and context.entries.begun(name) is not None:
@@ -114,21 +133,23 @@ class Machine:
         self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
         return self._journal.entries
 
-    def release(self) -> Entries:
+    def release(self) -> JournalEntries:
         """Lift the fence of a switchover that is done, for good, or of one whose journal is lost; returns the journal.
         Raises UnderWayError."""
         run = self._journal.entries.run
         if (run is None or run.state is SwitchoverState.ABORTED) and (left := self._world.earlier().fenced):
-            context = Context(self._world, Options(Kind.PLANNED), self._journal.entries, self._show)
+            context = StepContext(
+                self._world, SwitchoverOptions(SwitchoverKind.PLANNED), self._journal.entries, self._show
+            )
             self._tried("release", lambda _context: self._lift_left(left), context)
             return self._journal.entries
         if run is None or run.state is not SwitchoverState.DONE:
             raise UnderWayError(f"switchover {self._world.ends} is not done, there is no fence to release")
         self._require_same("from", "to")
         run = self._owned(run)
-        context = Context(self._world, run.options, self._journal.entries, self._show)
+        context = StepContext(self._world, run.options, self._journal.entries, self._show)
         self._tried("release", lift, context)
-        self._journal.write([Line("release", Phase.DONE, Entry(self._world.now_ms(), {}))])
+        self._journal.write([JournalLine("release", StepPhase.DONE, JournalEntry(self._world.now_ms(), {}))])
         return self._journal.entries
 
     def _lift_left(self, left: Data) -> None:
@@ -136,31 +157,33 @@ class Machine:
         self._world.lift(left, "source")
         self._world.note_fence(None, "source")
 
-    def _sync_again(self, run: Run, *, emergency: bool) -> None:
+    def _sync_again(self, run: SwitchoverRun, *, emergency: bool) -> None:
         """Groups read on on the source until their consumers stop; bring along those that did since."""
-        options = replace(run.options, kind=Kind.EMERGENCY) if emergency else run.options
-        context = Context(self._world, options, self._journal.entries, self._show)
+        options = replace(run.options, kind=SwitchoverKind.EMERGENCY) if emergency else run.options
+        context = StepContext(self._world, options, self._journal.entries, self._show)
         self._show("groups", STEPS["groups"].words)
-        begun = Line("groups", Phase.BEGUN, Entry(self._world.now_ms(), {}))
+        begun = JournalLine("groups", StepPhase.BEGUN, JournalEntry(self._world.now_ms(), {}))
         result = STEPS["groups"].act(context)
-        if not isinstance(result, Again):
-            self._journal.write([begun, Line("groups", Phase.DONE, Entry(self._world.now_ms(), result))])
+        if not isinstance(result, EarlierStep):
+            self._journal.write(
+                [begun, JournalLine("groups", StepPhase.DONE, JournalEntry(self._world.now_ms(), result))]
+            )
 
-    def _is_open(self, run: Run) -> bool:
+    def _is_open(self, run: SwitchoverRun) -> bool:
         """Whether one is not at its end whose producers may write to the target already: nothing moves them back."""
         return run.state is SwitchoverState.RUNNING and self._journal.entries.done("open") is not None
 
-    def _end_without_source(self, run: Run) -> Run:
+    def _end_without_source(self, run: SwitchoverRun) -> SwitchoverRun:
         """End one whose source was lost after `open`: what is left to do would only look at it."""
         run = replace(run, state=SwitchoverState.DONE, owner=self._owner, seen_ms=self._world.now_ms())
         cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
         copied = self._world.copied()
         late = {where: copied[where].source for where, end in cut.items() if where in copied}
         found = {"late": spans(cut, {where: end for where, end in late.items() if end > cut[where]}), "lost": True}
-        self._journal.write([Line("watch", Phase.DONE, Entry(self._world.now_ms(), found))], run)
+        self._journal.write([JournalLine("watch", StepPhase.DONE, JournalEntry(self._world.now_ms(), found))], run)
         return run
 
-    def _is_over(self, run: Run, *, emergency: bool) -> bool:
+    def _is_over(self, run: SwitchoverRun, *, emergency: bool) -> bool:
         """Whether a switchover that is done has nothing more to bring along, so that the next one is another."""
         entries = self._journal.entries
         if entries.done("release") is not None:
@@ -178,17 +201,21 @@ class Machine:
             and other.began_ms > run.began_ms
         )
 
-    def _begin(self, options: Options) -> Run:
+    def _begin(self, options: SwitchoverOptions) -> SwitchoverRun:
         now_ms = self._world.now_ms()
         name = f"{now_ms:x}-{secrets.token_hex(3)}"
-        run = Run(name, self._world.ends, options, SwitchoverState.RUNNING, now_ms, self._owner, now_ms)
+        run = SwitchoverRun(name, self._world.ends, options, SwitchoverState.RUNNING, now_ms, self._owner, now_ms)
         # Lines of the previous run have its name, and are ignored; but its fence is lifted by its own plan.
         before = self._journal.entries
-        plan = before.steps.get(("fence", Phase.BEGUN))
+        plan = before.steps.get(("fence", StepPhase.BEGUN))
         ended = before.run is None or before.run.state in ENDED
-        if before.run is not None and before.run.state is SwitchoverState.DONE and options.kind is Kind.EMERGENCY:
+        if (
+            before.run is not None
+            and before.run.state is SwitchoverState.DONE
+            and options.kind is SwitchoverKind.EMERGENCY
+        ):
             ended = before.done("release") is not None
-        self._journal.write([] if ended or plan is None else [Line("fence", Phase.BEGUN, plan)], run)
+        self._journal.write([] if ended or plan is None else [JournalLine("fence", StepPhase.BEGUN, plan)], run)
         return run
 
     def _require_same(self, *parts: str) -> None:
@@ -201,7 +228,7 @@ class Machine:
                     f"{now[part]}; use the file that it began with, or --wave for a journal of its own"
                 )
 
-    def _showing(self, run: Run) -> Show:
+    def _showing(self, run: SwitchoverRun) -> Show:
         seen_ms = self._world.now_ms()
 
         def show(step: str, words: str) -> None:
@@ -214,12 +241,12 @@ class Machine:
 
         return show
 
-    def _owned(self, run: Run) -> Run:
+    def _owned(self, run: SwitchoverRun) -> SwitchoverRun:
         run = replace(run, owner=self._owner, seen_ms=self._world.now_ms())
         self._journal.write([], run)
         return run
 
-    def _tried(self, name: str, part: Callable[[Context], T], context: Context) -> T:
+    def _tried(self, name: str, part: Callable[[StepContext], T], context: StepContext) -> T:
         """Do a part of a step again while a cluster does not answer, for a minute; every part may be repeated."""
         give_up_ms = self._world.now_ms() + TRY_FOR_MS
         while True:
@@ -231,10 +258,10 @@ class Machine:
                 self._show(name, f"tries again: {error}")
             self._world.sleep(AGAIN_S)
 
-    def _steps(self, run: Run) -> None:
-        context = Context(self._world, run.options, self._journal.entries, self._showing(run))
+    def _steps(self, run: SwitchoverRun) -> None:
+        context = StepContext(self._world, run.options, self._journal.entries, self._showing(run))
         order = ORDER[run.options.kind]
-        ended: list[Line] = []
+        ended: list[JournalLine] = []
         """What was done: it is written down together with what begins next, for producers wait meanwhile."""
         while (name := with_lines(self._journal.entries, ended).next_step(order)) is not None:
             step = STEPS[name]
@@ -245,7 +272,7 @@ class Machine:
                 except TwinlogError:
                     self._journal.write(ended)
                     raise
-                ended.append(Line(name, Phase.BEGUN, Entry(self._world.now_ms(), data)))
+                ended.append(JournalLine(name, StepPhase.BEGUN, JournalEntry(self._world.now_ms(), data)))
             if ended:
                 self._journal.write(ended)
                 ended = []
@@ -253,13 +280,13 @@ class Machine:
             # Operators act on what is shown: producers go on after `open`, so the end of that step is written first.
             self._show(name, step.words)
             result = self._tried(name, step.act, context)
-            if isinstance(result, Again):
+            if isinstance(result, EarlierStep):
                 self._show(name, f"{result.why}: goes back to {result.step}")
                 # `rejoin` is not repeated: the flow back has begun at its positions.
                 back = [one for one in order[order.index(result.step) : order.index(name) + 1] if one != "rejoin"]
-                self._journal.write([Line(one, phase, None) for one in back for phase in Phase])
+                self._journal.write([JournalLine(one, phase, None) for one in back for phase in StepPhase])
                 if result.step == "check":
-                    context = Context(self._world, run.options, self._journal.entries, context.show)
+                    context = StepContext(self._world, run.options, self._journal.entries, context.show)
             else:
-                ended.append(Line(name, Phase.DONE, Entry(self._world.now_ms(), result)))
+                ended.append(JournalLine(name, StepPhase.DONE, JournalEntry(self._world.now_ms(), result)))
         self._journal.write(ended, replace(run, state=SwitchoverState.DONE, seen_ms=self._world.now_ms()))

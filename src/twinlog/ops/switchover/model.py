@@ -14,7 +14,7 @@ Data = dict[str, Any]
 """What a step writes down: values of JSON only."""
 
 
-class Kind(StrEnum):
+class SwitchoverKind(StrEnum):
     """What is done: a planned switchover, one whose source is lost, or the way back of either."""
 
     PLANNED = "planned"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
     BACK = "back"
 
 
-class Fence(StrEnum):
+class FenceMethod(StrEnum):
     """How producers are kept from the source: refused by an ACL, throttled by a quota, or stopped by the operator."""
 
     ACL = "acl"
@@ -41,15 +41,15 @@ class SwitchoverState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SwitchoverOptions:
     """What the operator asked for. Times are seconds; `fence` None chooses by the source's authorizer.
 
     `near` is the lag in records below which producers are fenced. When producers have been fenced for `at_most_s` and
     not everything is copied, all is undone.
     """
 
-    kind: Kind
-    fence: Fence | None = None
+    kind: SwitchoverKind
+    fence: FenceMethod | None = None
     near: int = 10_000
     at_most_s: float = 600.0
 
@@ -58,14 +58,19 @@ class Options:
         return {"kind": self.kind, "fence": self.fence, "near": self.near, "at_most_s": self.at_most_s}
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Options:
+    def of(cls, data: Mapping[str, Any]) -> SwitchoverOptions:
         """The options that `data` made."""
         fence = data.get("fence")
-        return cls(Kind(data["kind"]), Fence(fence) if fence else None, int(data["near"]), float(data["at_most_s"]))
+        return cls(
+            SwitchoverKind(data["kind"]),
+            FenceMethod(fence) if fence else None,
+            int(data["near"]),
+            float(data["at_most_s"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class SourceEnd:
     """Where a partition of the source ends: the next offset of its leader, and up to where records are readable: on
     all in-sync replicas, and in no open transaction."""
 
@@ -74,7 +79,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedPosition:
     """How far a source partition is copied, and the target offset that follows; None when that is not stored."""
 
     source: int
@@ -101,7 +106,7 @@ class Preflight:
     """What the pre-flight check found. `problems` prevent the switchover, `notes` are for the operator to know."""
 
     topics: tuple[MovedTopic, ...]
-    fence: Fence
+    fence: FenceMethod
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     lag: int = 0
@@ -127,7 +132,7 @@ class GroupOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsSeen:
+class MovedGroups:
     """The groups of a flow: states on both clusters by group ("" where it is not), and their offsets."""
 
     source_states: Mapping[str, str]
@@ -153,7 +158,7 @@ class TooLongError(TwinlogError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class SwitchoverDirection:
     """The clusters: `source` is moved from, `target` moved to. Topics that move apart from others are a `wave`."""
 
     source: Alias
@@ -161,9 +166,9 @@ class Ends:
     wave: str = ""
 
     @property
-    def back(self) -> Ends:
+    def back(self) -> SwitchoverDirection:
         """The other direction."""
-        return Ends(self.target, self.source, self.wave)
+        return SwitchoverDirection(self.target, self.source, self.wave)
 
     def __str__(self) -> str:
         return f"{self.source}->{self.target}"

@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Operation
+from twinlog.model.acls import AclOperation
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.switchover.model import Copied, End, Fence, Kind, MovedTopic, Preflight
+from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, Preflight, SourceEnd, SwitchoverKind
 from twinlog.ops.switchover.steps.waiting import lag
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PreflightFacts:
     """What was read of both clusters. `operations` is what this principal may do with the source, None when unknown;
     `authorizer` whether the source keeps ACLs, None when that may not be read, `quotas` whether it takes client quotas
     from a client (KIP-546). `members` are groups of the source that have members, `runs` whether a process of the flow
@@ -22,12 +22,12 @@ class Facts:
 
     source: Alias
     target: Alias
-    kind: Kind
+    kind: SwitchoverKind
     topics: tuple[MovedTopic, ...]
     target_topics: Mapping[TopicName, Topic]
-    ends: Mapping[TopicPartition, End]
+    ends: Mapping[TopicPartition, SourceEnd]
     starts: Mapping[TopicPartition, int]
-    copied: Mapping[TopicPartition, Copied]
+    copied: Mapping[TopicPartition, CopiedPosition]
     authorizer: bool | None = None
     quotas: bool = True
     operations: frozenset[int] | None = None
@@ -59,20 +59,20 @@ def moved_topics(
     return tuple(found)
 
 
-def judge(facts: Facts, wanted: Fence | None) -> Preflight:
+def judge(facts: PreflightFacts, wanted: FenceMethod | None) -> Preflight:
     """What the facts mean for a switchover whose fence is `wanted`, None to choose one."""
-    fence = wanted or (Fence.QUOTA if facts.authorizer is False else Fence.ACL)
+    fence = wanted or (FenceMethod.QUOTA if facts.authorizer is False else FenceMethod.ACL)
     problems, notes = [], list(facts.unread)
     if not facts.topics:
         problems.append(f"flow {facts.source}->{facts.target} mirrors no topic that exists on {facts.source}")
-    if facts.kind is Kind.EMERGENCY:
+    if facts.kind is SwitchoverKind.EMERGENCY:
         if facts.source_error is None:
             notes.append(f"cluster {facts.source} still answers: a planned switchover loses nothing, this one may")
         else:
             notes.append(f"cluster {facts.source} does not answer, and producers there are not fenced")
         return Preflight(facts.topics, fence, tuple(problems), tuple(notes))
     problems += _of_fence(facts, fence)
-    if facts.kind is Kind.BACK and not facts.earlier:
+    if facts.kind is SwitchoverKind.BACK and not facts.earlier:
         problems.append(f"no switchover {facts.target}->{facts.source} is recorded as done, so there is no way back")
     if facts.under_way:
         problems.append(
@@ -85,7 +85,7 @@ def judge(facts: Facts, wanted: Fence | None) -> Preflight:
         if topic.remote not in facts.target_topics or facts.target_topics[topic.remote].partitions < topic.partitions
     ]
     left = lag({where: end.end for where, end in facts.ends.items()}, facts.starts, facts.copied)
-    if facts.kind is Kind.PLANNED:
+    if facts.kind is SwitchoverKind.PLANNED:
         if missing:
             problems.append(f"{listed(missing)}: not on {facts.target}, or with fewer partitions; the flow makes them")
         uncopied = {where.topic for where in left if where not in facts.copied and where.topic not in missing}
@@ -101,36 +101,36 @@ def judge(facts: Facts, wanted: Fence | None) -> Preflight:
     return Preflight(facts.topics, fence, tuple(problems), tuple(notes), sum(left.values()), facts.rate)
 
 
-def _of_fence(facts: Facts, fence: Fence) -> list[str]:
-    needed = {Fence.ACL: Operation.ALTER, Fence.QUOTA: Operation.ALTER_CONFIGS}.get(fence)
+def _of_fence(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
+    needed = {FenceMethod.ACL: AclOperation.ALTER, FenceMethod.QUOTA: AclOperation.ALTER_CONFIGS}.get(fence)
     found = []
-    other = Fence.QUOTA if facts.quotas else Fence.NONE
-    if fence is Fence.ACL and facts.authorizer is False:
+    other = FenceMethod.QUOTA if facts.quotas else FenceMethod.NONE
+    if fence is FenceMethod.ACL and facts.authorizer is False:
         found.append(f"cluster {facts.source} has no authorizer, so ACLs refuse nobody; use --fence {other}")
-    if fence is Fence.QUOTA and not facts.quotas:
+    if fence is FenceMethod.QUOTA and not facts.quotas:
         found.append(
             f"cluster {facts.source} takes no quotas over its protocol, as no Kafka before 2.6 does; use "
             f"{'' if facts.authorizer is False else '--fence acl, or '}--fence none, and stop its producers when the "
             "switchover waits for that"
         )
-    allowed = facts.operations is None or Operation.ALL in facts.operations or needed in facts.operations
+    allowed = facts.operations is None or AclOperation.ALL in facts.operations or needed in facts.operations
     if needed is not None and not allowed:
         found.append(f"this login lacks {needed.name} on cluster {facts.source}, needed for --fence {fence}")
     return found
 
 
-def _notes(facts: Facts, fence: Fence) -> list[str]:
+def _notes(facts: PreflightFacts, fence: FenceMethod) -> list[str]:
     found = []
-    if fence is Fence.ACL:
+    if fence is FenceMethod.ACL:
         found.append(f"super users of {facts.source} pass ACLs: stop those that write")
-    if fence is Fence.ACL and facts.fenced_too:
+    if fence is FenceMethod.ACL and facts.fenced_too:
         found.append(f"fenced as well, for their names begin with that of a mirrored topic: {listed(facts.fenced_too)}")
-    if fence is Fence.QUOTA:
+    if fence is FenceMethod.QUOTA:
         found.append(
             f"a quota throttles every producer of {facts.source}, those of other topics too, and a throttled one stays "
             "silent after an undo until it is started anew"
         )
-    if fence is Fence.NONE:
+    if fence is FenceMethod.NONE:
         found.append(
             f"nothing fences producers: stop all that write to {facts.source} when the switchover waits for it"
         )

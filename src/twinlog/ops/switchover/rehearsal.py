@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twinlog.model.acls import Pattern, TopicAcl
+from twinlog.model.acls import PatternType, TopicAcl
 from twinlog.ops.switchover.fencing import FIRST_RATE, acls_of, quotas_of
-from twinlog.ops.switchover.model import Data, Fence, GroupsSeen, Kind, Options, Preflight
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedGroups, Preflight, SwitchoverKind, SwitchoverOptions
 from twinlog.ops.switchover.steps.group_step import COMMITTED, began, judge
 from twinlog.ops.switchover.steps.step import topics_data
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
 from twinlog.ops.switchover.steps.waiting import LOST_STILL_S, QUIET_S, STILL_S
-from twinlog.ops.switchover.world import World
+from twinlog.ops.switchover.world import SwitchoverClusters
 
 STORED_S = 1.0
 """Until the position of a partition that became idle is stored."""
@@ -22,7 +22,7 @@ GROUPS_PER_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class RehearsedStep:
     """A step: what it would call, in words, and for how many seconds it would last, None when unknown."""
 
     step: str
@@ -35,27 +35,29 @@ FENCED = frozenset({"fence", "settle", "drain", "groups", "prove", "seed", "open
 """While these last producers wait."""
 
 
-def unavailable_s(steps: Sequence[Rehearsed]) -> float | None:
+def unavailable_s(steps: Sequence[RehearsedStep]) -> float | None:
     """Seconds for which producers would wait; None when unknown."""
     found = [one.seconds for one in steps if one.step in FENCED]
     return None if None in found else sum(second or 0.0 for second in found)
 
 
-def rehearse(world: World, options: Options) -> tuple[Preflight, list[Rehearsed]]:
+def rehearse(world: SwitchoverClusters, options: SwitchoverOptions) -> tuple[Preflight, list[RehearsedStep]]:
     """Read everything that the steps would read, and list what each would do. Raises as they do."""
     preflight = world.preflight(options)
-    steps: list[Rehearsed] = []
+    steps: list[RehearsedStep] = []
     if preflight.problems:
         return preflight, steps
     for name in ORDER[options.kind]:
         calls, seconds = _calls(world, options, preflight, name)
-        steps.append(Rehearsed(name, STEPS[name].words, tuple(calls), seconds))
+        steps.append(RehearsedStep(name, STEPS[name].words, tuple(calls), seconds))
     return preflight, steps
 
 
-def _calls(world: World, options: Options, preflight: Preflight, step: str) -> tuple[list[str], float | None]:
+def _calls(
+    world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight, step: str
+) -> tuple[list[str], float | None]:
     ends = world.ends
-    lost = options.kind is Kind.EMERGENCY
+    lost = options.kind is SwitchoverKind.EMERGENCY
     if step == "topics":
         plan = world.missing_topics(preflight.topics)["topics"]
         made = [
@@ -65,9 +67,9 @@ def _calls(world: World, options: Options, preflight: Preflight, step: str) -> t
     if step == "fence":
         return ([], 0.0) if lost else _fence_calls(world, preflight)
     if step == "settle":
-        return [], LOST_STILL_S if lost else QUIET_S if preflight.fence is Fence.ACL else STILL_S[preflight.fence]
+        return [], LOST_STILL_S if lost else QUIET_S if preflight.fence is FenceMethod.ACL else STILL_S[preflight.fence]
     if step == "watch":
-        return [], STILL_S[preflight.fence] if preflight.fence is Fence.ACL else REQUEST_S
+        return [], STILL_S[preflight.fence] if preflight.fence is FenceMethod.ACL else REQUEST_S
     if step == "catch-up":
         return [], _copying_s(max(0, preflight.lag - options.near), preflight.rate)
     if step == "drain":
@@ -88,23 +90,25 @@ def _copying_s(records: int, rate: float | None) -> float | None:
     return None if not rate else records / rate
 
 
-def _fence_calls(world: World, preflight: Preflight) -> tuple[list[str], float]:
+def _fence_calls(world: SwitchoverClusters, preflight: Preflight) -> tuple[list[str], float]:
     plan: Data = world.plan_fence(preflight.fence, preflight.topics)
     name = world.ends.source
     calls = [f"create ACL on {name}: {_acl(acl)}" for acl in acls_of(plan.get("add", []))]
     calls += [f"set on {name}: {quota}" for quota in quotas_of(plan.get("set", []))]
-    if preflight.fence is Fence.QUOTA:
+    if preflight.fence is FenceMethod.QUOTA:
         calls.insert(0, f"the same on {name} with {FIRST_RATE:g} for two seconds, for producers that are fast")
-    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if preflight.fence is Fence.QUOTA else 0.0)
+    return calls, REQUEST_S * (1 + len(calls) / 500) + (2.0 if preflight.fence is FenceMethod.QUOTA else 0.0)
 
 
 def _acl(acl: TopicAcl) -> str:
-    return f"{acl} (prefix)" if acl.pattern == Pattern.PREFIXED else str(acl)
+    return f"{acl} (prefix)" if acl.pattern == PatternType.PREFIXED else str(acl)
 
 
-def _group_calls(world: World, options: Options, preflight: Preflight) -> tuple[list[str], float]:
-    seen: GroupsSeen
-    if options.kind is Kind.EMERGENCY:
+def _group_calls(
+    world: SwitchoverClusters, options: SwitchoverOptions, preflight: Preflight
+) -> tuple[list[str], float]:
+    seen: MovedGroups
+    if options.kind is SwitchoverKind.EMERGENCY:
         seen = world.groups_by_checkpoints(preflight.topics, {})
     else:
         # As if nobody wrote any more: groups that have read everything are at the end of both logs.
@@ -122,7 +126,7 @@ def _group_calls(world: World, options: Options, preflight: Preflight) -> tuple[
     return calls, REQUEST_S + len(seen.source_states) / GROUPS_PER_S
 
 
-def as_json(world: World, preflight: Preflight, steps: Sequence[Rehearsed]) -> Data:
+def as_json(world: SwitchoverClusters, preflight: Preflight, steps: Sequence[RehearsedStep]) -> Data:
     """The rehearsal as values of JSON."""
     return {
         "from": world.ends.source,

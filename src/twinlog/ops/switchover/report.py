@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from twinlog.model.topics import listed
-from twinlog.ops.switchover.entries import Entries, Phase, Run
-from twinlog.ops.switchover.model import Data, Fence, Kind, SwitchoverState
+from twinlog.ops.switchover.entries import JournalEntries, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.model import Data, FenceMethod, SwitchoverKind, SwitchoverState
 from twinlog.ops.switchover.steps.group_step import AHEAD, COMMITTED, IN_USE, REFUSED, THERE, UNKNOWN
 from twinlog.ops.switchover.steps.step import topics_of
 from twinlog.ops.switchover.steps.steps import ORDER, STEPS
@@ -18,13 +18,13 @@ _LAST = "open"
 """After this step producers may go on."""
 
 
-def report(entries: Entries) -> Data:
+def report(entries: JournalEntries) -> Data:
     """Everything that is known of the newest switchover of a journal, as values of JSON. Times are UTC."""
     run = entries.run
     if run is None:
         return {}
     checked, proof = entries.done("check") or {}, entries.done("prove") or {}
-    fenced, free = entries.at_ms("fence", Phase.BEGUN), entries.at_ms(_LAST, Phase.DONE)
+    fenced, free = entries.at_ms("fence", StepPhase.BEGUN), entries.at_ms(_LAST, StepPhase.DONE)
     groups = (entries.done("groups") or {}).get("groups", {})
     found: Data = {
         "run": run.name,
@@ -41,8 +41,8 @@ def report(entries: Entries) -> Data:
             {
                 "step": name,
                 "does": STEPS[name].words,
-                "began": _time(entries.at_ms(name, Phase.BEGUN)),
-                "done": _time(entries.at_ms(name, Phase.DONE)),
+                "began": _time(entries.at_ms(name, StepPhase.BEGUN)),
+                "done": _time(entries.at_ms(name, StepPhase.DONE)),
                 "seconds": _seconds(entries, name),
             }
             for name in ORDER[run.options.kind]
@@ -61,8 +61,8 @@ def _time(at_ms: int | None) -> str | None:
     return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _seconds(entries: Entries, step: str) -> float | None:
-    begun, done = (entries.at_ms(step, phase) for phase in Phase)
+def _seconds(entries: JournalEntries, step: str) -> float | None:
+    begun, done = (entries.at_ms(step, phase) for phase in StepPhase)
     return None if begun is None or done is None else (done - begun) / 1000
 
 
@@ -82,7 +82,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _next(entries: Entries, run: Run, found: Data) -> list[str]:
+def _next(entries: JournalEntries, run: SwitchoverRun, found: Data) -> list[str]:
     source, target = run.ends.source, run.ends.target
     if run.state is SwitchoverState.ABORTING:
         return [f"run it with --abort: that undoes the rest, until then producers to {source} may be fenced"]
@@ -91,7 +91,7 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
         created = (entries.done("topics") or {}).get("created", [])
         if created:
             lines.append(f"topics that were created on {target} for producers stay there, empty: {listed(created)}")
-        if found["fence"] == Fence.QUOTA:
+        if found["fence"] == FenceMethod.QUOTA:
             lines.append("restart producers that were throttled: they wait for the throttle time of their broker")
         return lines
     if run.state is SwitchoverState.RUNNING and entries.done("open") is not None:
@@ -137,8 +137,8 @@ def _next(entries: Entries, run: Run, found: Data) -> list[str]:
     left = (entries.begun("fence") or {}).get("left") or (entries.done("fence") or {}).get("left")
     if left:
         lines.append(f"producers on {source} are not fenced: keep them away when it is back ({left})")
-    elif found["fence"] != Fence.NONE and entries.done("release") is None:
-        if found["fence"] == Fence.QUOTA:
+    elif found["fence"] != FenceMethod.NONE and entries.done("release") is None:
+        if found["fence"] == FenceMethod.QUOTA:
             lines.append(
                 f"stop what still produces to {source}: brokers append the next request of each throttled producer"
             )
@@ -152,7 +152,7 @@ def _spans(partitions: Data) -> str:
     return ", ".join(f"partition {number}: {first} to {end - 1}" for number, (first, end) in partitions.items())
 
 
-def _for_clients(entries: Entries, run: Run) -> list[str]:
+def _for_clients(entries: JournalEntries, run: SwitchoverRun) -> list[str]:
     source, target = run.ends.source, run.ends.target
     topics = topics_of(entries.done("check") or {"topics": []})
     lines = [f"point producers to {target}"]
@@ -178,12 +178,16 @@ def markdown(data: Data) -> str:
     """The report for people."""
     if not data:
         return "No switchover is recorded.\n"
-    words = {Kind.PLANNED: "Switchover", Kind.EMERGENCY: "Emergency switchover", Kind.BACK: "Switchback"}
-    lines = [f"# {words[Kind(data['kind'])]} {data['from']} -> {data['to']}: {data['state']}", ""]
+    words = {
+        SwitchoverKind.PLANNED: "Switchover",
+        SwitchoverKind.EMERGENCY: "Emergency switchover",
+        SwitchoverKind.BACK: "Switchback",
+    }
+    lines = [f"# {words[SwitchoverKind(data['kind'])]} {data['from']} -> {data['to']}: {data['state']}", ""]
     waited_s = data["seconds_without_producers"]
-    if waited_s is not None and data["kind"] == Kind.EMERGENCY:
+    if waited_s is not None and data["kind"] == SwitchoverKind.EMERGENCY:
         lines += [f"Producers may go on on {data['to']} since {data['producers_may_go_on']}.", ""]
-    elif waited_s is not None and data["fence"] != Fence.NONE:
+    elif waited_s is not None and data["fence"] != FenceMethod.NONE:
         until = f"may go on on {data['to']} since {data['producers_may_go_on']}: {waited_s:.1f} s."
         lines += [f"Producers were fenced ({data['fence']}) at {data['producers_fenced']} and {until}", ""]
     lines += ["## What to do next", "", *(f"{number}. {line}" for number, line in enumerate(data["next"], 1)), ""]

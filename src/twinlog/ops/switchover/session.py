@@ -17,11 +17,18 @@ from twinlog.console import signals
 from twinlog.console.command_log import end_process
 from twinlog.errors import FencedError, TwinlogError
 from twinlog.model.types import Alias
-from twinlog.ops.switchover.clusters import Clusters
-from twinlog.ops.switchover.entries import Entries
+from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.entries import JournalEntries
 from twinlog.ops.switchover.journal import TopicJournal
-from twinlog.ops.switchover.machine import ENDED, Machine
-from twinlog.ops.switchover.model import Fence, Kind, NotReadyError, Options, TooLongError, UnderWayError
+from twinlog.ops.switchover.machine import ENDED, SwitchoverMachine
+from twinlog.ops.switchover.model import (
+    FenceMethod,
+    NotReadyError,
+    SwitchoverKind,
+    SwitchoverOptions,
+    TooLongError,
+    UnderWayError,
+)
 from twinlog.ops.switchover.text import EXIT_NOT_READY, StepLines, print_rehearsal, print_report, stands
 from twinlog.settings.flow import FlowSettings
 
@@ -33,7 +40,7 @@ def this_process() -> str:
     return f"{socket.gethostname()} {os.getpid()}"
 
 
-def require_free(entries: Entries) -> None:
+def require_free(entries: JournalEntries) -> None:
     """Raise UnderWayError while another process seems to work; one of this host that is gone does not."""
     run = entries.run
     if run is None or run.state in ENDED:
@@ -64,7 +71,7 @@ CONNECT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SwitchoverArguments:
     """What the command line asks for. `mode` is run, rehearse, abort, release or status."""
 
     mode: str
@@ -78,17 +85,26 @@ class Asked:
     as_json: bool
 
     @property
-    def options(self) -> Options:
+    def options(self) -> SwitchoverOptions:
         """The options of the switchover."""
-        return Options(Kind(self.kind), None if self.fence is None else Fence(self.fence), self.near, self.at_most_s)
+        return SwitchoverOptions(
+            SwitchoverKind(self.kind),
+            None if self.fence is None else FenceMethod(self.fence),
+            self.near,
+            self.at_most_s,
+        )
 
 
 def conduct(
-    asked: Asked, flow: FlowSettings, follows: FlowSettings, back: FlowSettings, aliases: Collection[Alias]
+    asked: SwitchoverArguments,
+    flow: FlowSettings,
+    follows: FlowSettings,
+    back: FlowSettings,
+    aliases: Collection[Alias],
 ) -> None:
     """Do it, and end the process with the command's code."""
     source = str(flow.source)
-    clusters = Clusters(flow, back, aliases, asked.wave, follows=follows)
+    clusters = LiveClusters(flow, back, aliases, asked.wave, follows=follows)
     try:
         code = _act(clusters, asked)
     except NotReadyError as error:
@@ -114,9 +130,9 @@ def conduct(
     end_process(code)
 
 
-def _act(clusters: Clusters, asked: Asked) -> int:
+def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
     options = asked.options
-    clusters.connect(CONNECT_S, source_lost=options.kind is Kind.EMERGENCY)
+    clusters.connect(CONNECT_S, source_lost=options.kind is SwitchoverKind.EMERGENCY)
     journal = clusters.journal
     if asked.mode == "rehearse":
         return print_rehearsal(clusters, options, asked.as_json)
@@ -128,7 +144,7 @@ def _act(clusters: Clusters, asked: Asked) -> int:
         require_free(journal.glance())
     journal.take()
     signals.call(lambda number: _interrupted(number, journal))
-    machine = Machine(clusters, journal, this_process(), StepLines())
+    machine = SwitchoverMachine(clusters, journal, this_process(), StepLines())
     act = {"run": lambda: machine.run(options), "abort": machine.abort, "release": machine.release}[asked.mode]
     entries = act()
     print_report(entries, asked.report, asked.as_json)
@@ -141,7 +157,7 @@ def _interrupted(number: signal.Signals, journal: TopicJournal) -> None:
     end_process(signals.exit_code(number))
 
 
-def _where(clusters: Clusters, source: str) -> str:
+def _where(clusters: LiveClusters, source: str) -> str:
     """How far the journal got before a failure, as far as it can be read."""
     try:
         return stands(clusters.journal.read())

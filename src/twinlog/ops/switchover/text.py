@@ -10,10 +10,10 @@ import typer
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.ops.switchover import rehearsal
-from twinlog.ops.switchover.clusters import Clusters
-from twinlog.ops.switchover.entries import Entries
+from twinlog.ops.switchover.clusters import LiveClusters
+from twinlog.ops.switchover.entries import JournalEntries
 from twinlog.ops.switchover.machine import ENDED
-from twinlog.ops.switchover.model import Options, SwitchoverState
+from twinlog.ops.switchover.model import SwitchoverOptions, SwitchoverState
 from twinlog.ops.switchover.report import markdown, report
 from twinlog.ops.switchover.steps.steps import ORDER
 
@@ -23,7 +23,7 @@ SAME_EVERY_S = 30.0
 """How often the same words are a line again, where lines stay."""
 
 
-def stands(entries: Entries) -> str:
+def stands(entries: JournalEntries) -> str:
     """How far it is, in a line."""
     run = entries.run
     if run is None:
@@ -66,7 +66,7 @@ class StepLines:
         self._width = len(line)
 
 
-def print_report(entries: Entries, path: Path | None, as_json: bool) -> None:
+def print_report(entries: JournalEntries, path: Path | None, as_json: bool) -> None:
     """Print the report, and write it to PATH.md and PATH.json where a path is given."""
     data = report(entries)
     as_text = json.dumps(data, indent=2, ensure_ascii=False)
@@ -79,7 +79,7 @@ def print_report(entries: Entries, path: Path | None, as_json: bool) -> None:
         path.with_name(path.name + ".md").write_text(markdown(data), encoding="utf-8")
 
 
-def print_rehearsal(clusters: Clusters, options: Options, as_json: bool) -> int:
+def print_rehearsal(clusters: LiveClusters, options: SwitchoverOptions, as_json: bool) -> int:
     """Rehearse, and print every call and how long it would take; returns the code of the command."""
     preflight, steps = rehearsal.rehearse(clusters, options)
     if as_json:

@@ -6,30 +6,30 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.entries import Entries, Line, Run
+from twinlog.ops.switchover.entries import JournalEntries, JournalLine, SwitchoverRun
 from twinlog.ops.switchover.model import (
-    Copied,
+    CopiedPosition,
     Data,
-    End,
-    Ends,
-    Fence,
+    FenceMethod,
     GroupOffset,
-    GroupsSeen,
+    MovedGroups,
     MovedTopic,
-    Options,
     Preflight,
+    SourceEnd,
+    SwitchoverDirection,
+    SwitchoverOptions,
 )
 
 Side = Literal["source", "target"]
 
 
-class World(Protocol):
+class SwitchoverClusters(Protocol):
     """Both clusters and the clock. Every call that changes something may be repeated with the same values.
 
     Each raises ClusterError when a cluster does not answer and RefusedError when a permission is missing.
     """
 
-    ends: Ends
+    ends: SwitchoverDirection
 
     def now_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -41,16 +41,18 @@ class World(Protocol):
         """What a journal is about: `topics` as the file has them, and the ids of the clusters `from` and `to`; what is
         unknown is empty."""
 
-    def preflight(self, options: Options) -> Preflight:
+    def preflight(self, options: SwitchoverOptions) -> Preflight:
         """Look at both clusters before anything is changed."""
 
     def moving(self) -> tuple[MovedTopic, ...]:
         """The topics that the source has now, and the flow mirrors."""
 
-    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+    def get_ready(
+        self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
+    ) -> None:
         """Read and begin whatever takes time, before producers wait; changes no topic and no group."""
 
-    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         """Where each source partition ends now, what its leader has and its followers have not with it."""
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
@@ -59,7 +61,7 @@ class World(Protocol):
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions of the target end now; those that are not there are left out."""
 
-    def copied(self) -> dict[TopicPartition, Copied]:
+    def copied(self) -> dict[TopicPartition, CopiedPosition]:
         """How far each source partition is copied, as the flow has stored it."""
 
     def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
@@ -68,7 +70,7 @@ class World(Protocol):
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         """The transactions that are open in source partitions, in words."""
 
-    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+    def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
         """What a fence on the source would change, and what to restore afterwards; reads only."""
 
     def fence(self, plan: Data) -> None:
@@ -99,7 +101,7 @@ class World(Protocol):
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
         known: Collection[str],
-    ) -> GroupsSeen:
+    ) -> MovedGroups:
         """The groups of the source, and those `known` from before, and where they would go on: at the `cut` of a
         partition it is `there`.
 
@@ -107,7 +109,7 @@ class World(Protocol):
         a move before.
         """
 
-    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """The groups of a source that is lost, by their last checkpoints on the target."""
 
     def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
@@ -116,7 +118,7 @@ class World(Protocol):
     def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         """Let the flow back, which stores its positions on that cluster, begin at these offsets."""
 
-    def earlier(self) -> Entries:
+    def earlier(self) -> JournalEntries:
         """The journal of the other direction, on the source; empty without one."""
 
     def close_earlier(self) -> None:
@@ -127,7 +129,7 @@ class Journal(Protocol):
     """The journal of one direction; `entries` are what it holds. Every write raises FencedError once another process
     has taken over."""
 
-    entries: Entries
+    entries: JournalEntries
 
-    def write(self, lines: Sequence[Line], run: Run | None = None) -> None:
+    def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         """Write lines, and with `run` a new state of the switchover, all or none."""

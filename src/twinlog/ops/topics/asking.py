@@ -15,26 +15,26 @@ from twinlog.console.flow_files import FlowsOfFile
 from twinlog.console.waiting import waits_reported
 from twinlog.errors import OptionError, TwinlogError
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.control.model import Command, Outcome, Place, Result, Verb
+from twinlog.worker.control.model import CommandOutcome, CommandState, LogPlace, TopicCommand, TopicVerb
 
 if TYPE_CHECKING:
     from twinlog.ops.topics.reader import TopicsReader
 
 EXIT_DONE, EXIT_TROUBLE, EXIT_CONFIG, EXIT_NOT_ALL, EXIT_LATER = range(5)
-_NOTHING = {Verb.PAUSE: "these topics are paused already", Verb.RESUME: "none of these topics is paused"}
+_NOTHING = {TopicVerb.PAUSE: "these topics are paused already", TopicVerb.RESUME: "none of these topics is paused"}
 
 LOOK_S = 5.0
 """How often it is looked whether a process runs the flow."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class TopicCommandOptions:
     """What is asked of the topics that `words` mean, and how; `sure` asks no question before."""
 
-    verb: Verb
+    verb: TopicVerb
     words: Sequence[str]
     partitions: Sequence[int]
-    place: Place | None
+    place: LogPlace | None
     id: str | None
     sure: bool
     dry_run: bool
@@ -42,7 +42,7 @@ class Asking:
     as_json: bool
 
 
-def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: Asking) -> None:
+def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: TopicCommandOptions) -> None:
     """Ask it of the process that runs the flow, and end with a code that is 0 once it is done."""
     from twinlog.ops.topics.reader import TopicsReader  # noqa: PLC0415 - Kafka's library is slow to import for --help
 
@@ -58,7 +58,7 @@ def ask(flow: tuple[FlowSettings, FlowsOfFile], asking: Asking) -> None:
     raise typer.Exit(code)
 
 
-def _ask(reader: TopicsReader, settings: FlowSettings, asking: Asking) -> int:
+def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptions) -> int:
     from twinlog.ops.topics.reader import this_process  # noqa: PLC0415
     from twinlog.ops.topics.text import outcome_lines  # noqa: PLC0415
     from twinlog.ops.topics.topics_json import outcome_json  # noqa: PLC0415
@@ -66,7 +66,7 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: Asking) -> int:
     asked = reader.read_asked()
     unchecked = None if asking.verb.moves or asking.dry_run else _note_unchecked
     meant = reader.selectors(asking.words, asking.partitions, unchecked=unchecked)
-    command = Command(asking.id or uuid.uuid4().hex[:12], asking.verb, meant, asking.place, by=this_process())
+    command = TopicCommand(asking.id or uuid.uuid4().hex[:12], asking.verb, meant, asking.place, by=this_process())
     new = asked.outcome(command.id) is None
     done = new and reader.has(command, asked)
     if new and (asking.dry_run or not asking.sure or asking.verb.moves or done):
@@ -90,7 +90,9 @@ def _note_unchecked(why: str) -> None:
     typer.echo(f"twinlog: the source does not answer, so that no topic was looked for: {why}", err=True)
 
 
-def _show(reader: TopicsReader, settings: FlowSettings, command: Command, asking: Asking, *, done: bool) -> int | None:
+def _show(
+    reader: TopicsReader, settings: FlowSettings, command: TopicCommand, asking: TopicCommandOptions, *, done: bool
+) -> int | None:
     """Print what a command costs, and have it confirmed; returns the exit code where the command ends here. With `done`
     a `pause` or `resume` changes nothing."""
     from twinlog.ops.topics.text import move_lines  # noqa: PLC0415
@@ -134,10 +136,10 @@ def _runs(reader: TopicsReader) -> Callable[[], bool]:
     return look
 
 
-def _code(reader: TopicsReader, outcome: Outcome) -> int:
-    if outcome.result is Result.APPLIED:
+def _code(reader: TopicsReader, outcome: CommandOutcome) -> int:
+    if outcome.result is CommandState.APPLIED:
         return EXIT_NOT_ALL if outcome.reason else EXIT_DONE
-    if outcome.result is Result.REFUSED:
+    if outcome.result is CommandState.REFUSED:
         return EXIT_NOT_ALL
     if not reader.look().runs:
         return EXIT_DONE

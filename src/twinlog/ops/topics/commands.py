@@ -17,9 +17,9 @@ from twinlog.console.options import HELP, Secrets, chosen, moment_ms
 from twinlog.console.waiting import waits_reported
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import TwinlogError
-from twinlog.ops.topics.asking import EXIT_CONFIG, EXIT_TROUBLE, Asking, ask
+from twinlog.ops.topics.asking import EXIT_CONFIG, EXIT_TROUBLE, TopicCommandOptions, ask
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.control.model import Place, PlaceKind, Verb
+from twinlog.worker.control.model import LogPlace, LogPlaceKind, TopicVerb
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP, show_default=False)]
 Topics = Annotated[
@@ -157,7 +157,7 @@ def pause(
 
     Example: twinlog topics pause mm2.properties orders --partition 3 --partition 4
     """
-    asking = Asking(Verb.PAUSE, words, partition or (), None, id_, True, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.PAUSE, words, partition or (), None, id_, True, dry_run, timeout, as_json)
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -180,7 +180,7 @@ def resume(
 
     Example: twinlog topics resume mm2.properties 'logs[.].*'
     """
-    asking = Asking(Verb.RESUME, words, partition or (), None, id_, True, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.RESUME, words, partition or (), None, id_, True, dry_run, timeout, as_json)
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -212,7 +212,9 @@ def restart_from(
     Example: twinlog topics restart-from mm2.properties orders --time 2026-11-01T00:00:00Z --yes
     """
     place = _place(earliest, latest, offset, time)
-    asking = Asking(Verb.RESTART_FROM, words, partition or (), place, id_, yes, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(
+        TopicVerb.RESTART_FROM, words, partition or (), place, id_, yes, dry_run, timeout, as_json
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -244,7 +246,7 @@ def skip_to(
     Example: twinlog topics skip-to mm2.properties orders-3 --offset 1200 --yes
     """
     place = _place(earliest, latest, offset, time)
-    asking = Asking(Verb.SKIP_TO, words, partition or (), place, id_, yes, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.SKIP_TO, words, partition or (), place, id_, yes, dry_run, timeout, as_json)
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -270,7 +272,9 @@ def accept_gap(
 
     Example: twinlog topics accept-gap mm2.properties 'streams-.*-repartition' --yes
     """
-    asking = Asking(Verb.ACCEPT_GAP, words, partition or (), None, id_, yes, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(
+        TopicVerb.ACCEPT_GAP, words, partition or (), None, id_, yes, dry_run, timeout, as_json
+    )
     ask(_one(file, connector, secrets, flow), asking)
 
 
@@ -293,21 +297,21 @@ def release(
 
     Example: twinlog topics release mm2.properties orders
     """
-    asking = Asking(Verb.RELEASE, words, partition or (), None, id_, True, dry_run, timeout, as_json)
+    asking = TopicCommandOptions(TopicVerb.RELEASE, words, partition or (), None, id_, True, dry_run, timeout, as_json)
     ask(_one(file, connector, secrets, flow), asking)
 
 
-def _place(earliest: bool, latest: bool, offset: int | None, time: str | None) -> Place:
+def _place(earliest: bool, latest: bool, offset: int | None, time: str | None) -> LogPlace:
     found = []
     if earliest:
-        found.append(Place(PlaceKind.EARLIEST))
+        found.append(LogPlace(LogPlaceKind.EARLIEST))
     if latest:
-        found.append(Place(PlaceKind.LATEST))
+        found.append(LogPlace(LogPlaceKind.LATEST))
     if offset is not None:
-        found.append(Place(PlaceKind.OFFSET, offset))
+        found.append(LogPlace(LogPlaceKind.OFFSET, offset))
     moment = moment_ms(time, "--time")
     if moment is not None:
-        found.append(Place(PlaceKind.TIME, moment))
+        found.append(LogPlace(LogPlaceKind.TIME, moment))
     if len(found) != 1:
         raise typer.BadParameter("give one of --earliest, --latest, --offset and --time")
     return found[0]

@@ -18,18 +18,25 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect, both_clusters
 from twinlog.mirror.gaps import UNKNOWN
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.topology.topology import topology_of
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status.clusters_reader import ClustersReader, ask_twice
-from twinlog.ops.status.flow import FlowReader, FlowSeen
+from twinlog.ops.status.flow import FlowReader, FlowSnapshot
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.worker import WorkerSettings
 from twinlog.worker.control.deciding import decide
 from twinlog.worker.control.journal import ControlJournal
-from twinlog.worker.control.model import Command, Move, Outcome, Selector, Verb, selected
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    PartitionMove,
+    PartitionSelector,
+    TopicCommand,
+    TopicVerb,
+    selected,
+)
 from twinlog.worker.control.recopies import counting_first_copies, recopies
-from twinlog.worker.control.records import Asked
+from twinlog.worker.control.records import ControlState
 from twinlog.worker.control.source_logs import look
 from twinlog.worker.status.report import DriverReport
 
@@ -53,7 +60,7 @@ class TopicState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionSeen:
+class PartitionSnapshot:
     """One source partition: copied up to source offset `copied` (None: nothing was), which is target offset `target`;
     the source ends at `end`. None is unknown. `resume` is the offset before `copied` at which a log is copied further
     that was created again or cut back, None where there is none."""
@@ -76,18 +83,18 @@ class PartitionSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSeen:
+class TopicSnapshot:
     """One source topic by its partitions; a topic that is left out has none."""
 
     topic: TopicName
     remote: TopicName
-    partitions: tuple[PartitionSeen, ...] = ()
+    partitions: tuple[PartitionSnapshot, ...] = ()
     left_out: str = ""
 
     @property
-    def states(self) -> Mapping[TopicState, list[PartitionSeen]]:
+    def states(self) -> Mapping[TopicState, list[PartitionSnapshot]]:
         """The partitions in each state that there is."""
-        found: dict[TopicState, list[PartitionSeen]] = {}
+        found: dict[TopicState, list[PartitionSnapshot]] = {}
         for part in self.partitions:
             found.setdefault(part.state, []).append(part)
         return found
@@ -100,12 +107,12 @@ class TopicSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsSeen:
+class TopicsSnapshot:
     """The topics of one flow, and what is asked of them. `trouble` is why offsets are not known."""
 
-    flow: FlowSeen
-    topics: tuple[TopicSeen, ...]
-    asked: Asked = field(default_factory=Asked)
+    flow: FlowSnapshot
+    topics: tuple[TopicSnapshot, ...]
+    asked: ControlState = field(default_factory=ControlState)
     trouble: str = ""
 
 
@@ -134,7 +141,7 @@ class TopicsReader(ClustersReader):
 
     # Looking.
 
-    def read(self) -> TopicsSeen:
+    def read(self) -> TopicsSnapshot:
         """What becomes of each topic now."""
         seen = self._flow.read()
         asked = ask_twice(self._target, self._read_asked)
@@ -145,7 +152,7 @@ class TopicsReader(ClustersReader):
         except RefusedError:
             raise
         except ClusterError as error:
-            return TopicsSeen(seen, (), asked, str(error))
+            return TopicsSnapshot(seen, (), asked, str(error))
         topics: dict[TopicName, list[TopicPartition]] = {}
         for part in there:
             topics.setdefault(part.topic, []).append(part)
@@ -160,7 +167,7 @@ class TopicsReader(ClustersReader):
         for topic in sorted(topics):
             remote = self._topology.remote_name(topic)
             if topic in left_out:
-                found.append(TopicSeen(topic, remote, left_out=left_out[topic]))
+                found.append(TopicSnapshot(topic, remote, left_out=left_out[topic]))
                 continue
             troubles = _troubles(report, topic)
             parts = []
@@ -178,7 +185,7 @@ class TopicsReader(ClustersReader):
                 resume = held[part].resume_at if part in held else UNKNOWN
                 behind = position is not None and 0 <= resume < position.next_source
                 parts.append(
-                    PartitionSeen(
+                    PartitionSnapshot(
                         part,
                         state,
                         detail,
@@ -189,10 +196,10 @@ class TopicsReader(ClustersReader):
                         resume if behind else None,
                     )
                 )
-            found.append(TopicSeen(topic, remote, tuple(parts)))
-        return TopicsSeen(seen, tuple(found), asked)
+            found.append(TopicSnapshot(topic, remote, tuple(parts)))
+        return TopicsSnapshot(seen, tuple(found), asked)
 
-    def look(self) -> FlowSeen:
+    def look(self) -> FlowSnapshot:
         """How the flow does now, without its topics."""
         return self._flow.read()
 
@@ -203,7 +210,7 @@ class TopicsReader(ClustersReader):
 
     def selectors(
         self, words: Sequence[str], numbers: Sequence[int] = (), *, unchecked: Callable[[str], None] | None = None
-    ) -> tuple[Selector, ...]:
+    ) -> tuple[PartitionSelector, ...]:
         """What somebody means by topics: each word is a pattern of source topics, and where no topic matches it whole
         and it ends in a number, as `orders-3`, the partition of that number. `numbers` are partitions of each word.
 
@@ -228,13 +235,13 @@ class TopicsReader(ClustersReader):
         numbers: Sequence[int],
         partitions: Mapping[TopicPartition, object],
         names: Sequence[TopicName],
-    ) -> Selector:
-        wanted = Selector(word, tuple(sorted(set(numbers))) or None)
+    ) -> PartitionSelector:
+        wanted = PartitionSelector(word, tuple(sorted(set(numbers))) or None)
         if selected([wanted], partitions, self._is_heartbeats):
             return wanted
         single = _PARTITION.fullmatch(word)
         if single is not None and not numbers:
-            one = Selector(single[1], (int(single[2]),))
+            one = PartitionSelector(single[1], (int(single[2]),))
             if selected([one], partitions, self._is_heartbeats):
                 return one
         known = self._journal.asked.pauses.entries
@@ -246,7 +253,7 @@ class TopicsReader(ClustersReader):
             f"{listed(names) or 'none'}"
         )
 
-    def preview(self, command: Command) -> list[Move]:
+    def preview(self, command: TopicCommand) -> list[PartitionMove]:
         """What would become of each partition that a command means, by what is stored now; nothing is changed."""
         partitions = sorted(self._meant(command, self._mirrored()))
         stored = self._positions.read(partitions)
@@ -254,14 +261,14 @@ class TopicsReader(ClustersReader):
         moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
         recopied = recopies(self.read_asked().outcomes, command.id)
         moves = [counting_first_copies(move, recopied.get(move.partition)) for move in moves]
-        if command.verb is not Verb.ACCEPT_GAP or all(move.changes for move in moves):
+        if command.verb is not TopicVerb.ACCEPT_GAP or all(move.changes for move in moves):
             return moves
         held = _held(self._flow.read())
         return [_naming(move, held.get(move.partition)) for move in moves]
 
-    def has(self, command: Command, asked: Asked) -> bool:
+    def has(self, command: TopicCommand, asked: ControlState) -> bool:
         """Whether a `pause` or `resume` would change nothing; false where the source does not answer."""
-        if command.verb not in (Verb.PAUSE, Verb.RESUME) or asked.pending:
+        if command.verb not in (TopicVerb.PAUSE, TopicVerb.RESUME) or asked.pending:
             return False
         try:
             return asked.pauses.has(command, self._mirrored(), self._is_heartbeats)
@@ -272,14 +279,14 @@ class TopicsReader(ClustersReader):
 
     # Asking.
 
-    def ask(self, command: Command) -> Outcome:
+    def ask(self, command: TopicCommand) -> CommandOutcome:
         """Ask for it; what became of it until now is returned where its id is known already. Raises OptionError where
         that id stands for something else."""
         return self._journal.ask(command)
 
     def wait(
-        self, outcome: Outcome, timeout_s: float, runs: Callable[[], bool] = lambda: True, poll_s: float = POLL_S
-    ) -> Outcome:
+        self, outcome: CommandOutcome, timeout_s: float, runs: Callable[[], bool] = lambda: True, poll_s: float = POLL_S
+    ) -> CommandOutcome:
         """What became of a command once it is over, or `timeout_s` seconds have passed, or `runs()` is false."""
         clock = self._target.clock
         until = clock.monotonic() + timeout_s
@@ -303,11 +310,11 @@ class TopicsReader(ClustersReader):
             if not cluster.client.connected:
                 cluster.connect(CONNECT_S)
 
-    def read_asked(self) -> Asked:
+    def read_asked(self) -> ControlState:
         """What is asked of the topics of the flow."""
         return ask_twice(self._target, self._read_asked)
 
-    def _read_asked(self) -> Asked:
+    def _read_asked(self) -> ControlState:
         if not self._target.client.connected:
             self._target.connect(CONNECT_S)
         return self._journal.read()
@@ -335,21 +342,21 @@ class TopicsReader(ClustersReader):
                 found[part] = reason
         return found
 
-    def _meant(self, command: Command, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    def _meant(self, command: TopicCommand, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return selected(command.selectors, partitions, self._is_heartbeats)
 
     def _is_heartbeats(self, topic: TopicName) -> bool:
         return self._topology.is_heartbeats(topic)
 
 
-def _unchecked(word: str, numbers: Sequence[int]) -> Selector:
+def _unchecked(word: str, numbers: Sequence[int]) -> PartitionSelector:
     """What a word means by itself. Raises OptionError where it could be a topic, and a partition of another one."""
     if not numbers and _PARTITION.fullmatch(word):
         raise OptionError(
             f"{word} may be a topic or a partition, and the source does not answer: name the topic, and its partition "
             "by --partition, or write its last digit as a class, such as [3], where it is a topic"
         )
-    return Selector(word, tuple(sorted(set(numbers))) or None)
+    return PartitionSelector(word, tuple(sorted(set(numbers))) or None)
 
 
 def this_process() -> str:
@@ -357,18 +364,18 @@ def this_process() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _held(seen: FlowSeen) -> dict[TopicPartition, Held]:
+def _held(seen: FlowSnapshot) -> dict[TopicPartition, HeldPartition]:
     return {} if seen.held_report is None else {one.source: one for one in seen.held_report.held_partitions}
 
 
-def _naming(move: Move, held: Held | None) -> Move:
+def _naming(move: PartitionMove, held: HeldPartition | None) -> PartitionMove:
     """A partition that has no gap, with the reason for which it is held."""
     if move.changes or held is None:
         return move
     return replace(move, text=f"{move.text}; the partition is held for {held.message_id}, way out: {held.way_out}")
 
 
-def _word(seen: FlowSeen) -> str:
+def _word(seen: FlowSnapshot) -> str:
     """The state of a flow: what the process that runs it reports, or else what is known without."""
     return seen.report.state if seen.runs and seen.report is not None else seen.state.word
 

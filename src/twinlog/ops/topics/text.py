@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from twinlog.console.table import table
 from twinlog.model.amounts import counted
-from twinlog.ops.topics.reader import PartitionSeen, TopicSeen, TopicsSeen, TopicState
-from twinlog.worker.control.model import Move, Outcome, Verb
+from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot, TopicsSnapshot, TopicState
+from twinlog.worker.control.model import CommandOutcome, PartitionMove, TopicVerb
 
 _TOPICS = ("TOPIC", "PARTITIONS", "LAG", "STATE")
 _PARTITIONS = ("TOPIC", "PARTITION", "COPIED TO", "SOURCE END", "LAG", "TARGET", "STATE")
@@ -16,7 +16,7 @@ MOST_MOVES = 50
 """Partitions that a preview and an outcome name; JSON has all."""
 
 
-def lines(seen: TopicsSeen, *, partitions: bool) -> list[str]:
+def lines(seen: TopicsSnapshot, *, partitions: bool) -> list[str]:
     """The topics of one flow, or their partitions, and the commands that are not done."""
     detail = f": {seen.flow.state.detail}" if seen.flow.state.detail else ""
     found = [f"{seen.flow.settings.name}: {seen.flow.state.word}{detail}"]
@@ -40,7 +40,7 @@ def lines(seen: TopicsSeen, *, partitions: bool) -> list[str]:
     return found
 
 
-def _topic_row(topic: TopicSeen) -> tuple[str, ...]:
+def _topic_row(topic: TopicSnapshot) -> tuple[str, ...]:
     if topic.left_out:
         return topic.topic, "-", "-", f"{TopicState.LEFT_OUT}: {topic.left_out}"
     states = topic.states
@@ -52,19 +52,19 @@ def _topic_row(topic: TopicSeen) -> tuple[str, ...]:
     return topic.topic, str(len(topic.partitions)), _number(topic.lag), ", ".join(texts)
 
 
-def _partition_rows(topic: TopicSeen) -> list[tuple[str, ...]]:
+def _partition_rows(topic: TopicSnapshot) -> list[tuple[str, ...]]:
     if topic.left_out:
         return [(topic.topic, *"-----", f"{TopicState.LEFT_OUT}: {topic.left_out}")]
     return [_partition_row(part) for part in topic.partitions]
 
 
-def _partition_row(part: PartitionSeen) -> tuple[str, ...]:
+def _partition_row(part: PartitionSnapshot) -> tuple[str, ...]:
     detail = f": {part.detail}" if part.detail else ""
     numbers = (part.copied, part.end, part.lag, part.target)
     return (part.partition.topic, str(part.partition.partition), *map(_number, numbers), f"{part.state}{detail}")
 
 
-def move_lines(verb: Verb, moves: Sequence[Move], *, done: bool) -> list[str]:
+def move_lines(verb: TopicVerb, moves: Sequence[PartitionMove], *, done: bool) -> list[str]:
     """What becomes of partitions, or became of them, and what that costs in all."""
     if not verb.moves:
         names = [str(move.partition) for move in moves]
@@ -90,7 +90,7 @@ def move_lines(verb: Verb, moves: Sequence[Move], *, done: bool) -> list[str]:
     return [*found, f"  {costs(moves, done=done)}"]
 
 
-def costs(moves: Sequence[Move], *, done: bool = False) -> str:
+def costs(moves: Sequence[PartitionMove], *, done: bool = False) -> str:
     """What moves cost, in a sentence."""
     passed, repeated = sum(move.passed for move in moves), sum(move.repeated for move in moves)
     changed = sum(move.changes for move in moves)
@@ -106,7 +106,7 @@ def costs(moves: Sequence[Move], *, done: bool = False) -> str:
     return f"{counted(changed, 'partition')}: {'; '.join(texts)}"
 
 
-def outcome_lines(flow: str, outcome: Outcome) -> list[str]:
+def outcome_lines(flow: str, outcome: CommandOutcome) -> list[str]:
     """What became of a command."""
     command = outcome.command
     by = f" by {outcome.by}" if outcome.by else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twinlog.ops.topics.reader import PartitionSeen, TopicSeen, TopicsSeen
-from twinlog.worker.control.model import Command, Move, Outcome, Pause
+from twinlog.ops.topics.reader import PartitionSnapshot, TopicSnapshot, TopicsSnapshot
+from twinlog.worker.control.model import CommandOutcome, PartitionMove, TopicCommand, TopicPause
 
 
-def topics_json(seen: TopicsSeen) -> dict[str, Any]:
+def topics_json(seen: TopicsSnapshot) -> dict[str, Any]:
     """The topics of one flow."""
     return {
         "flow": seen.flow.settings.name,
@@ -25,7 +25,7 @@ def topics_json(seen: TopicsSeen) -> dict[str, Any]:
     }
 
 
-def _topic_json(topic: TopicSeen) -> dict[str, Any]:
+def _topic_json(topic: TopicSnapshot) -> dict[str, Any]:
     return {
         "topic": topic.topic,
         "remote_topic": topic.remote,
@@ -36,7 +36,7 @@ def _topic_json(topic: TopicSeen) -> dict[str, Any]:
     }
 
 
-def _partition_json(part: PartitionSeen) -> dict[str, Any]:
+def _partition_json(part: PartitionSnapshot) -> dict[str, Any]:
     return {
         "partition": part.partition.partition,
         "state": part.state.value,
@@ -49,7 +49,7 @@ def _partition_json(part: PartitionSeen) -> dict[str, Any]:
     }
 
 
-def _pause_json(entry: Pause) -> dict[str, Any]:
+def _pause_json(entry: TopicPause) -> dict[str, Any]:
     partitions = entry.selector.partitions
     return {
         "topics": entry.selector.pattern,
@@ -60,7 +60,7 @@ def _pause_json(entry: Pause) -> dict[str, Any]:
     }
 
 
-def outcome_json(outcome: Outcome, *, moves: bool = True) -> dict[str, Any]:
+def outcome_json(outcome: CommandOutcome, *, moves: bool = True) -> dict[str, Any]:
     """A command and what became of it, with `moves` partition by partition."""
     found = {
         **command_json(outcome.command),
@@ -72,7 +72,7 @@ def outcome_json(outcome: Outcome, *, moves: bool = True) -> dict[str, Any]:
     return {**found, "partitions": moves_json(outcome.moves or ())} if moves else found
 
 
-def command_json(command: Command) -> dict[str, Any]:
+def command_json(command: TopicCommand) -> dict[str, Any]:
     """What is asked."""
     place = command.place
     return {
@@ -85,7 +85,7 @@ def command_json(command: Command) -> dict[str, Any]:
     }
 
 
-def moves_json(moves: Sequence[Move]) -> list[dict[str, Any]]:
+def moves_json(moves: Sequence[PartitionMove]) -> list[dict[str, Any]]:
     """What becomes of partitions."""
     return [
         {

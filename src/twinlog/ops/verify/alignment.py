@@ -21,10 +21,10 @@ _AT_ONCE = 4 * NEAR_OFFSETS
 """Offsets that are read at once: where one record is of somebody else, others often follow."""
 
 
-class Nearby:
+class NearbyRecords:
     """The source of one partition, of which offsets from `start` to below `end` are compared."""
 
-    def __init__(self, logs: Logs, start: int, end: int) -> None:
+    def __init__(self, logs: LogPair, start: int, end: int) -> None:
         self._logs = logs
         self._start = start
         self._end = end
@@ -59,7 +59,7 @@ SAME_CANDIDATES = 64
 Key = tuple[int, bytes]
 
 
-class Logs(Protocol):
+class LogPair(Protocol):
     """Both logs of a partition."""
 
     def open(self, side: Side, start: int, end: int) -> LogReader:
@@ -70,7 +70,7 @@ class Logs(Protocol):
 
 
 @dataclass(slots=True)
-class Aligned:
+class AlignmentGap:
     """Records of both sides that do not go together, and the offsets after them, where both sides go on alike.
 
     `to_end` when no record further on is the same, up to the end of at least one side.
@@ -91,7 +91,7 @@ class Aligned:
         return not ours & theirs
 
 
-def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> Aligned | None:
+def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> AlignmentGap | None:
     """As `find_next_common` where the records at hand are enough: a topic may have somebody else's records all over, or
     holes of compaction."""
     most = WINDOWS[0] if alike > 1 else WINDOWS[1]
@@ -100,12 +100,12 @@ def find_at_hand(ours: Bodies, theirs: Bodies, alike: int) -> Aligned | None:
     if found is None or found[0] + alike > len(mine) or found[1] + alike > len(copies):
         return None
     i, j = found
-    return Aligned(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
+    return AlignmentGap(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
 
 
 def find_next_common(
-    logs: Logs, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
-) -> Aligned | None:
+    logs: LogPair, ours: tuple[int, int], theirs: tuple[int, int], *, alike: int = ALIKE
+) -> AlignmentGap | None:
     """Where two logs go on together, each from its first offset to its second; None when nothing near fits."""
     for most in WINDOWS:
         mine, mine_ends = window(logs, "source", *ours, most)
@@ -114,18 +114,18 @@ def find_next_common(
         found = _first_common(a, b, alike)
         if found is not None:
             i, j = found
-            return Aligned(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
+            return AlignmentGap(mine.part(0, i), copies.part(0, j), int(mine.offsets[i]), int(copies.offsets[j]))
         if mine_ends and copies_end:
-            return Aligned(mine, copies, ours[1], theirs[1], to_end=True)
+            return AlignmentGap(mine, copies, ours[1], theirs[1], to_end=True)
     if mine_ends and not len(mine):
-        return Aligned(mine, copies, ours[1], int(copies.offsets[-1]) + 1, to_end=True)
+        return AlignmentGap(mine, copies, ours[1], int(copies.offsets[-1]) + 1, to_end=True)
     if copies_end and not len(copies):
-        return Aligned(mine, copies, int(mine.offsets[-1]) + 1, theirs[1], to_end=True)
+        return AlignmentGap(mine, copies, int(mine.offsets[-1]) + 1, theirs[1], to_end=True)
     return None
 
 
 def find_begin(
-    logs: Logs, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
+    logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]], alike: int = ALIKE
 ) -> tuple[int, int] | None:
     """Where the records of a section begin that both sides have; None when that is not found."""
     source, target = section.source, section.target
@@ -151,7 +151,7 @@ def find_begin(
     )
 
 
-def before_changes(logs: Logs, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
+def before_changes(logs: LogPair, begin: tuple[int, int], section: Section, *, by_key: bool) -> tuple[int, int]:
     """Where wrong copies begin that lie right before a begin: records that both sides have there, as old as each other.
 
     `by_key`: both sides are compacted, and each may lack another record that is as old.
@@ -174,7 +174,7 @@ def before_changes(logs: Logs, begin: tuple[int, int], section: Section, *, by_k
     return found
 
 
-def copied_up_to(logs: Logs, section: Section, source: int, target: int) -> bool:
+def copied_up_to(logs: LogPair, section: Section, source: int, target: int) -> bool:
     """Whether a section begins in the middle of what was copied, and both sides go on together after its begin: the
     records right before that on the target are copies of what the source has before the section.
 
@@ -199,7 +199,7 @@ def _key(rows: Bodies, place: int) -> bytes | None:
         return None
 
 
-def find_far(logs: Logs, section: Section, source: int, target: int) -> tuple[int, int] | None:
+def find_far(logs: LogPair, section: Section, source: int, target: int) -> tuple[int, int] | None:
     """Where two compacted logs go on together, each from an offset on, however much one has between them."""
     mine, _ = window(logs, "source", source, section.source_end, ALIKE + 1)
     copies, _ = window(logs, "target", target, section.target_end, ALIKE + 1)
@@ -212,7 +212,7 @@ def find_far(logs: Logs, section: Section, source: int, target: int) -> tuple[in
     return None
 
 
-def begins_after(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
+def begins_after(logs: LogPair, section: Section, syncs: Sequence[tuple[int, int]]) -> bool:
     """Whether the first record of the target is a copy of one after an open section."""
     behind = replace(section, source=section.source_end, source_end=section.source_past)
     if not section.open_end or behind.source >= behind.source_end:
@@ -224,7 +224,7 @@ def begins_after(logs: Logs, section: Section, syncs: Sequence[tuple[int, int]])
     return bool(len(copies)) and found[1] <= int(copies.offsets[0])
 
 
-def _by_timestamp(logs: Logs, section: Section, alike: int) -> tuple[int, int] | None:
+def _by_timestamp(logs: LogPair, section: Section, alike: int) -> tuple[int, int] | None:
     """The first record of one side, looked for on the other one where records are as old."""
     mine, _ = window(logs, "source", section.source, section.source_end, WINDOWS[0])
     copies, _ = window(logs, "target", section.target, section.target_end, WINDOWS[0])
@@ -246,7 +246,7 @@ def _by_timestamp(logs: Logs, section: Section, alike: int) -> tuple[int, int] |
     return None
 
 
-def _alike(logs: Logs, section: Section, source: int, target: int, alike: int) -> bool:
+def _alike(logs: LogPair, section: Section, source: int, target: int, alike: int) -> bool:
     mine, _ = window(logs, "source", source, section.source_end, 2 * ALIKE)
     copies, _ = window(logs, "target", target, section.target_end, 2 * ALIKE)
     a, b = keys(mine, copies)
@@ -254,7 +254,7 @@ def _alike(logs: Logs, section: Section, source: int, target: int, alike: int) -
     return bool(count) and a[:count] == b[:count]
 
 
-def window(logs: Logs, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
+def window(logs: LogPair, side: Side, start: int, end: int, most: int) -> tuple[Bodies, bool]:
     """The next records of a log, and whether there are no more."""
     if start >= end:
         return join([]), True

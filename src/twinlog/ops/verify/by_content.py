@@ -10,8 +10,8 @@ from twinlog.arrow.bodies import Bodies, first_difference, spans
 from twinlog.ops.verify.alignment import (
     ALIKE,
     WINDOWS,
-    Aligned,
-    Logs,
+    AlignmentGap,
+    LogPair,
     before_changes,
     begins_after,
     copied_up_to,
@@ -22,9 +22,9 @@ from twinlog.ops.verify.alignment import (
     window,
 )
 from twinlog.ops.verify.describe import between, describe, without_tail
-from twinlog.ops.verify.findings import Findings
+from twinlog.ops.verify.findings import VerifyFindings
 from twinlog.ops.verify.log_reader import LogReader
-from twinlog.ops.verify.model import Difference, PartitionToVerify, Section
+from twinlog.ops.verify.model import PartitionToVerify, RecordDifference, Section
 from twinlog.ops.verify.sections import (
     BEFORE_BEGIN,
     COMPACTED_SOURCE,
@@ -44,7 +44,7 @@ TOO_MANY = (
 )
 
 
-class ByContent:
+class ContentComparison:
     """The sections of one partition that are compared so, read by `source` and `target`.
 
     `same_batch(section)` takes the next batch of both sides where they are the same as they are stored, and
@@ -54,10 +54,10 @@ class ByContent:
     def __init__(
         self,
         part: PartitionToVerify,
-        logs: Logs,
+        logs: LogPair,
         source: LogReader,
         target: LogReader,
-        findings: Findings,
+        findings: VerifyFindings,
         same_batch: Callable[[Section], bool],
         progress: Callable[[int], None],
     ) -> None:
@@ -139,7 +139,7 @@ class ByContent:
             lacking, _ = window(self._logs, "source", start, end, WINDOWS[-1])
             if not len(lacking):
                 return
-            self._findings.differs(len(lacking), partial(Difference, "missing", int(lacking.offsets[0]), target))
+            self._findings.differs(len(lacking), partial(RecordDifference, "missing", int(lacking.offsets[0]), target))
             self._findings.digests.of_source(lacking.content())
             start = int(lacking.offsets[-1]) + 1
 
@@ -188,7 +188,7 @@ class ByContent:
             return True
         if found is None:
             if not compacted:
-                self._findings.differs(1, lambda: Difference("order", *at, UNRELATED))
+                self._findings.differs(1, lambda: RecordDifference("order", *at, UNRELATED))
             self._findings.verdict.leave("source", at[0], section.source_end, UNRELATED)
             self._findings.verdict.leave("target", at[1], section.target_end, UNRELATED)
             return False
@@ -239,7 +239,7 @@ class ByContent:
         self._target.take(int(copy.offsets[0]) + 1)
         self._progress(2)
 
-    def _count_gap(self, gap: Aligned) -> None:
+    def _count_gap(self, gap: AlignmentGap) -> None:
         if gap.explained(source_compacted=self._part.source_compacted, target_compacted=self._part.target_compacted):
             for start, end in spans(gap.ours.offsets):
                 self._findings.verdict.leave("source", start, end, COMPACTED_TARGET)

@@ -14,7 +14,7 @@ from twinlog.console import signals
 from twinlog.console.command_log import log_warnings
 from twinlog.console.flow_files import CONNECTOR_HELP, FILE_HELP, read_flows
 from twinlog.console.options import Conf, Master, Secrets, chosen, spark_options
-from twinlog.console.spark_batch import TROUBLE, WRONG, Stop, run_in_spark
+from twinlog.console.spark_batch import TROUBLE, WRONG, SparkSignalHandler, run_in_spark
 from twinlog.console.wrong_file import ends_if_wrong
 from twinlog.errors import ClusterError, TwinlogError
 
@@ -92,7 +92,7 @@ def verify(
         known = read_flows(file, connectors or [], secrets)
     flows = chosen(known, flow, fits=lambda one: one.kind in (None, "source"), doing="that copies", idle=True)
     log_warnings()
-    stop = Stop()
+    stop = SparkSignalHandler()
     signals.call(stop)
 
     from twinlog.ops.verify.planner import VerifyOptions, expressions  # noqa: PLC0415
@@ -115,7 +115,7 @@ def verify(
 
 
 def _compare(
-    plans: Sequence[VerifyPlan], master: str | None, conf: dict[str, str], stop: Stop
+    plans: Sequence[VerifyPlan], master: str | None, conf: dict[str, str], stop: SparkSignalHandler
 ) -> tuple[list[Verdict], float]:
     """A row of each partition, and how many seconds the comparison took."""
     parts = [part for plan in plans for part in plan.parts]

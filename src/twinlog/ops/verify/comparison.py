@@ -8,11 +8,19 @@ from functools import partial
 from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies, equal_records, match_offsets, same_bytes, spans
 from twinlog.errors import CorruptBatchError
 from twinlog.kafka.record.batch import HEADER_SIZE, LOG_APPEND_TIME
-from twinlog.ops.verify.alignment import Logs, Nearby, window
-from twinlog.ops.verify.by_content import ByContent
+from twinlog.ops.verify.alignment import LogPair, NearbyRecords, window
+from twinlog.ops.verify.by_content import ContentComparison
 from twinlog.ops.verify.describe import describe
-from twinlog.ops.verify.findings import Findings
-from twinlog.ops.verify.model import Difference, Left, PartitionToVerify, Section, Side, Verdict, VerifyRules
+from twinlog.ops.verify.findings import VerifyFindings
+from twinlog.ops.verify.model import (
+    PartitionToVerify,
+    RecordDifference,
+    Section,
+    Side,
+    UncomparedRange,
+    Verdict,
+    VerifyRules,
+)
 from twinlog.ops.verify.sections import COMPACTED_SOURCE, COMPACTED_TARGET, DELETED_SOURCE, DELETED_TARGET, NOT_YET
 
 MOST_MARKERS = 1_000
@@ -22,14 +30,14 @@ MOST_MARKERS = 1_000
 _NOTHING = Section("foreign", 0, 0, 0, 0)
 
 
-class Comparison:
+class PartitionComparison:
     """One partition; `run` reads both logs once and returns the row.
 
     `progress(offsets)` is called with the number of offsets that were compared since.
     """
 
     def __init__(
-        self, part: PartitionToVerify, rules: VerifyRules, logs: Logs, progress: Callable[[int], None]
+        self, part: PartitionToVerify, rules: VerifyRules, logs: LogPair, progress: Callable[[int], None]
     ) -> None:
         self._part = part
         self._rules = rules
@@ -37,8 +45,8 @@ class Comparison:
         self._progress = progress
         self._begin = part.sections[0] if part.sections else _NOTHING
         self._end = part.sections[-1] if part.sections else _NOTHING
-        nearby = Nearby(logs, self._begin.source, self._end.source_end)
-        self._findings = Findings(Verdict.of(part), nearby, ignore_foreign=rules.ignore_foreign)
+        nearby = NearbyRecords(logs, self._begin.source, self._end.source_end)
+        self._findings = VerifyFindings(Verdict.of(part), nearby, ignore_foreign=rules.ignore_foreign)
         self._gone: list[tuple[int, int]] = []
 
     def run(self) -> Verdict:
@@ -49,7 +57,7 @@ class Comparison:
         first, last = self._begin, self._end
         self._source = logs.open("source", first.source, last.source_end)
         self._target = logs.open("target", first.target, last.target_end)
-        self._by_content = ByContent(
+        self._by_content = ContentComparison(
             part,
             logs,
             self._source,
@@ -79,7 +87,7 @@ class Comparison:
             return verdict
         return verdict.without_sections()
 
-    def _is_of_markers(self, left: Left) -> bool:
+    def _is_of_markers(self, left: UncomparedRange) -> bool:
         """Whether nothing was to be copied after the position: MirrorMaker 2 stores that of the last record, and the
         marker of a transaction follows."""
         if left.reason != NOT_YET or left.end - left.start > MOST_MARKERS:
@@ -172,7 +180,7 @@ class Comparison:
             if self._part.target_compacted:
                 self._findings.verdict.leave("source", start, end, COMPACTED_TARGET)
             elif not self._was_lost(start + shift, end + shift):
-                self._findings.differs(end - start, partial(Difference, "missing", start, start + shift))
+                self._findings.differs(end - start, partial(RecordDifference, "missing", start, start + shift))
         if len(matched.source_only):
             if not self._part.target_compacted:
                 self._findings.digests.of_source(ours.chosen(matched.source_only).content())
@@ -210,7 +218,9 @@ class Comparison:
             ours, past = self._source.rows(section.source_end)
             if ours is None:
                 return
-            self._findings.differs(len(ours), partial(Difference, "missing", int(ours.offsets[0]), section.target))
+            self._findings.differs(
+                len(ours), partial(RecordDifference, "missing", int(ours.offsets[0]), section.target)
+            )
             self._findings.digests.of_source(ours.content())
             self._source.take(past)
 
@@ -225,7 +235,7 @@ class Comparison:
 
     def _damaged(self, section: Section, error: CorruptBatchError) -> None:
         at = self._source.position, self._target.position
-        self._findings.differs(1, lambda: Difference("damaged", *at, str(error)))
+        self._findings.differs(1, lambda: RecordDifference("damaged", *at, str(error)))
         self._findings.verdict.leave("source", at[0], section.source_end, "after a damaged batch")
         self._findings.verdict.leave("target", at[1], section.target_end, "after a damaged batch")
 

@@ -8,20 +8,20 @@ from dataclasses import replace
 
 from twinlog.arrow.bodies import Bodies, same_timestamps
 from twinlog.kafka.record.records import Record, decode_body
-from twinlog.ops.verify.alignment import Aligned, keys
-from twinlog.ops.verify.model import Difference
+from twinlog.ops.verify.alignment import AlignmentGap, keys
+from twinlog.ops.verify.model import RecordDifference
 
 SHOWN = 40
 """Bytes of a key or value that are shown."""
 
 
-def describe(ours: Bodies, theirs: Bodies, place: int, *, crossed: bool) -> Difference:
+def describe(ours: Bodies, theirs: Bodies, place: int, *, crossed: bool) -> RecordDifference:
     """What differs between the records at a place; `crossed` when the next one is there in its stead."""
     at = int(ours.offsets[place]), int(theirs.offsets[place])
     if crossed:
-        return Difference("order", *at, "this record and the next one are there in the other order")
+        return RecordDifference("order", *at, "this record and the next one are there in the other order")
     fields = fields_of(ours, theirs, place)
-    return Difference(", ".join(name for name, _ in fields), *at, "; ".join(text for _, text in fields))
+    return RecordDifference(", ".join(name for name, _ in fields), *at, "; ".join(text for _, text in fields))
 
 
 def fields_of(ours: Bodies, theirs: Bodies, place: int) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def fields_of(ours: Bodies, theirs: Bodies, place: int) -> list[tuple[str, str]]
     return found or [("encoding", "the same fields are encoded in another way")]
 
 
-def between(gap: Aligned) -> tuple[int, Callable[[], Difference]]:
+def between(gap: AlignmentGap) -> tuple[int, Callable[[], RecordDifference]]:
     """How many records of a gap are changed, missing or too many, and what the first of them is."""
     mine, copies = keys(gap.ours, gap.theirs)
     missing, extra = Counter(mine) - Counter(copies), Counter(copies) - Counter(mine)
@@ -60,13 +60,13 @@ def between(gap: Aligned) -> tuple[int, Callable[[], Difference]]:
         place = next(at for at, one in enumerate(mine) if one in missing)
         before = sum(one in set(mine[:place]) for one in copies)
         there = int(gap.theirs.offsets[before]) if before < len(copies) else gap.target_next
-        return count, lambda: Difference("missing", int(gap.ours.offsets[place]), there)
+        return count, lambda: RecordDifference("missing", int(gap.ours.offsets[place]), there)
     place = next(at for at, one in enumerate(copies) if one in extra)
     what = "doubled" if copies[place] in set(mine) else "extra"
-    return count, lambda: Difference(what, gap.source_next, int(gap.theirs.offsets[place]))
+    return count, lambda: RecordDifference(what, gap.source_next, int(gap.theirs.offsets[place]))
 
 
-def without_tail(gap: Aligned) -> Aligned:
+def without_tail(gap: AlignmentGap) -> AlignmentGap:
     """A gap at the end of the source, without the copies of records after it: either as many are changed, or some
     are missing."""
     count = min(len(gap.ours), len(gap.theirs))
@@ -75,7 +75,7 @@ def without_tail(gap: Aligned) -> Aligned:
     return replace(gap, theirs=theirs, target_next=behind)
 
 
-def _of_one_record(gap: Aligned) -> bool:
+def _of_one_record(gap: AlignmentGap) -> bool:
     """Whether the first records of both sides may be one that was changed."""
     try:
         mine, copy = _record(gap.ours, 0), _record(gap.theirs, 0)
@@ -84,9 +84,9 @@ def _of_one_record(gap: Aligned) -> bool:
     return mine.timestamp == copy.timestamp or (mine.key is not None and mine.key == copy.key)
 
 
-def _moved(gap: Aligned, place: int) -> Difference:
+def _moved(gap: AlignmentGap, place: int) -> RecordDifference:
     text = "the same records are there in another order"
-    return Difference("order", int(gap.ours.offsets[place]), int(gap.theirs.offsets[place]), text)
+    return RecordDifference("order", int(gap.ours.offsets[place]), int(gap.theirs.offsets[place]), text)
 
 
 def _record(rows: Bodies, place: int) -> Record:

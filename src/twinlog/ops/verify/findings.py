@@ -9,8 +9,8 @@ from typing import Any
 
 from twinlog.arrow.bodies import NO_TIMESTAMP, Bodies
 from twinlog.kafka.record.batch import LOG_APPEND_TIME, Batch
-from twinlog.ops.verify.alignment import Nearby
-from twinlog.ops.verify.model import Difference, Verdict
+from twinlog.ops.verify.alignment import NearbyRecords
+from twinlog.ops.verify.model import RecordDifference, Verdict
 
 Content = Sequence[bytes | memoryview]
 """Parts of some records, each of which goes into a hash of its own; so their batches do not matter."""
@@ -72,10 +72,10 @@ def _joined(hashes: list[Any]) -> str:
 _SHAPE = Struct(">qqi")
 
 
-class Findings:
+class VerifyFindings:
     """Adds up in `verdict` what is the same and what is not. `nearby` is the source, to be looked at around a copy."""
 
-    def __init__(self, verdict: Verdict, nearby: Nearby, *, ignore_foreign: bool) -> None:
+    def __init__(self, verdict: Verdict, nearby: NearbyRecords, *, ignore_foreign: bool) -> None:
         self.verdict = verdict
         self.digests = Digests()
         self.compared = False
@@ -105,7 +105,7 @@ class Findings:
         self.verdict.records += len(ours) - different
         self.verdict.bytes += ours.size
 
-    def differs(self, count: int, make: Callable[[], Difference]) -> None:
+    def differs(self, count: int, make: Callable[[], RecordDifference]) -> None:
         """So many records differ; `make` describes the first of them."""
         if self.verdict.first is None:
             self.verdict.first = make()
@@ -119,7 +119,9 @@ class Findings:
             return
         at = int(theirs.offsets[0])
         what = "doubled" if doubled else "extra"
-        self.differs(doubled if self._ignore_foreign else len(theirs), lambda: Difference(what, source_offset, at))
+        self.differs(
+            doubled if self._ignore_foreign else len(theirs), lambda: RecordDifference(what, source_offset, at)
+        )
         self.digests.of_target(theirs.content())
 
     def result(self) -> Verdict:

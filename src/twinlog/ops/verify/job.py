@@ -10,7 +10,7 @@ from twinlog.lease.task_progress import ProgressLine
 from twinlog.ops.verify.model import PartitionToVerify, Verdict, VerifyRules
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.ops.verify.task import verify_partitions
-from twinlog.spark.cluster_settings import Need
+from twinlog.spark.cluster_settings import TaskResources
 from twinlog.spark.engine import Engine
 
 SHARES_PER_SLOT = 4
@@ -33,14 +33,14 @@ def run_verification(engine: Engine, plans: Sequence[VerifyPlan], address: Drive
     return engine.run_tasks(compare, shares)
 
 
-def need_of_verification(plans: Sequence[VerifyPlan]) -> Need:
+def need_of_verification(plans: Sequence[VerifyPlan]) -> TaskResources:
     """As many tasks as the flows may have, and for each two fetches of either side and what is decoded of one."""
     partitions = sum(len(plan.parts) for plan in plans)
     tasks = min(partitions, sum(plan.tasks for plan in plans))
     sides = (
         plan.rules.source.max_partition_fetch_bytes + plan.rules.target.max_partition_fetch_bytes for plan in plans
     )
-    return Need(max(1, tasks), 2 * max(sides, default=0) + MOST_BYTES)
+    return TaskResources(max(1, tasks), 2 * max(sides, default=0) + MOST_BYTES)
 
 
 def compare_shares(shares: Iterator[_Share], address: DriverAddress | None) -> Iterator[Verdict]:

@@ -36,7 +36,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class UncomparedRange:
     """Offsets of one side that were not compared, and why."""
 
     side: Side
@@ -57,7 +57,7 @@ class PartitionToVerify:
     source: TopicPartition
     remote: TopicPartition
     sections: tuple[Section, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[UncomparedRange, ...] = ()
     syncs: tuple[tuple[int, int], ...] = ()
     source_id: uuid.UUID | None = None
     target_id: uuid.UUID | None = None
@@ -95,7 +95,7 @@ class VerifyRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RecordDifference:
     """What differs first: `what` names fields of a record, or missing, doubled, extra, order or damaged.
 
     Both offsets are where the record is, or would be.
@@ -130,8 +130,8 @@ class Verdict:
     equal: bool | None = None
     differences: int = 0
     foreign: int = 0
-    first: Difference | None = None
-    left: list[Left] = field(default_factory=list)
+    first: RecordDifference | None = None
+    left: list[UncomparedRange] = field(default_factory=list)
     problem: str | None = None
     span: tuple[float, float] | None = None
     """From when to when it was compared, in seconds since 1970."""
@@ -159,7 +159,7 @@ class Verdict:
                 self.left[place] = replace(one, end=end)
                 return
         if len(self.left) < MOST_LEFT:
-            self.left.append(Left(side, start, end, reason))
+            self.left.append(UncomparedRange(side, start, end, reason))
             return
         # Readers of a report want the whole range; each hole of a compacted log would be too much.
         for place in range(len(self.left) - 1, -1, -1):
@@ -167,7 +167,7 @@ class Verdict:
             if one.side == side and one.reason == reason:
                 self.left[place] = replace(one, start=min(one.start, start), end=max(one.end, end))
                 return
-        self.left.append(Left(side, start, end, reason))
+        self.left.append(UncomparedRange(side, start, end, reason))
 
     def as_json(self) -> dict[str, Any]:
         """The row as a JSON object; ranges end after their last offset."""

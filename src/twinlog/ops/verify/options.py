@@ -26,7 +26,7 @@ _KNOWN = {
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFor:
+class VerifyRequest:
     """Which flow is verified, what of it, and in how many tasks at most."""
 
     flow: FlowSettings
@@ -34,7 +34,7 @@ class AskedFor:
     most_tasks: int = MOST_TASKS
 
 
-def read_verify_options(given: Mapping[str, str]) -> AskedFor:
+def read_verify_options(given: Mapping[str, str]) -> VerifyRequest:
     """Read and check all options; names are found in any case. Raises OptionError and ConfigError."""
     found = {key.lower(): value for key, value in given.items()}
     unknown = sorted(found.keys() - _KNOWN)
@@ -51,7 +51,7 @@ def read_verify_options(given: Mapping[str, str]) -> AskedFor:
     chosen = [flow for flow in flows if wanted in (None, flow.name)]
     if len(chosen) != 1:
         raise OptionError(f"Option 'flow' must be one of the flows that {path} has: {names or 'none is enabled'}")
-    return AskedFor(
+    return VerifyRequest(
         chosen[0],
         VerifyOptions(
             expressions(found.get("topics", "")),

@@ -21,9 +21,9 @@ from twinlog.mirror.topology.patterns import compile_list, spelled_out
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.topics import Topic
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.inventory.reader import logs_of
-from twinlog.ops.verify.model import Left, PartitionToVerify, VerifyRules
+from twinlog.ops.verify.model import PartitionToVerify, UncomparedRange, VerifyRules
 from twinlog.ops.verify.sections import Bounds, sections_of
 from twinlog.settings.flow import ConsumerSettings, FlowSettings
 
@@ -191,7 +191,7 @@ class VerifyPlanner:
                     continue
                 known, position = store.maps.map(part), store.position(part)
                 if position is not None and topic.recreated(position.topic_id):
-                    nothing = Left("source", logs[part].start, logs[part].end, RECREATED)
+                    nothing = UncomparedRange("source", logs[part].start, logs[part].end, RECREATED)
                     left = (nothing,) if nothing.end > nothing.start else ()
                     yield replace(self._part(topic.name, remote, number), left=left)
                     continue
@@ -241,8 +241,8 @@ class VerifyPlanner:
         part: TopicPartition,
         its: TopicPartition,
         copy: Topic | None,
-        logs: Mapping[TopicPartition, Log],
-        remote_logs: Mapping[TopicPartition, Log],
+        logs: Mapping[TopicPartition, LogOffsets],
+        remote_logs: Mapping[TopicPartition, LogOffsets],
         remote_ends: Mapping[TopicPartition, int],
     ) -> str | None:
         settings = self._settings
@@ -300,7 +300,7 @@ def _compared(
     part: PartitionToVerify, known: ExactMap | None, position: Position | None, bounds: Bounds
 ) -> PartitionToVerify:
     if position is None and known is None and bounds.target_start == bounds.target_end:
-        nothing = [Left("source", bounds.source_start, bounds.source_end, NOT_COPIED)]
+        nothing = [UncomparedRange("source", bounds.source_start, bounds.source_end, NOT_COPIED)]
         return replace(part, left=tuple(one for one in nothing if one.end > one.start))
     sections, left = sections_of(known, bounds)
     return replace(part, sections=tuple(sections), left=tuple(left))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.mirror.offsets.exact_map import ExactMap
-from twinlog.ops.verify.model import Kind, Left, Section, Side
+from twinlog.ops.verify.model import Kind, Section, Side, UncomparedRange
 
 RETAINED_SOURCE = "the source has deleted its records (retention)"
 RETAINED_TARGET = "the target has deleted its records (retention)"
@@ -43,7 +43,7 @@ class Bounds:
     hidden: bool = False
 
 
-def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], list[Left]]:
+def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], list[UncomparedRange]]:
     """The sections of a partition in the order of their offsets, and what cannot be compared.
 
     Without a map everything is compared by content.
@@ -52,7 +52,7 @@ def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], 
     target_end = bounds.target_end if bounds.copies_end is None else min(bounds.target_end, bounds.copies_end)
     open_end = bounds.copied_up_to is not None and bounds.copies_end is None
     past = bounds.source_end if bounds.until is None else min(bounds.source_end, bounds.until)
-    left = [Left("source", max(source_end, bounds.source_start, bounds.since or 0), past, NOT_YET)]
+    left = [UncomparedRange("source", max(source_end, bounds.source_start, bounds.since or 0), past, NOT_YET)]
     if known is None:
         raw = [
             Section("copied from", bounds.source_start, source_end, bounds.target_start, target_end, open_end=open_end)
@@ -71,14 +71,14 @@ def sections_of(known: ExactMap | None, bounds: Bounds) -> tuple[list[Section], 
 
 def _by_map(
     known: ExactMap, bounds: Bounds, source_end: int, target_end: int, open_end: bool
-) -> tuple[list[Section], list[Left]]:
+) -> tuple[list[Section], list[UncomparedRange]]:
     points = known.points()
     first = points[0]
     found: list[Section] = []
-    left: list[Left] = []
+    left: list[UncomparedRange] = []
     if known.complete:
         if bounds.source_start < first.source:
-            left.append(Left("source", bounds.source_start, first.source, BEFORE_COPYING))
+            left.append(UncomparedRange("source", bounds.source_start, first.source, BEFORE_COPYING))
         if bounds.target_start < first.target:
             # Copying had not begun: earlier records there are another producer's.
             found.append(Section("foreign", first.source, first.source, bounds.target_start, first.target))
@@ -86,9 +86,9 @@ def _by_map(
         found.append(Section("copied from", bounds.source_start, first.source, bounds.target_start, first.target))
     else:
         if bounds.source_start < first.source:
-            left.append(Left("source", bounds.source_start, first.source, RETAINED_TARGET))
+            left.append(UncomparedRange("source", bounds.source_start, first.source, RETAINED_TARGET))
         if bounds.target_start < first.target:
-            left.append(Left("target", bounds.target_start, first.target, OLDER))
+            left.append(UncomparedRange("target", bounds.target_start, first.target, OLDER))
     part_ends = [*((point.source, point.target) for point in points[1:]), (known.next_source, known.next_target)]
     for point, (past_source, past_target) in zip(points, part_ends, strict=True):
         found += _between(point.source, point.target, past_source, past_target, point.uncertainty)
@@ -103,14 +103,16 @@ def _by_map(
     pieces = [piece for one in found for piece in _cut(one, source_end, target_end)]
     if bounds.until is None:
         left += [
-            Left("target", one.target + max(0, source_end - one.source), min(one.target_end, target_end), TRUNCATED)
+            UncomparedRange(
+                "target", one.target + max(0, source_end - one.source), min(one.target_end, target_end), TRUNCATED
+            )
             for one in found
             if one.kind == "exact" and source_end < min(one.source_end, bounds.copied_up_to or one.source_end)
         ]
     if not bounds.hidden:
         return pieces, left
     left += [
-        Left("source", one.source, one.source_end, IN_TRANSACTION)
+        UncomparedRange("source", one.source, one.source_end, IN_TRANSACTION)
         for one in pieces
         if one.kind == "not copied" and one.target >= target_end
     ]
@@ -148,7 +150,7 @@ def _cut(one: Section, source_end: int, target_end: int) -> Iterable[Section]:
         yield Section("not copied", source, past_source, target, target)
 
 
-def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Left]]:
+def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[UncomparedRange]]:
     """The part of a section that both logs still have and that was asked for."""
     since = one.source if bounds.since is None else max(one.source, bounds.since)
     until = one.source_end if bounds.until is None else min(one.source_end, bounds.until)
@@ -156,8 +158,8 @@ def _within(one: Section, bounds: Bounds) -> tuple[Section | None, list[Left]]:
         shift = one.target - one.source
         begin = max(since, bounds.source_start, bounds.target_start - shift)
         left = [
-            Left("target", since + shift, min(bounds.source_start, until) + shift, RETAINED_SOURCE),
-            Left("source", since, min(bounds.target_start - shift, until), RETAINED_TARGET),
+            UncomparedRange("target", since + shift, min(bounds.source_start, until) + shift, RETAINED_SOURCE),
+            UncomparedRange("source", since, min(bounds.target_start - shift, until), RETAINED_TARGET),
         ]
         if begin >= until:
             return None, left
@@ -198,15 +200,15 @@ def _retained(bounds: Bounds, source: int, target: int) -> tuple[Side, ...]:
     return tuple(side for side, at, start in begins if at == start > 0)
 
 
-def _joined(left: Sequence[Left]) -> list[Left]:
+def _joined(left: Sequence[UncomparedRange]) -> list[UncomparedRange]:
     """The same without empty ones, and neighbours as one."""
-    found: list[Left] = []
+    found: list[UncomparedRange] = []
     for one in sorted(left, key=lambda part: (part.side, part.reason, part.start)):
         last = found[-1] if found else None
         if one.end <= one.start:
             continue
         if last is not None and (last.side, last.reason) == (one.side, one.reason) and last.end >= one.start:
-            found[-1] = Left(last.side, last.start, max(last.end, one.end), last.reason)
+            found[-1] = UncomparedRange(last.side, last.start, max(last.end, one.end), last.reason)
         else:
             found.append(one)
     return found

@@ -15,7 +15,7 @@ from twinlog.spark.short_errors import without_trace
 
 if TYPE_CHECKING:
     from twinlog.ops.verify.model import Verdict
-    from twinlog.ops.verify.options import AskedFor
+    from twinlog.ops.verify.options import VerifyRequest
 
 SCHEMA = (
     "flow string, topic string, remote_topic string, partition int, source_start bigint, source_end bigint, "
@@ -47,8 +47,8 @@ class VerifySource(DataSource):  # type: ignore[misc]
 class VerifyReader(DataSourceReader):  # type: ignore[misc]
     """Plans with both clusters where Spark plans; tasks get their partitions alone."""
 
-    def __init__(self, asked: AskedFor) -> None:
-        self._asked: AskedFor | None = asked
+    def __init__(self, asked: VerifyRequest) -> None:
+        self._asked: VerifyRequest | None = asked
 
     def partitions(self) -> list[InputPartition]:
         from twinlog.ops.verify.planner import VerifyPlanner  # noqa: PLC0415

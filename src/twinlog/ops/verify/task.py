@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from twinlog.errors import ClusterError, TwinlogError
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.list_offsets import EARLIEST
-from twinlog.ops.verify.comparison import Comparison
+from twinlog.ops.verify.comparison import PartitionComparison
 from twinlog.ops.verify.log_reader import CONNECT_S, ClusterLogs, LogReader
 from twinlog.ops.verify.model import PartitionToVerify, Side, Verdict, VerifyRules
 
@@ -32,7 +32,7 @@ class ClusterPair:
     def compare(self, part: PartitionToVerify, progress: Callable[[int], None] = lambda _: None) -> Verdict:
         """The row about one partition; one that cannot be read has a problem in it."""
         logs = PartitionLogs(self, part)
-        work = Comparison(part, self.rules, logs, progress)
+        work = PartitionComparison(part, self.rules, logs, progress)
         logs.lost = work.lost
         began = self._loop.clock.wall()
         try:

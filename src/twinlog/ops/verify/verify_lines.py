@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from twinlog.console.table import shown_duration, table
-from twinlog.ops.verify.model import Left, Verdict
+from twinlog.ops.verify.model import UncomparedRange, Verdict
 from twinlog.ops.verify.sections import NOT_YET
 
 _HEAD = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "BYTES", "DIFFERENCES", "")
@@ -104,11 +104,11 @@ def _foreign(name: str, one: Verdict) -> str:
     return f"{name}: {one.foreign} records of somebody else, which do not count"
 
 
-def _left(left: Left) -> str:
+def _left(left: UncomparedRange) -> str:
     return f"not compared: {_range(left)}: {left.reason}"
 
 
-def _range(left: Left) -> str:
+def _range(left: UncomparedRange) -> str:
     return f"{left.side} offsets {left.start} to {left.end - 1}"
 
 

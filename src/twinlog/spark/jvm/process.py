@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.spark.jvm import internals
-from twinlog.spark.refusals import Blame, reason_in, reason_of
+from twinlog.spark.refusals import SettingFinder, reason_in, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _MISMATCH = "twinlog.errors.VersionMismatchError"
 """The driver refused the process that prints this, and has logged both versions itself."""
 
 
-class Complaints:
+class JvmErrorOutput:
     """Lines of a JVM's standard error, one after the other."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Jvm:
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         """`given` is how the user's own settings were given."""
         self._given = given or {}
-        self._blame = Blame({}, self._given)
+        self._blame = SettingFinder({}, self._given)
         self._output: deque[str] = deque(maxlen=_KEPT_LINES)
         self._listening: threading.Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -125,7 +125,7 @@ class Jvm:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_not_by_py4j)
         address_file = folder / "gateway"
-        self._blame = Blame(dict(conf.getAll()), self._given)
+        self._blame = SettingFinder(dict(conf.getAll()), self._given)
         home = internals.spark_home()
         command = ["/bin/sh", "-c", _WITHOUT_CTRL_C, "sh", str(home / "bin" / "spark-submit")]
         for key, value in conf.getAll():
@@ -290,7 +290,7 @@ class Jvm:
 
     def _pass_on(self, stream: IO[bytes]) -> None:
         """Log its errors and those of its Python workers; a stack trace only at debug level."""
-        complaints = Complaints()
+        complaints = JvmErrorOutput()
         for raw in stream:
             line = raw.decode(errors="replace").rstrip()
             level = complaints.level(line)

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from twinlog.errors import TransformError
-from twinlog.transforms.smt.converters import Data, Facts
+from twinlog.transforms.smt.converters import RecordContext, SchemaAndValue
 from twinlog.transforms.smt.fields import FieldTransform, Settings, as_object, defaults, names
 from twinlog.transforms.smt.java_numbers import BITS, BLANK, narrowed, number_text, widened, wrapped
 from twinlog.transforms.smt.literal import in_its_type, moment_text
@@ -35,14 +35,16 @@ def cast(settings: Settings) -> FieldTransform:
     """Numbers lose what the type has no room for, as in Java; null stays null."""
     spec, with_defaults = parsed_spec(names(settings, "spec")), defaults(settings)
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         if data.value is None:
             return data
         if "" in spec:
-            return Data(_cast_schema(data.schema, spec[""]), _cast(data.value, data.schema, spec[""], "it"))
+            return SchemaAndValue(_cast_schema(data.schema, spec[""]), _cast(data.value, data.schema, spec[""], "it"))
         value = as_object(data)
         if data.schema is None:
-            return Data(None, value | {name: _cast(value.get(name), None, kind, name) for name, kind in spec.items()})
+            return SchemaAndValue(
+                None, value | {name: _cast(value.get(name), None, kind, name) for name, kind in spec.items()}
+            )
         fields, cells = [], {}
         for field in fields_of(data.schema):
             name, kind = field["field"], spec.get(field["field"])
@@ -50,7 +52,7 @@ def cast(settings: Settings) -> FieldTransform:
             fields.append(field if kind is None else _cast_field(field, kind))
             cells[name] = cell if kind is None else _cast(cell, field, kind, name)
         schema = struct_of(fields, basics(data.schema))
-        return Data(schema | {"optional": data.schema.get("optional") is True}, cells)
+        return SchemaAndValue(schema | {"optional": data.schema.get("optional") is True}, cells)
 
     return apply
 

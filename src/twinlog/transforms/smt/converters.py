@@ -19,7 +19,7 @@ TEXT: Schema = {"type": "string", "optional": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class SchemaAndValue:
     """A key or a value; `schema` is Connect's, in its JSON form, and None for data without one."""
 
     schema: Schema | None
@@ -27,7 +27,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RecordContext:
     """What a transform may write into a record beside its own data; `timestamp` in milliseconds."""
 
     topic: str
@@ -35,15 +35,15 @@ class Facts:
     timestamp: int | None
 
 
-NOTHING = Data(None, None)
+NOTHING = SchemaAndValue(None, None)
 
 
-def read(converter: SmtConverter, content: bytes | None, side: str) -> Data:
+def read(converter: SmtConverter, content: bytes | None, side: str) -> SchemaAndValue:
     """The data of a key or value. Raises TransformError where it is none of the converter's form."""
     if content is None:
-        return Data(TEXT, None) if converter.kind == "text" else NOTHING
+        return SchemaAndValue(TEXT, None) if converter.kind == "text" else NOTHING
     if converter.kind == "text":
-        return Data(TEXT, content.decode(errors="replace"))
+        return SchemaAndValue(TEXT, content.decode(errors="replace"))
     if not content.strip():
         return NOTHING
     try:
@@ -51,17 +51,19 @@ def read(converter: SmtConverter, content: bytes | None, side: str) -> Data:
     except (ValueError, RecursionError) as error:
         raise TransformError(f"the {side} is not JSON: {error}") from None
     if not converter.schemas:
-        return Data(None, value)
+        return SchemaAndValue(None, value)
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         raise TransformError(
             f"the {side} is JSON without the envelope of schema and payload; set {side}.converter.schemas.enable = "
             "false where there is none"
         )
     schema = value["schema"]
-    return Data(schema, value["payload"] if schema is None else complete(schema, value["payload"], converter.defaults))
+    return SchemaAndValue(
+        schema, value["payload"] if schema is None else complete(schema, value["payload"], converter.defaults)
+    )
 
 
-def write(converter: SmtConverter, data: Data) -> bytes | None:
+def write(converter: SmtConverter, data: SchemaAndValue) -> bytes | None:
     """The bytes of a key or value; null without a schema is null. Raises TransformError for data without bytes."""
     if converter.kind == "text":
         return None if data.value is None else _plain(data.value).encode()

@@ -13,7 +13,7 @@ from typing import Any
 
 from twinlog.errors import TransformError
 from twinlog.settings.smt import SmtValue
-from twinlog.transforms.smt.converters import Data, Facts
+from twinlog.transforms.smt.converters import RecordContext, SchemaAndValue
 from twinlog.transforms.smt.java_numbers import BITS, narrowed, wrapped
 from twinlog.transforms.smt.paths import path_of
 from twinlog.transforms.smt.schemas import (
@@ -36,19 +36,19 @@ def extract_field(settings: Settings) -> FieldTransform:
     path = path_of(name, str(settings["field.syntax.version"]))
     with_defaults = defaults(settings)
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         if data.schema is None:
-            return Data(None, None if data.value is None else _found(data, path))
+            return SchemaAndValue(None, None if data.value is None else _found(data, path))
         schema = data.schema
         for step in path:
             schema = field_of(schema, step, shown=name)
         found = None if data.value is None else _found(data, path)
-        return Data(without_name(schema), with_default(schema, found, with_defaults))
+        return SchemaAndValue(without_name(schema), with_default(schema, found, with_defaults))
 
     return apply
 
 
-def _found(data: Data, path: tuple[str, ...]) -> object:
+def _found(data: SchemaAndValue, path: tuple[str, ...]) -> object:
     current: object = as_object(data)
     for step in path:
         if current is None:
@@ -63,19 +63,19 @@ def flatten(settings: Settings) -> FieldTransform:
     """Lists stay as they are; null stays null."""
     delimiter = text(settings, "delimiter") or ""
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         if data.value is None:
             return data
         value = as_object(data)
         flat: dict[str, Any] = {}
         if data.schema is None:
             _flatten(value, "", delimiter, flat)
-            return Data(None, flat)
+            return SchemaAndValue(None, flat)
         schema = data.schema
         fields: list[Schema] = []
         default = schema.get("default") if isinstance(schema.get("default"), dict) else None
         _flatten_schema(schema, value, "", delimiter, (fields, flat), schema.get("optional") is True, default)
-        return Data(struct_of(fields, basics(schema)), flat)
+        return SchemaAndValue(struct_of(fields, basics(schema)), flat)
 
     return apply
 
@@ -123,9 +123,9 @@ def hoist_field(settings: Settings) -> FieldTransform:
     """A tombstone, too, becomes an object, whose field is null."""
     name = text(settings, "field") or ""
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         schema = None if data.schema is None else struct_of([data.schema | {"field": name}], {})
-        return Data(schema, {name: data.value})
+        return SchemaAndValue(schema, {name: data.value})
 
     return apply
 
@@ -144,7 +144,7 @@ def insert_field(settings: Settings) -> FieldTransform:
     wanted = [(key, *_parsed(name)) for key in _TYPES if (name := text(settings, key)) is not None]
     with_defaults, static = defaults(settings), text(settings, "static.value")
 
-    def apply(data: Data, facts: Facts) -> Data:
+    def apply(data: SchemaAndValue, facts: RecordContext) -> SchemaAndValue:
         if data.value is None:
             return data
         known: dict[str, Any] = {
@@ -156,12 +156,12 @@ def insert_field(settings: Settings) -> FieldTransform:
         added = {name: known[key] for key, name, _ in wanted if known[key] is not None}
         value = as_object(data)
         if data.schema is None:
-            return Data(None, value | added)
+            return SchemaAndValue(None, value | added)
         new = [_TYPES[key] | {"optional": optional, "field": name} for key, name, optional in wanted]
         fields = fields_of(data.schema)
         kept = cells_of(fields, value, with_defaults)
         schema = struct_of([*fields, *new], basics(data.schema))
-        return Data(schema, dict.fromkeys((field["field"] for field in new), None) | kept | added)
+        return SchemaAndValue(schema, dict.fromkeys((field["field"] for field in new), None) | kept | added)
 
     return apply
 
@@ -179,17 +179,17 @@ def mask_field(settings: Settings) -> FieldTransform:
     masked, replacement = frozenset(names(settings, "fields")), text(settings, "replacement")
     with_defaults = defaults(settings)
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         value = as_object(data)
         if data.schema is None:
             found = {name: _masked(None, value.get(name), replacement, name) for name in masked}
-            return Data(None, value | found)
+            return SchemaAndValue(None, value | found)
         cells = {}
         for field in fields_of(data.schema):
             name = field["field"]
             cell = with_default(field, value[name], with_defaults)
             cells[name] = _masked(field, cell, replacement, name) if name in masked else cell
-        return Data(data.schema, cells)
+        return SchemaAndValue(data.schema, cells)
 
     return apply
 
@@ -244,30 +244,30 @@ def replace_field(settings: Settings) -> FieldTransform:
     def kept(name: str) -> bool:
         return name not in exclude and (not include or name in include)
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         if data.value is None:
             return data
         value = as_object(data)
         if data.schema is None:
-            return Data(None, {renames.get(name, name): cell for name, cell in value.items() if kept(name)})
+            return SchemaAndValue(None, {renames.get(name, name): cell for name, cell in value.items() if kept(name)})
         fields = [field for field in fields_of(data.schema) if kept(field["field"])]
         new = [field | {"field": renames.get(field["field"], field["field"])} for field in fields]
         cells = {renames.get(name, name): cell for name, cell in cells_of(fields, value, with_defaults).items()}
-        return Data(struct_of(new, basics(data.schema)), cells)
+        return SchemaAndValue(struct_of(new, basics(data.schema)), cells)
 
     return apply
 
 
-def value_to_key(settings: Settings) -> Callable[[Data], Data]:
+def value_to_key(settings: Settings) -> Callable[[SchemaAndValue], SchemaAndValue]:
     """From a value to the key with its fields; one that is missing is null, or an error where there is a schema."""
     wanted, with_defaults = names(settings, "fields"), defaults(settings)
 
-    def apply(data: Data) -> Data:
+    def apply(data: SchemaAndValue) -> SchemaAndValue:
         value = as_object(data)
         if data.schema is None:
-            return Data(None, {name: value.get(name) for name in wanted})
+            return SchemaAndValue(None, {name: value.get(name) for name in wanted})
         fields = [field_of(data.schema, name) for name in wanted]
-        return Data(struct_of(fields, {}), cells_of(fields, value, with_defaults))
+        return SchemaAndValue(struct_of(fields, {}), cells_of(fields, value, with_defaults))
 
     return apply
 
@@ -278,7 +278,7 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
     new = {part: value for part, value in new.items() if value is not None}
     with_defaults = defaults(settings)
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         if data.schema is None:
             if data.value is None:
                 return data
@@ -289,13 +289,13 @@ def set_schema_metadata(settings: Settings) -> FieldTransform:
         value = data.value
         if isinstance(value, dict):
             value = cells_of(fields_of(data.schema), value, with_defaults)
-        return Data(data.schema | new, value)
+        return SchemaAndValue(data.schema | new, value)
 
     return apply
 
 
 Settings = Mapping[str, SmtValue]
-FieldTransform = Callable[[Data, Facts], Data]
+FieldTransform = Callable[[SchemaAndValue, RecordContext], SchemaAndValue]
 """What becomes of the key or the value of one record. Raises TransformError where it is not what Connect asks for."""
 
 
@@ -318,7 +318,7 @@ def defaults(settings: Settings) -> bool:
     return settings["replace.null.with.default"] is True
 
 
-def as_object(data: Data) -> dict[str, Any]:
+def as_object(data: SchemaAndValue) -> dict[str, Any]:
     """The fields of data. Raises TransformError where it has none."""
     if data.schema is not None and data.schema.get("type") != "struct":
         raise TransformError(f"it has no fields: its schema is {data.schema.get('type')}")

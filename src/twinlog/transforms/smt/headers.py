@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlog.transforms.smt.converters import Data
+from twinlog.transforms.smt.converters import SchemaAndValue
 from twinlog.transforms.smt.fields import Settings, as_object, defaults, names, text
 from twinlog.transforms.smt.literal import header_bytes, literal_bytes
 from twinlog.transforms.smt.rows import Rows, SmtRows, entries_of, header_lists
@@ -19,19 +19,19 @@ from twinlog.transforms.smt.topics import RowsTransform
 Headers = list[tuple[str, bytes | None]]
 
 
-def header_from(settings: Settings) -> Callable[[Data], tuple[Data, Headers]]:
+def header_from(settings: Settings) -> Callable[[SchemaAndValue], tuple[SchemaAndValue, Headers]]:
     """Each field becomes the header at its place in `headers`; with `move` the record loses the field."""
     pairs = list(zip(names(settings, "fields"), names(settings, "headers"), strict=True))
     moved = frozenset(field for field, _ in pairs) if settings["operation"] == "move" else frozenset()
     with_defaults = defaults(settings)
 
-    def apply(data: Data) -> tuple[Data, Headers]:
+    def apply(data: SchemaAndValue) -> tuple[SchemaAndValue, Headers]:
         value = as_object(data)
         if data.schema is None:
             headers = [(header, header_bytes(value.get(field))) for field, header in pairs]
             if not moved:
                 return data, headers
-            return Data(None, {name: cell for name, cell in value.items() if name not in moved}), headers
+            return SchemaAndValue(None, {name: cell for name, cell in value.items() if name not in moved}), headers
         headers = []
         for name, header in pairs:
             field = field_of(data.schema, name)
@@ -39,7 +39,7 @@ def header_from(settings: Settings) -> Callable[[Data], tuple[Data, Headers]]:
         if not moved:
             return data, headers
         left = [field for field in fields_of(data.schema) if field["field"] not in moved]
-        return Data(struct_of(left, basics(data.schema)), cells_of(left, value, with_defaults)), headers
+        return SchemaAndValue(struct_of(left, basics(data.schema)), cells_of(left, value, with_defaults)), headers
 
     return apply
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from twinlog.arrow.arrays import HEADERS_COLUMN
 from twinlog.errors import TransformError
 from twinlog.settings.smt import SmtChain, SmtConverter
-from twinlog.transforms.smt.converters import Data, Facts, read, write
+from twinlog.transforms.smt.converters import RecordContext, SchemaAndValue, read, write
 
 Rows = Any
 """Which rows a transform is applied to, as numbers of rows in their order; None for all."""
@@ -28,7 +28,7 @@ class SmtRows:
     def __init__(self, batch: Any, chain: SmtChain) -> None:
         self.batch = batch
         self._converters: dict[str, SmtConverter | None] = {"key": chain.key, "value": chain.value}
-        self._cells: dict[str, dict[int, Data]] = {"key": {}, "value": {}}
+        self._cells: dict[str, dict[int, SchemaAndValue]] = {"key": {}, "value": {}}
         self._changed: dict[str, set[int]] = {"key": set(), "value": set()}
         self._lists: dict[str, list[Any]] = {}
 
@@ -58,7 +58,7 @@ class SmtRows:
         """The rows that a transform is applied to."""
         return range(len(self)) if rows is None else rows.tolist()
 
-    def data(self, side: str, row: int) -> Data:
+    def data(self, side: str, row: int) -> SchemaAndValue:
         """The key or value of a row, read by its converter. Raises TransformError where it is none of that form."""
         cells = self._cells[side]
         if row not in cells:
@@ -67,15 +67,15 @@ class SmtRows:
             cells[row] = read(converter, self._list(side)[row], side)
         return cells[row]
 
-    def change(self, side: str, row: int, data: Data) -> None:
+    def change(self, side: str, row: int, data: SchemaAndValue) -> None:
         """Another key or value for a row."""
         self._cells[side][row] = data
         self._changed[side].add(row)
 
-    def facts(self, row: int) -> Facts:
+    def facts(self, row: int) -> RecordContext:
         """Where a record goes and when it was written."""
         timestamp = self._list("timestamp")[row]
-        return Facts(
+        return RecordContext(
             self._list("topic")[row], self._list("partition")[row], None if timestamp is None else timestamp // 1000
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twinlog.errors import TransformError
-from twinlog.transforms.smt.converters import Data, Facts
+from twinlog.transforms.smt.converters import RecordContext, SchemaAndValue
 from twinlog.transforms.smt.fields import FieldTransform, Settings, as_object, defaults, text
 from twinlog.transforms.smt.java_dates import DateFormat, DateFormatError
 from twinlog.transforms.smt.schemas import DAY_MS, TYPES, Schema, basics, fields_of, struct_of, with_default
@@ -36,15 +36,15 @@ def timestamp_converter(settings: Settings) -> FieldTransform:
         except DateFormatError as error:
             raise TransformError(str(error)) from None
 
-    def apply(data: Data, _: Facts) -> Data:
+    def apply(data: SchemaAndValue, _: RecordContext) -> SchemaAndValue:
         if data.schema is None:
             if data.value is None or not name:
-                return Data(None, _schemaless(converted(data.value, None), target))
+                return SchemaAndValue(None, _schemaless(converted(data.value, None), target))
             value = as_object(data)
-            return Data(None, value | {name: _schemaless(converted(value.get(name), None), target)})
+            return SchemaAndValue(None, value | {name: _schemaless(converted(value.get(name), None), target)})
         if not name:
             schema = _SCHEMAS[target] | {"optional": data.schema.get("optional") is True}
-            return Data(schema, converted(data.value, _given(data.schema)))
+            return SchemaAndValue(schema, converted(data.value, _given(data.schema)))
         struct = as_object(data) if data.value is not None else None
         fields, cells = [], {}
         for field in fields_of(data.schema):
@@ -55,7 +55,7 @@ def timestamp_converter(settings: Settings) -> FieldTransform:
                 cell = with_default(field, struct[field["field"]], with_defaults)
                 cells[field["field"]] = converted(cell, _given(field)) if mine else cell
         more: Schema = {"optional": data.schema.get("optional") is True}
-        return Data(struct_of(fields, basics(data.schema)) | more, None if struct is None else cells)
+        return SchemaAndValue(struct_of(fields, basics(data.schema)) | more, None if struct is None else cells)
 
     return apply
 

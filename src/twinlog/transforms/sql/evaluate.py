@@ -24,7 +24,7 @@ BEGIN_S = 120.0
 """To analyse the query, and to evaluate it for the first time."""
 
 
-class Evaluation:
+class SqlEvaluation:
     """A transform by one JVM, which has `answer_s` seconds for each part of a batch. `close` comes last.
 
     Raises TransformError for a query that is none, and for what it fails on; EngineLostError where the JVM is at fault.

@@ -125,7 +125,7 @@ _LACKING = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Deadline:
     """What a thread waits for: until when, and what looks at it before the JVM is killed for it."""
 
     overdue_at: float
@@ -155,7 +155,7 @@ class SqlJvm:
         """The threads that it did not answer in time, for which it was killed."""
         self.condemned = False
         """It failed by a fault of its own, and is to be followed by another one."""
-        self._asked: dict[int, _Asked] = {}
+        self._asked: dict[int, _Deadline] = {}
         """What each thread waits for."""
         self.busy = False
         """Whether it computed for at least half of the time in which it did not answer: the machine had room for it."""
@@ -301,7 +301,7 @@ class SqlJvm:
         """Kill it where what it is asked takes longer; the call raises then. Before that `look` is called elsewhere."""
         me = threading.get_ident()
         busy_at_s = self._cpu_s() + seconds / 2
-        self._asked[me] = _Asked(time.monotonic() + seconds, busy_at_s, look)
+        self._asked[me] = _Deadline(time.monotonic() + seconds, busy_at_s, look)
         try:
             yield
         finally:

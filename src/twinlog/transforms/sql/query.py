@@ -36,7 +36,7 @@ _NAMES = {name.lower(): name for name in COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SqlQuery:
     """`expression` is of rows that have the columns `needs`, which it knows as `inputs`.
 
     It gives one column of the type `made`: a struct of the columns `computed`, or a flag where there are none, and null
@@ -50,7 +50,7 @@ class Query:
     computed: tuple[str, ...]
 
 
-def analyse(jvm: SqlJvm, text: str) -> Query:
+def analyse(jvm: SqlJvm, text: str) -> SqlQuery:
     """Raises TransformError with Spark's reason, or with what the query has that cannot be done record by record."""
     try:
         # Spark's own sessions have each one to themselves.
@@ -62,13 +62,13 @@ def analyse(jvm: SqlJvm, text: str) -> Query:
         raise TransformError(reason(error)) from None
 
 
-def projection(catalyst: Catalyst, query: Query) -> Any:
+def projection(catalyst: Catalyst, query: SqlQuery) -> Any:
     """What evaluates a query; Spark makes Java of it, and compiles that."""
     expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
     return expressions.MutableProjection.create(catalyst.sequence([query.expression]), query.inputs)
 
 
-def _analyse(catalyst: Catalyst, text: str) -> Query:
+def _analyse(catalyst: Catalyst, text: str) -> SqlQuery:
     parsed = catalyst.parse(text)
     for node in _nodes(parsed):
         _refuse_other(node, _PARSED)
@@ -84,7 +84,7 @@ def _analyse(catalyst: Catalyst, text: str) -> Query:
     return _compile(catalyst, catalyst.optimise(analysed))
 
 
-def _compile(catalyst: Catalyst, optimized: Any) -> Query:
+def _compile(catalyst: Catalyst, optimized: Any) -> SqlQuery:
     expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
     types = catalyst.java.org.apache.spark.sql.types
     found = catalyst.java.org.apache.spark.sql.catalyst.planning.PhysicalOperation.unapply(optimized)
@@ -114,7 +114,7 @@ def _compile(catalyst: Catalyst, optimized: Any) -> Query:
     needs = tuple(name for name in attributes if references.contains(attributes[name])) or ("offset",)
     inputs = catalyst.sequence([attributes[name] for name in needs])
     out = types.StructType().add("made", made.dataType(), True)
-    return Query(made, inputs, out, needs, tuple(computed))
+    return SqlQuery(made, inputs, out, needs, tuple(computed))
 
 
 def _check_column(name: str, kind: str, seen: set[str], *, kept: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.errors import EngineError, EngineLostError, TransformError, TwinlogError
-from twinlog.transforms.sql.evaluate import Evaluation
+from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import HEAP_MB, SqlJvm
 
 ANSWER_S, MOST_ANSWER_S = 30.0, 300.0
@@ -93,7 +93,7 @@ class SqlTransform:
     def __init__(self, text: str, shared: SharedJvm = SHARED) -> None:
         self._text = text
         self._shared = shared
-        self._evaluation: Evaluation | None = None
+        self._evaluation: SqlEvaluation | None = None
         self._alone = False
         """Whether it has a JVM of its own, because it made other transforms lose the shared one."""
         self._suspect: _Origin | None = None
@@ -118,7 +118,7 @@ class SqlTransform:
             self._restarts = restarts
 
     def _begin(self) -> None:
-        evaluation = Evaluation(self._shared.running(), self._text, self._shared.answer_s)
+        evaluation = SqlEvaluation(self._shared.running(), self._text, self._shared.answer_s)
         self._evaluation = evaluation
         if self._closed:
             self.close()

@@ -25,12 +25,20 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.deciding import UNREPORTED
 from twinlog.worker.control.journal import ControlJournal
-from twinlog.worker.control.model import IsHeartbeats, Move, Outcome, Result, Selector, Verb, selected
-from twinlog.worker.control.mover import Mover
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    IsHeartbeats,
+    PartitionMove,
+    PartitionSelector,
+    TopicVerb,
+    selected,
+)
+from twinlog.worker.control.mover import PartitionMover
 from twinlog.worker.control.recopies import recopies
-from twinlog.worker.flow_tasks import Tasks
+from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import HeldPartitions
+from twinlog.worker.status.held_partitions import FlowHeldPartitions
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +57,7 @@ POLL_S = 0.05
 """How long copiers are waited for at a time: one that does not release its partitions is cut off before."""
 
 MOST_TEXT = 2000
-_PAUSING = (Verb.PAUSE, Verb.RESUME)
+_PAUSING = (TopicVerb.PAUSE, TopicVerb.RESUME)
 NONE_MATCHES = "the flow copies no partition that is meant"
 NONE_HELD = "none of these partitions was held"
 
@@ -65,11 +73,11 @@ class TopicControl:
         positions: PositionStore,
         maps: MapStore,
         status: FlowStatus,
-        tasks: Tasks,
+        tasks: FlowTasks,
         leases: Leases,
         ids: TransactionalIds | None,
         *,
-        held: HeldPartitions,
+        held: FlowHeldPartitions,
         is_heartbeats: IsHeartbeats,
         stopping: threading.Event,
     ) -> None:
@@ -86,7 +94,7 @@ class TopicControl:
         self._stopping = stopping
         self._clock = target.clock
         self._journal = ControlJournal(settings, target)
-        self._mover = Mover(settings, source, target, positions, maps)
+        self._mover = PartitionMover(settings, source, target, positions, maps)
         self._by = f"{socket.gethostname()}-{os.getpid()}"
         self._remote: Mapping[TopicPartition, TopicPartition] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
@@ -175,8 +183,8 @@ class TopicControl:
             if self._logged.is_new("hidden"):
                 log.info("%s: nothing can be asked of single topics: %s", self._settings.name, error)
 
-    def _do(self, outcome: Outcome) -> None:
-        if outcome.result is not Result.BEGUN:
+    def _do(self, outcome: CommandOutcome) -> None:
+        if outcome.result is not CommandState.BEGUN:
             outcome = self._journal.begin(outcome, self._by)
         try:
             if outcome.command.verb in _PAUSING:
@@ -185,20 +193,20 @@ class TopicControl:
                 self._do_move(outcome)
         except RefusedError as error:
             # It could be tried again for ever, and its partitions would stand still each time.
-            self._end(outcome, Result.REFUSED, str(error))
+            self._end(outcome, CommandState.REFUSED, str(error))
         self._awaiting -= self._moving
         self._moving = frozenset()
 
-    def _do_pause(self, outcome: Outcome) -> None:
+    def _do_pause(self, outcome: CommandOutcome) -> None:
         parts = self._meant(outcome.command.selectors)
         self._await_release(parts & self._paused)
         self._fence()
         outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(parts), {}))
         self._lag_at = self._clock.monotonic()
         # Without any it counts for partitions to come.
-        self._end(outcome, Result.APPLIED)
+        self._end(outcome, CommandState.APPLIED)
 
-    def _do_move(self, outcome: Outcome) -> None:
+    def _do_move(self, outcome: CommandOutcome) -> None:
         decided = outcome.moves
         meant = self._meant(outcome.command.selectors)
         with self._lock:
@@ -219,23 +227,23 @@ class TopicControl:
         why = [f"{part}: {text}" for part, text in sorted(left.items())]
         if not decided:
             why = [NONE_MATCHES]
-        elif outcome.command.verb is Verb.RELEASE and none_held:
-            self._end(outcome, Result.APPLIED, NONE_HELD)
+        elif outcome.command.verb is TopicVerb.RELEASE and none_held:
+            self._end(outcome, CommandState.APPLIED, NONE_HELD)
             return
-        elif any(move.changes for move in done) or outcome.command.verb is Verb.RELEASE:
-            self._end(outcome, Result.APPLIED, "; ".join(why)[:MOST_TEXT])
+        elif any(move.changes for move in done) or outcome.command.verb is TopicVerb.RELEASE:
+            self._end(outcome, CommandState.APPLIED, "; ".join(why)[:MOST_TEXT])
             return
         why += [f"{move.partition}: {move.text}" for move in done if move.text]
-        self._end(outcome, Result.REFUSED, "; ".join(why)[:MOST_TEXT])
+        self._end(outcome, CommandState.REFUSED, "; ".join(why)[:MOST_TEXT])
 
-    def _end(self, outcome: Outcome, result: Result, reason: str = "") -> None:
+    def _end(self, outcome: CommandOutcome, result: CommandState, reason: str = "") -> None:
         self._journal.end(outcome, result, self._by, reason)
-        level = logging.INFO if result is Result.APPLIED else logging.WARNING
+        level = logging.INFO if result is CommandState.APPLIED else logging.WARNING
         reason = f": {reason}" if reason else ""
         command = outcome.command
         log.log(level, "%s: %s, asked by %s: %s%s", self._settings.name, command, command.by, result.value, reason)
 
-    def _warn_of_loss(self, outcome: Outcome, done: Sequence[Move]) -> None:
+    def _warn_of_loss(self, outcome: CommandOutcome, done: Sequence[PartitionMove]) -> None:
         """Log what is lost for good, partition by partition as far as there is room."""
         passed = [move for move in done if move.changes and move.passed]
         if passed:
@@ -261,7 +269,7 @@ class TopicControl:
         if self._ids is not None:
             self._ids.fence_lost()
 
-    def _meant(self, selectors: tuple[Selector, ...]) -> frozenset[TopicPartition]:
+    def _meant(self, selectors: tuple[PartitionSelector, ...]) -> frozenset[TopicPartition]:
         return selected(selectors, self._remote, self._is_heartbeats)
 
     def _look_what_is_paused(self) -> None:

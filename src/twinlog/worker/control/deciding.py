@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from twinlog.mirror.gaps import UNKNOWN, find_gap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicPartition
-from twinlog.worker.control.model import Command, Move, Place, PlaceKind, Verb
+from twinlog.worker.control.model import LogPlace, LogPlaceKind, PartitionMove, TopicCommand, TopicVerb
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class PartitionLog:
     """The log of a source partition now: its first offset, its end, and whether its topic is another one than the one
     that was copied.
 
@@ -33,76 +33,82 @@ class Log:
 UNREPORTED = "the source does not report its offsets now; ask again"
 
 
-def decide(command: Command, partition: TopicPartition, position: Position | None, log: Log | None) -> Move:
+def decide(
+    command: TopicCommand, partition: TopicPartition, position: Position | None, log: PartitionLog | None
+) -> PartitionMove:
     """What becomes of a partition whose stored position is `position`; None for a log that the source does not report.
 
     Where it stays as it is, the text has the reason.
     """
     before = None if position is None else position.next_source
     if not command.verb.moves:
-        return Move(partition, before, before)
+        return PartitionMove(partition, before, before)
     if log is None:
         return _stays(partition, before, UNREPORTED)
-    if command.verb is Verb.ACCEPT_GAP:
+    if command.verb is TopicVerb.ACCEPT_GAP:
         return _accept_gap(partition, position, log)
     assert command.place is not None
-    if command.place.kind is PlaceKind.OFFSET and command.place.value > log.end:
+    if command.place.kind is LogPlaceKind.OFFSET and command.place.value > log.end:
         return _stays(partition, before, f"the source ends at offset {log.end}, before {command.place.value}")
     wanted = _place(command.place, log)
     if before is None or log.recreated:
         return _first(command, partition, before, wanted, log)
-    if command.verb is Verb.RESTART_FROM:
+    if command.verb is TopicVerb.RESTART_FROM:
         return _restart(partition, before, wanted, log)
     return _skip(partition, before, wanted)
 
 
-def _place(place: Place, log: Log) -> SourceOffset:
+def _place(place: LogPlace, log: PartitionLog) -> SourceOffset:
     """The offset that is meant, which the source has, or its end."""
-    if place.kind is PlaceKind.EARLIEST:
+    if place.kind is LogPlaceKind.EARLIEST:
         return log.start
-    if place.kind is PlaceKind.LATEST:
+    if place.kind is LogPlaceKind.LATEST:
         return log.end
-    if place.kind is PlaceKind.OFFSET:
+    if place.kind is LogPlaceKind.OFFSET:
         return SourceOffset(max(place.value, log.start))
     return log.end if log.at_time is None else SourceOffset(max(log.at_time, log.start))
 
 
-def _stays(partition: TopicPartition, before: SourceOffset | None, why: str) -> Move:
-    return Move(partition, before, before, text=why)
+def _stays(partition: TopicPartition, before: SourceOffset | None, why: str) -> PartitionMove:
+    return PartitionMove(partition, before, before, text=why)
 
 
 def _first(
-    command: Command, partition: TopicPartition, before: SourceOffset | None, wanted: SourceOffset, log: Log
-) -> Move:
+    command: TopicCommand,
+    partition: TopicPartition,
+    before: SourceOffset | None,
+    wanted: SourceOffset,
+    log: PartitionLog,
+) -> PartitionMove:
     """Of this log nothing was copied yet."""
     passed = wanted - log.start
     text = "nothing of it was copied yet" if before is None else "the topic was created again since it was copied"
-    if command.verb is Verb.RESTART_FROM and passed:
+    if command.verb is TopicVerb.RESTART_FROM and passed:
         return _stays(partition, before, f"{text}: skip-to passes over offsets {log.start} to {wanted - 1}")
-    return Move(partition, before, wanted, changes=True, passed=passed, text=text)
+    return PartitionMove(partition, before, wanted, changes=True, passed=passed, text=text)
 
 
-def _restart(partition: TopicPartition, before: SourceOffset, wanted: SourceOffset, log: Log) -> Move:
+def _restart(partition: TopicPartition, before: SourceOffset, wanted: SourceOffset, log: PartitionLog) -> PartitionMove:
     if wanted < before:
         copied_to = min(before, log.end)
-        return Move(partition, before, wanted, changes=True, repeated=max(0, copied_to - wanted))
+        return PartitionMove(partition, before, wanted, changes=True, repeated=max(0, copied_to - wanted))
     if wanted == before:
         return _stays(partition, before, "it is there already")
     if wanted == log.start:
         gone = f"offsets {before} to {wanted - 1} are gone from the source"
-        return Move(partition, before, wanted, changes=True, passed=wanted - before, text=gone)
+        return PartitionMove(partition, before, wanted, changes=True, passed=wanted - before, text=gone)
     return _stays(partition, before, f"it is at offset {before}, before {wanted}: skip-to passes over what is between")
 
 
-def _skip(partition: TopicPartition, before: SourceOffset, wanted: SourceOffset) -> Move:
+def _skip(partition: TopicPartition, before: SourceOffset, wanted: SourceOffset) -> PartitionMove:
     if wanted > before:
-        return Move(partition, before, wanted, changes=True, passed=wanted - before)
+        return PartitionMove(partition, before, wanted, changes=True, passed=wanted - before)
     if wanted == before:
         return _stays(partition, before, "it is there already")
     return _stays(partition, before, f"it is at offset {before}, after {wanted}: restart-from copies again")
 
 
-def _accept_gap(partition: TopicPartition, position: Position | None, log: Log) -> Move:
+def _accept_gap(partition: TopicPartition, position: Position | None, log: PartitionLog) -> PartitionMove:
     if position is None:
         return _stays(partition, None, "nothing of it was copied yet, so there is no gap")
     before = position.next_source
@@ -111,4 +117,4 @@ def _accept_gap(partition: TopicPartition, position: Position | None, log: Log) 
         return _stays(partition, before, "there is no gap: the source has what comes next")
     # Where a log was cut back, or is another one, other records have those offsets now.
     passed = gap.resume_at - before if gap.kind == "retention" else 0
-    return Move(partition, before, gap.resume_at, changes=True, passed=passed, text=gap.describe(partition))
+    return PartitionMove(partition, before, gap.resume_at, changes=True, passed=passed, text=gap.describe(partition))

@@ -19,8 +19,16 @@ from twinlog.mirror.topics.compacted_topic import CompactedTopic
 from twinlog.mirror.topics.internal_topics import control
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control import records
-from twinlog.worker.control.model import Command, Move, Outcome, Pause, Result, Verb, without_effect
-from twinlog.worker.control.records import Asked, Stored
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    CommandState,
+    PartitionMove,
+    TopicCommand,
+    TopicPause,
+    TopicVerb,
+    without_effect,
+)
+from twinlog.worker.control.records import ControlRecord, ControlState
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +59,11 @@ class ControlJournal:
         self._reader = TopicReader(target, topic.name, optional=True)
         self._writer = TopicWriter(target.client, topic.name, TIMEOUT_S, PURPOSE)
         self._news: LastRecords = {}
-        self._records: dict[bytes, Stored] = {}
-        self.asked = Asked()
+        self._records: dict[bytes, ControlRecord] = {}
+        self.asked = ControlState()
         """As of the last `read`."""
 
-    def read(self, timeout_s: float | None = None) -> Asked:
+    def read(self, timeout_s: float | None = None) -> ControlState:
         """Read what was written since the last call. Nothing is asked where there is no such topic.
 
         With `timeout_s` it is tried for so many seconds, whatever happens.
@@ -74,7 +82,7 @@ class ControlJournal:
 
     # For who asks.
 
-    def ask(self, command: Command) -> Outcome:
+    def ask(self, command: TopicCommand) -> CommandOutcome:
         """Write down what is asked, and return what became of it until now.
 
         A command whose id is known already is not written again. Raises OptionError where that asks for something else,
@@ -89,9 +97,9 @@ class ControlJournal:
             return known
         command = replace(command, at_ms=wall_ms(self._target.clock))
         written: list[OwnRecord] = []
-        if command.verb in (Verb.PAUSE, Verb.RESUME):
-            paused = command.verb is Verb.PAUSE
-            pauses = [Pause(one, paused, command.at_ms, command.by) for one in command.selectors]
+        if command.verb in (TopicVerb.PAUSE, TopicVerb.RESUME):
+            paused = command.verb is TopicVerb.PAUSE
+            pauses = [TopicPause(one, paused, command.at_ms, command.by) for one in command.selectors]
             known_pauses = {entry.selector for entry in self.asked.pauses.entries}
             if paused and len(known_pauses | {*command.selectors}) > MOST_PAUSES:
                 raise OptionError(
@@ -113,16 +121,16 @@ class ControlJournal:
 
     # For the process that runs the flow.
 
-    def begin(self, outcome: Outcome, by: str) -> Outcome:
+    def begin(self, outcome: CommandOutcome, by: str) -> CommandOutcome:
         """A command is being done from now on."""
-        return self._write(replace(outcome, result=Result.BEGUN, by=by, reason=""))
+        return self._write(replace(outcome, result=CommandState.BEGUN, by=by, reason=""))
 
-    def decide(self, outcome: Outcome, moves: Sequence[Move]) -> Outcome:
+    def decide(self, outcome: CommandOutcome, moves: Sequence[PartitionMove]) -> CommandOutcome:
         """Write down what becomes of each partition, before anything does."""
         self._append(records.move_records(self._flow, outcome.command, moves))
         return self._seen(outcome)
 
-    def end(self, outcome: Outcome, result: Result, by: str, reason: str = "") -> Outcome:
+    def end(self, outcome: CommandOutcome, result: CommandState, by: str, reason: str = "") -> CommandOutcome:
         """A command is over."""
         return self._write(replace(outcome, result=result, by=by, reason=reason))
 
@@ -138,11 +146,11 @@ class ControlJournal:
             self._append(gone)
             self.read()
 
-    def _write(self, outcome: Outcome) -> Outcome:
+    def _write(self, outcome: CommandOutcome) -> CommandOutcome:
         self._append([records.result_record(self._flow, replace(outcome, at_ms=wall_ms(self._target.clock)))])
         return self._seen(outcome)
 
-    def _seen(self, outcome: Outcome) -> Outcome:
+    def _seen(self, outcome: CommandOutcome) -> CommandOutcome:
         """A command as it is known once what was written is read: what is done next goes by what every other process
         would read."""
         found = self.read().outcome(outcome.command.id)

@@ -19,7 +19,7 @@ from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPart
 ALL = ".*"
 
 
-class Verb(StrEnum):
+class TopicVerb(StrEnum):
     """What is asked of partitions."""
 
     PAUSE = "pause"
@@ -32,15 +32,15 @@ class Verb(StrEnum):
     @property
     def moves(self) -> bool:
         """Whether a partition may go on at another source offset afterwards."""
-        return self in (Verb.RESTART_FROM, Verb.SKIP_TO, Verb.ACCEPT_GAP)
+        return self in (TopicVerb.RESTART_FROM, TopicVerb.SKIP_TO, TopicVerb.ACCEPT_GAP)
 
     @property
     def needs_place(self) -> bool:
         """Whether a place in the source has to be named."""
-        return self in (Verb.RESTART_FROM, Verb.SKIP_TO)
+        return self in (TopicVerb.RESTART_FROM, TopicVerb.SKIP_TO)
 
 
-class PlaceKind(StrEnum):
+class LogPlaceKind(StrEnum):
     """How a place in the log of a source partition is named."""
 
     EARLIEST = "earliest"
@@ -50,21 +50,21 @@ class PlaceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPlace:
     """A place in the log of each source partition: its first offset, its end, an offset, or the first record that is as
     young as `value`, in milliseconds since 1970."""
 
-    kind: PlaceKind
+    kind: LogPlaceKind
     value: int = 0
 
     def __str__(self) -> str:
-        if self.kind in (PlaceKind.EARLIEST, PlaceKind.LATEST):
+        if self.kind in (LogPlaceKind.EARLIEST, LogPlaceKind.LATEST):
             return self.kind.value
-        return f"{self.kind} {shown_moment(self.value) if self.kind is PlaceKind.TIME else self.value}"
+        return f"{self.kind} {shown_moment(self.value) if self.kind is LogPlaceKind.TIME else self.value}"
 
 
 @dataclass(frozen=True)
-class Selector:
+class PartitionSelector:
     """Partitions of source topics: of those whose whole name matches `pattern`, a Java regular expression, the ones
     with these numbers, or all.
 
@@ -119,27 +119,27 @@ def _never(_topic: TopicName) -> bool:
 
 
 def selected(
-    selectors: Iterable[Selector],
+    selectors: Iterable[PartitionSelector],
     partitions: Iterable[TopicPartition],
     is_heartbeats: IsHeartbeats = _never,
 ) -> frozenset[TopicPartition]:
     """The source partitions that one of the selectors has."""
-    entries = [Pause(one, True) for one in selectors]
-    return Pauses(tuple(entries)).paused(partitions, is_heartbeats)
+    entries = [TopicPause(one, True) for one in selectors]
+    return TopicPauses(tuple(entries)).paused(partitions, is_heartbeats)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class TopicCommand:
     """What was asked at `at_ms` (Unix time) by `by`, `host-pid` as a rule; `id` names it for ever."""
 
     id: str
-    verb: Verb
-    selectors: tuple[Selector, ...]
-    place: Place | None = None
+    verb: TopicVerb
+    selectors: tuple[PartitionSelector, ...]
+    place: LogPlace | None = None
     at_ms: int = 0
     by: str = ""
 
-    def same_as(self, other: Command) -> bool:
+    def same_as(self, other: TopicCommand) -> bool:
         """Whether both ask for the same, whoever asked and when."""
         return (self.verb, self.selectors, self.place) == (other.verb, other.selectors, other.place)
 
@@ -149,7 +149,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PartitionMove:
     """What becomes of one source partition: copying stood at source offset `before` (None: nothing was copied yet), and
     goes on at `after`; where it does not `changes`, it stays as it was.
 
@@ -169,7 +169,7 @@ class Move:
     first_target: TargetOffset | None = None
 
 
-class Result(StrEnum):
+class CommandState(StrEnum):
     """How far a command is: `BEGUN` once the process that runs the flow does it."""
 
     REQUESTED = "requested"
@@ -180,44 +180,44 @@ class Result(StrEnum):
     @property
     def over(self) -> bool:
         """Whether nothing more becomes of the command."""
-        return self in (Result.APPLIED, Result.REFUSED)
+        return self in (CommandState.APPLIED, CommandState.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """What became of a command by `at_ms`, in process `by`; `reason` is why nothing did.
 
     `moves` is None before it is decided what becomes of each partition.
     """
 
-    command: Command
-    result: Result = Result.REQUESTED
+    command: TopicCommand
+    result: CommandState = CommandState.REQUESTED
     at_ms: int | None = None
     by: str = ""
     reason: str = ""
-    moves: tuple[Move, ...] | None = None
+    moves: tuple[PartitionMove, ...] | None = None
 
     @property
-    def changed(self) -> list[Move]:
+    def changed(self) -> list[PartitionMove]:
         """The partitions that go on elsewhere."""
         return [move for move in self.moves or () if move.changes]
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class TopicPause:
     """One entry of what is paused: what it selects, and whether that is paused from then on or copied again."""
 
-    selector: Selector
+    selector: PartitionSelector
     paused: bool
     at_ms: int = 0
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Pauses:
+class TopicPauses:
     """What is paused: of all entries that select a partition the last one counts, also for partitions to come."""
 
-    entries: tuple[Pause, ...] = field(default=())
+    entries: tuple[TopicPause, ...] = field(default=())
 
     def paused(
         self, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
@@ -225,7 +225,7 @@ class Pauses:
         """Those of some source partitions that are paused; an entry is about heartbeats only where it names them."""
         if not any(entry.paused for entry in self.entries):
             return frozenset()
-        topics: dict[TopicName, list[Pause]] = {}
+        topics: dict[TopicName, list[TopicPause]] = {}
         found = set()
         for part in partitions:
             if part.topic not in topics:
@@ -238,12 +238,14 @@ class Pauses:
                 found.add(part)
         return frozenset(found)
 
-    def has(self, command: Command, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never) -> bool:
+    def has(
+        self, command: TopicCommand, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
+    ) -> bool:
         """Whether a `pause` or `resume` changes nothing: neither of these source partitions, which are all, nor of
         partitions to come."""
         meant = selected(command.selectors, partitions, is_heartbeats)
         paused = self.paused(meant, is_heartbeats)
-        if command.verb is Verb.RESUME:
+        if command.verb is TopicVerb.RESUME:
             topics = {part.topic for part in meant}
             literal = all(one.pattern in spelled_out((one.pattern,)) for one in command.selectors)
             left = [entry.selector for entry in self.entries if entry.paused]
@@ -253,7 +255,7 @@ class Pauses:
         return paused == meant and since.issuperset(command.selectors)
 
 
-def without_effect(entries: Sequence[Pause]) -> list[Pause]:
+def without_effect(entries: Sequence[TopicPause]) -> list[TopicPause]:
     """The entries, of those in their order, that no partition needs, whichever there are or will be."""
     last = max((at for at, entry in enumerate(entries) if entry.selector.everything), default=0)
     # A selector of everything leaves out heartbeats, which are named one by one.

@@ -16,7 +16,7 @@ from twinlog.copier.map_writer import NO_GENERATION
 from twinlog.copier.start.first_look import log_starts
 from twinlog.copier.start.logs_at_rest import LogsAtRest
 from twinlog.copier.start.producer_ids import fencing
-from twinlog.copier.start.resume_after_crash import Logs, resume_after_log_end
+from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
 from twinlog.errors import ClusterError, CopyError, RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.client import ClusterClient
@@ -24,18 +24,18 @@ from twinlog.kafka.producer.appends import CopyRules
 from twinlog.kafka.producer.topic_writer import OwnRecord, TopicWriter
 from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.position_writer import position_records, positions_writer
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.segments import COPIER_GENERATIONS, SegmentWriter, Tip, segments_topic
+from twinlog.mirror.offsets.segments import COPIER_GENERATIONS, LastPoint, SegmentWriter, segments_topic
 from twinlog.model.topics import Topic, listed
 from twinlog.model.types import TargetOffset, TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.deciding import decide
-from twinlog.worker.control.model import Command, Move, Verb
-from twinlog.worker.control.recopies import Recopy, counting_first_copies, taken_back
+from twinlog.worker.control.model import PartitionMove, TopicCommand, TopicVerb
+from twinlog.worker.control.recopies import RecopiedRange, counting_first_copies, taken_back
 from twinlog.worker.control.source_logs import look
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ LARGEST_BATCH = 1 << 30
 ELSEWHERE = "another program stored offset {} meanwhile, and it stays there"
 
 
-class Mover:
+class PartitionMover:
     """Moves partitions of one flow; used by one thread, while no copier holds them.
 
     All methods raise ClusterError where a cluster does not answer for a partition, and RefusedError without a right.
@@ -113,7 +113,7 @@ class Mover:
 
     async def _find_arrived(
         self, behind: Mapping[Grant, TargetOffset]
-    ) -> dict[TopicPartition, tuple[Position, list[Run]]]:
+    ) -> dict[TopicPartition, tuple[Position, list[CopiedRun]]]:
         """The positions after what arrived of partitions whose remote logs end there, and what that was."""
         settings, loop = self._settings, self._target.client.loop
         source = ClusterClient(loop, settings.source, settings.consumer.client)
@@ -132,7 +132,7 @@ class Mover:
                     continue
                 rules = CopyRules.of(settings, grant.source.topic)
                 try:
-                    logs = Logs(*await log_starts(source, target, grant), end)
+                    logs = LogBounds(*await log_starts(source, target, grant), end)
                     position, runs = await resume_after_log_end(
                         source, target, grant, grant.position, logs, rules, self._note
                     )
@@ -150,20 +150,23 @@ class Mover:
         log.warning("%s: %s: %s", self._settings.name, kind, text)
 
     def decide(
-        self, command: Command, partitions: Sequence[TopicPartition], recopied: Mapping[TopicPartition, Recopy]
-    ) -> list[Move]:
+        self,
+        command: TopicCommand,
+        partitions: Sequence[TopicPartition],
+        recopied: Mapping[TopicPartition, RecopiedRange],
+    ) -> list[PartitionMove]:
         """What becomes of each of these source partitions; nothing is changed. `recopied` are those that an earlier
         command has moved back."""
         stored = self._positions.read(partitions)
         logs = look(self._settings, self._source, command, partitions, stored)
         moves = [decide(command, part, stored.get(part), logs.get(part)) for part in partitions]
-        if command.verb is Verb.RESTART_FROM:
+        if command.verb is TopicVerb.RESTART_FROM:
             self._maps.read()
             moves = [self._with_first_target(move) for move in moves]
         moves = [counting_first_copies(move, recopied.get(move.partition)) for move in moves]
         return [_with_target(move, stored.get(move.partition)) for move in moves]
 
-    def _with_first_target(self, move: Move) -> Move:
+    def _with_first_target(self, move: PartitionMove) -> PartitionMove:
         map_ = self._maps.maps.map(move.partition)
         if map_ is None or move.after is None or not move.changes:
             return move
@@ -172,9 +175,9 @@ class Mover:
 
     def apply(
         self,
-        moves: Sequence[Move],
+        moves: Sequence[PartitionMove],
         remote: Mapping[TopicPartition, TopicPartition],
-        recopied: Mapping[TopicPartition, Recopy],
+        recopied: Mapping[TopicPartition, RecopiedRange],
     ) -> dict[TopicPartition, str]:
         """Store where partitions go on; `remote` has the remote partition of each. One that stands there already stays.
 
@@ -184,7 +187,7 @@ class Mover:
         stored = self._positions.read(wanted)
         here = self._source.topics()
         left: dict[TopicPartition, str] = {}
-        moving: dict[TopicPartition, Move] = {}
+        moving: dict[TopicPartition, PartitionMove] = {}
         for part, move in wanted.items():
             now = stored.get(part)
             if part not in remote or part.topic not in here:
@@ -209,7 +212,7 @@ class Mover:
 
     def _store(
         self,
-        moving: Mapping[TopicPartition, Move],
+        moving: Mapping[TopicPartition, PartitionMove],
         stored: Mapping[TopicPartition, Position],
         remote: Mapping[TopicPartition, TopicPartition],
         ends: Mapping[TopicPartition, TargetOffset],
@@ -287,8 +290,8 @@ class Mover:
 
     def _lead_back(
         self,
-        recopied: Mapping[TopicPartition, Recopy],
-        moves: Mapping[TopicPartition, Move],
+        recopied: Mapping[TopicPartition, RecopiedRange],
+        moves: Mapping[TopicPartition, PartitionMove],
         ends: Mapping[TopicPartition, TargetOffset],
     ) -> None:
         """Have the exact maps lead offsets of these partitions to where their first copies begin, up to the offset to
@@ -308,18 +311,18 @@ class Mover:
             self._target.call(partial(self._stores_maps.append, records))
 
 
-def _with_target(move: Move, stored: Position | None) -> Move:
+def _with_target(move: PartitionMove, stored: Position | None) -> PartitionMove:
     return move if stored is None else replace(move, before_target=stored.next_target)
 
 
-def _is_done(move: Move, now: Position | None, topic: Topic) -> bool:
+def _is_done(move: PartitionMove, now: Position | None, topic: Topic) -> bool:
     """Whether a partition stands where it was to go: of a recreated topic that may be the offset where it stood."""
     if now is None or now.next_source != move.after:
         return False
     return move.before != move.after or now.topic_id == _id(topic)
 
 
-def _ends_after(tip: Tip, position: Position) -> bool:
+def _ends_after(tip: LastPoint, position: Position) -> bool:
     """Whether a map ends at the position, after its newest point."""
     end = position.next_source, position.next_target
     return (

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
-from twinlog.worker.control.model import Move, Outcome, Result, Verb
+from twinlog.worker.control.model import CommandOutcome, CommandState, PartitionMove, TopicVerb
 
 
 @dataclass(frozen=True, slots=True)
-class Recopy:
+class RecopiedRange:
     """The source offsets from `low` up to, not including, `high` had been copied, to target offset `first_target` and
     after it (None: unknown), before a `restart-from` moved the partition back."""
 
@@ -20,39 +20,41 @@ class Recopy:
     first_target: TargetOffset | None
 
 
-def recopies(outcomes: Iterable[Outcome], before: str = "") -> dict[TopicPartition, Recopy]:
+def recopies(outcomes: Iterable[CommandOutcome], before: str = "") -> dict[TopicPartition, RecopiedRange]:
     """The last restart of each partition that no later move has ended, by the commands that came before the command
     `before`. A restart may have reached its former place since."""
-    found: dict[TopicPartition, Recopy] = {}
+    found: dict[TopicPartition, RecopiedRange] = {}
     for outcome in outcomes:
         if outcome.command.id == before:
             break
-        if outcome.result is not Result.APPLIED:
+        if outcome.result is not CommandState.APPLIED:
             continue
         for move in outcome.changed:
             known = found.pop(move.partition, None)
-            if outcome.command.verb is Verb.RESTART_FROM and move.before is not None and move.after is not None:
+            if outcome.command.verb is TopicVerb.RESTART_FROM and move.before is not None and move.after is not None:
                 found[move.partition] = _restarted(move, move.before, move.after, known)
     return found
 
 
-def _restarted(move: Move, before: SourceOffset, after: SourceOffset, known: Recopy | None) -> Recopy:
+def _restarted(
+    move: PartitionMove, before: SourceOffset, after: SourceOffset, known: RecopiedRange | None
+) -> RecopiedRange:
     if known is None or before >= known.high:
-        return Recopy(after, before, move.first_target)
+        return RecopiedRange(after, before, move.first_target)
     # The former restart had not reached its place.
     firsts = (known.first_target, move.first_target)
     first = None if None in firsts else min(one for one in firsts if one is not None)
-    return Recopy(min(known.low, after), known.high, first)
+    return RecopiedRange(min(known.low, after), known.high, first)
 
 
-def taken_back(move: Move, recopy: Recopy | None) -> bool:
+def taken_back(move: PartitionMove, recopy: RecopiedRange | None) -> bool:
     """Whether a move passes over source offsets whose first copies the target has."""
     if recopy is None or move.before is None or move.after is None or not move.changes:
         return False
     return recopy.low <= move.before < min(recopy.high, move.after)
 
 
-def counting_first_copies(move: Move, recopy: Recopy | None) -> Move:
+def counting_first_copies(move: PartitionMove, recopy: RecopiedRange | None) -> PartitionMove:
     """The move with the source offsets alone as passed over that were never copied."""
     if recopy is None or not taken_back(move, recopy):
         return move

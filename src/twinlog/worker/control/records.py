@@ -22,16 +22,16 @@ from twinlog.kafka.producer.topic_writer import OwnRecord
 from twinlog.model.compact_json import MALFORMED, ascii_json
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.control.model import (
-    Command,
-    Move,
-    Outcome,
-    Pause,
-    Pauses,
-    Place,
-    PlaceKind,
-    Result,
-    Selector,
-    Verb,
+    CommandOutcome,
+    CommandState,
+    LogPlace,
+    LogPlaceKind,
+    PartitionMove,
+    PartitionSelector,
+    TopicCommand,
+    TopicPause,
+    TopicPauses,
+    TopicVerb,
 )
 
 MOVES_TOGETHER = 2000
@@ -39,7 +39,7 @@ MOVES_TOGETHER = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ControlRecord:
     """A record of one flow, as far as its key names one: its kind, the rest of the key, its offset and its value."""
 
     kind: str
@@ -49,38 +49,38 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Asked:
+class ControlState:
     """Everything that is asked of the topics of one flow; commands in the order in which they came."""
 
-    pauses: Pauses = field(default_factory=Pauses)
-    outcomes: tuple[Outcome, ...] = ()
+    pauses: TopicPauses = field(default_factory=TopicPauses)
+    outcomes: tuple[CommandOutcome, ...] = ()
 
-    def outcome(self, command_id: str) -> Outcome | None:
+    def outcome(self, command_id: str) -> CommandOutcome | None:
         """What became of a command; None where there is none of that id."""
         return next((one for one in self.outcomes if one.command.id == command_id), None)
 
     @property
-    def pending(self) -> list[Outcome]:
+    def pending(self) -> list[CommandOutcome]:
         """The commands that are not over."""
         return [one for one in self.outcomes if not one.result.over]
 
 
-def pause_record(flow: str, pause: Pause) -> OwnRecord:
+def pause_record(flow: str, pause: TopicPause) -> OwnRecord:
     """Whether what a selector selects is paused from now on."""
     return _pause_key(flow, pause.selector), ascii_json({"paused": pause.paused, "at_ms": pause.at_ms, "by": pause.by})
 
 
-def without_pause(flow: str, pause: Pause) -> OwnRecord:
+def without_pause(flow: str, pause: TopicPause) -> OwnRecord:
     """An entry is not needed any more."""
     return _pause_key(flow, pause.selector), None
 
 
-def _pause_key(flow: str, selector: Selector) -> bytes:
+def _pause_key(flow: str, selector: PartitionSelector) -> bytes:
     partitions = None if selector.partitions is None else list(selector.partitions)
     return ascii_json(["paused", flow, selector.pattern, partitions])
 
 
-def command_record(flow: str, command: Command) -> OwnRecord:
+def command_record(flow: str, command: TopicCommand) -> OwnRecord:
     """What is asked."""
     place = command.place
     value = {
@@ -95,7 +95,7 @@ def command_record(flow: str, command: Command) -> OwnRecord:
     return ascii_json(["command", flow, command.id]), ascii_json(value)
 
 
-def move_records(flow: str, command: Command, moves: Sequence[Move]) -> list[OwnRecord]:
+def move_records(flow: str, command: TopicCommand, moves: Sequence[PartitionMove]) -> list[OwnRecord]:
     """What becomes of each partition; a reader needs all of these records."""
     groups = [moves[at : at + MOVES_TOGETHER] for at in range(0, len(moves), MOVES_TOGETHER)] or [()]
     return [
@@ -107,13 +107,13 @@ def move_records(flow: str, command: Command, moves: Sequence[Move]) -> list[Own
     ]
 
 
-def result_record(flow: str, outcome: Outcome) -> OwnRecord:
+def result_record(flow: str, outcome: CommandOutcome) -> OwnRecord:
     """How far a command is."""
     value = {"result": outcome.result.value, "at_ms": outcome.at_ms, "by": outcome.by, "reason": outcome.reason}
     return ascii_json(["result", flow, outcome.command.id]), ascii_json(value)
 
 
-def without_command(flow: str, outcome: Outcome) -> list[OwnRecord]:
+def without_command(flow: str, outcome: CommandOutcome) -> list[OwnRecord]:
     """A command is forgotten, and what became of it."""
     count = len(move_records(flow, outcome.command, outcome.moves or ()))
     return [
@@ -123,7 +123,7 @@ def without_command(flow: str, outcome: Outcome) -> list[OwnRecord]:
     ]
 
 
-def _move_json(move: Move) -> list[Any]:
+def _move_json(move: PartitionMove) -> list[Any]:
     return [
         *move.partition,
         move.before,
@@ -137,7 +137,7 @@ def _move_json(move: Move) -> list[Any]:
     ]
 
 
-def stored(flow: str, key: bytes, offset: int, value: bytes | None) -> Stored | None:
+def stored(flow: str, key: bytes, offset: int, value: bytes | None) -> ControlRecord | None:
     """A record of this flow; None for those of others, and for what is none."""
     try:
         kind, name, *rest = json.loads(key)
@@ -146,13 +146,13 @@ def stored(flow: str, key: bytes, offset: int, value: bytes | None) -> Stored | 
         return None
     if name != flow or not isinstance(found, dict):
         return None
-    return Stored(str(kind), tuple(rest), offset, found)
+    return ControlRecord(str(kind), tuple(rest), offset, found)
 
 
-def asked_by(records: Iterable[Stored]) -> Asked:
+def asked_by(records: Iterable[ControlRecord]) -> ControlState:
     """All of that, by the last record of each key; what a newer version wrote in another form is passed over."""
-    pauses: list[Pause] = []
-    commands: dict[str, Command] = {}
+    pauses: list[TopicPause] = []
+    commands: dict[str, TopicCommand] = {}
     results: dict[str, dict[str, Any]] = {}
     moves: dict[str, dict[int, dict[str, Any]]] = {}
     for record in sorted(records, key=lambda one: one.offset):
@@ -169,44 +169,44 @@ def asked_by(records: Iterable[Stored]) -> Asked:
         except (*MALFORMED, IndexError, OptionError):
             continue
     outcomes = [_outcome(one, results.get(one.id), moves.get(one.id, {})) for one in commands.values()]
-    return Asked(Pauses(tuple(pauses)), tuple(outcomes))
+    return ControlState(TopicPauses(tuple(pauses)), tuple(outcomes))
 
 
-def _selector(pattern: str, partitions: list[int] | None) -> Selector:
-    return Selector(pattern, None if partitions is None else tuple(partitions))
+def _selector(pattern: str, partitions: list[int] | None) -> PartitionSelector:
+    return PartitionSelector(pattern, None if partitions is None else tuple(partitions))
 
 
-def _pause(record: Stored) -> Pause:
+def _pause(record: ControlRecord) -> TopicPause:
     pattern, partitions = record.rest
     value = record.value
-    return Pause(_selector(pattern, partitions), bool(value["paused"]), int(value["at_ms"]), str(value["by"]))
+    return TopicPause(_selector(pattern, partitions), bool(value["paused"]), int(value["at_ms"]), str(value["by"]))
 
 
-def _command(record: Stored) -> Command:
+def _command(record: ControlRecord) -> TopicCommand:
     value, place = record.value, record.value["place"]
-    return Command(
+    return TopicCommand(
         str(record.rest[0]),
-        Verb(value["verb"]),
+        TopicVerb(value["verb"]),
         tuple(_selector(*one) for one in value["topics"]),
-        None if place is None else Place(PlaceKind(place[0]), int(place[1])),
+        None if place is None else LogPlace(LogPlaceKind(place[0]), int(place[1])),
         int(value["at_ms"]),
         str(value["by"]),
     )
 
 
-def _outcome(command: Command, result: dict[str, Any] | None, moves: dict[int, dict[str, Any]]) -> Outcome:
+def _outcome(command: TopicCommand, result: dict[str, Any] | None, moves: dict[int, dict[str, Any]]) -> CommandOutcome:
     found = None
     if 0 in moves and len(moves) == moves[0]["of"]:
         found = tuple(_move(one) for number in sorted(moves) for one in moves[number]["moves"])
     if result is None:
-        return Outcome(command, moves=found)
+        return CommandOutcome(command, moves=found)
     at_ms, by, reason = result.get("at_ms"), str(result.get("by", "")), str(result.get("reason", ""))
-    return Outcome(command, Result(result["result"]), at_ms, by, reason, found)
+    return CommandOutcome(command, CommandState(result["result"]), at_ms, by, reason, found)
 
 
-def _move(found: list[Any]) -> Move:
+def _move(found: list[Any]) -> PartitionMove:
     topic, partition, before, after, changes, passed, repeated, text, before_target, first_target = found
-    return Move(
+    return PartitionMove(
         TopicPartition(TopicName(topic), partition),
         None if before is None else SourceOffset(before),
         None if after is None else SourceOffset(after),

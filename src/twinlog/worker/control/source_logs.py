@@ -16,8 +16,8 @@ from twinlog.mirror.gaps import is_of_another_topic
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TopicPartition
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.control.deciding import Log
-from twinlog.worker.control.model import Command, PlaceKind, Verb
+from twinlog.worker.control.deciding import PartitionLog
+from twinlog.worker.control.model import LogPlaceKind, TopicCommand, TopicVerb
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ MOST_BYTES = 1 << 20
 def look(
     settings: FlowSettings,
     source: ClusterAdmin,
-    command: Command,
+    command: TopicCommand,
     partitions: Sequence[TopicPartition],
     positions: Mapping[TopicPartition, Position],
-) -> dict[TopicPartition, Log]:
+) -> dict[TopicPartition, PartitionLog]:
     """The log of each of these partitions that reports its offsets, as far as the command depends on it; of others, as
     without a leader, there is none. Raises ClusterError where the source does not answer at all."""
     if not command.verb.moves:
@@ -43,7 +43,7 @@ def look(
     }
     starts = source.offsets(partitions, latest=False)
     # What an open transaction holds is yet to be copied; a gap is one by what the log has.
-    committed = settings.consumer.isolation_level == "read_committed" and command.verb is not Verb.ACCEPT_GAP
+    committed = settings.consumer.isolation_level == "read_committed" and command.verb is not TopicVerb.ACCEPT_GAP
     ends = source.offsets(partitions, latest=True, read_committed=committed)
     known = [part for part in partitions if part in starts and part in ends and not _is_stale(source, part, recreated)]
     without_id = {
@@ -57,10 +57,10 @@ def look(
         part for part, (order, end) in orders.items() if is_of_another_topic(positions[part].next_source, end, order)
     }
     at_time: dict[TopicPartition, int] = {}
-    if command.place is not None and command.place.kind is PlaceKind.TIME:
+    if command.place is not None and command.place.kind is LogPlaceKind.TIME:
         at_time = {part: at for part, at in source.first_since(known, command.place.value).items() if at >= 0}
     diverging: dict[TopicPartition, int] = {}
-    if command.verb is Verb.ACCEPT_GAP:
+    if command.verb is TopicVerb.ACCEPT_GAP:
         asked = {
             part: positions[part]
             for part in known
@@ -68,7 +68,7 @@ def look(
         }
         diverging = source.call(partial(_diverging, source.client, asked))
     return {
-        part: Log(
+        part: PartitionLog(
             SourceOffset(starts[part]),
             SourceOffset(ends[part]),
             part in recreated,

@@ -17,22 +17,22 @@ from twinlog.errors import ClusterError, GroupTakenError, RefusedError, TwinlogE
 from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.kafka.coordinator.group_session import GroupSession
 from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
-from twinlog.kafka.coordinator.membership import Generation, GroupSeen, Membership
+from twinlog.kafka.coordinator.membership import Generation, GroupDescription, Membership
 from twinlog.metrics.window import RecentTimes
 from twinlog.model.groups import CONNECT_PROTOCOL, TWINLOG_PROTOCOL
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.election.announcements import Announcements
 from twinlog.worker.election.fingerprint import fingerprint
-from twinlog.worker.election.fitness import Fitness
-from twinlog.worker.election.member import Leadership, Member, Term, appoint
-from twinlog.worker.election.role import Role, Standing
-from twinlog.worker.election.roster import Roster
-from twinlog.worker.election.spread import Crew
+from twinlog.worker.election.fitness import SourceProbe
+from twinlog.worker.election.member import Leadership, LeaderTerm, Member, appoint
+from twinlog.worker.election.role import ElectionRole, ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.election.spread import FlowMembers
 
 log = logging.getLogger(__name__)
 
 
-def why_taken(seen: GroupSeen, group: str, flow: str, target: str) -> str:
+def why_taken(seen: GroupDescription, group: str, flow: str, target: str) -> str:
     """What keeps this process from taking part, and the way out."""
     who = ", ".join(seen.members) or "members that just left"
     if seen.protocol_type == TWINLOG_PROTOCOL:
@@ -71,7 +71,7 @@ class Election:
         self,
         settings: FlowSettings,
         changed: Callable[[], None],
-        roster: Roster,
+        roster: ElectionRegistry,
         *,
         until: bool = False,
         connect: Connect = ClusterAdmin,
@@ -90,7 +90,7 @@ class Election:
             self._admin.clock,
             is_twin=lambda member: roster.flow_of(member) not in (None, settings.name),
         )
-        self._role = Role(settings, self._announce, self._admin.clock, changed)
+        self._role = ElectionRole(settings, self._announce, self._admin.clock, changed)
         self._lease = LeadershipLease()
         self._session = GroupSession(
             *(self._loop, self._membership, self._lease),
@@ -99,9 +99,9 @@ class Election:
             unanswered=lambda error: self._role.unanswered(error, self._lease.until),
         )
         self._wake = self._session.wake
-        self._fitness = Fitness(self._loop, settings, self._begin, self._wake.set)
-        self._last_term: Term | None = None
-        self._given_up: tuple[Term, str | None] | None = None
+        self._fitness = SourceProbe(self._loop, settings, self._begin, self._wake.set)
+        self._last_term: LeaderTerm | None = None
+        self._given_up: tuple[LeaderTerm, str | None] | None = None
         """The term that this process ended itself, and the process to which it left the flow."""
         self.epoch = 0
         """The number of the group's present generation."""
@@ -124,7 +124,7 @@ class Election:
 
     def leads_for_s(self) -> float:
         """For how many seconds no other process can lead; 0 when another one may."""
-        if self.standing is not Standing.LEADING:
+        if self.standing is not ElectionState.LEADING:
             return 0.0
         return max(0.0, self._lease.until - self._admin.clock.monotonic())
 
@@ -136,10 +136,10 @@ class Election:
     @property
     def joining(self) -> bool:
         """Whether it is not decided yet who leads."""
-        return self.standing is Standing.JOINING
+        return self.standing is ElectionState.JOINING
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ElectionState:
         return self._role.standing
 
     @property
@@ -156,7 +156,7 @@ class Election:
     def twin(self) -> str | None:
         """Another flow of this process that leads the same group, as its target is the same cluster."""
         leadership = self.leadership
-        if self.standing is not Standing.STANDBY or leadership is None:
+        if self.standing is not ElectionState.STANDBY or leadership is None:
             return None
         flow = self._roster.flow_of(leadership.term.runner)
         return None if flow == self.settings.name else flow
@@ -169,7 +169,7 @@ class Election:
     @property
     def text(self) -> str:
         """In a few words: who leads, or what is in the way."""
-        if self._closed and self.standing is not Standing.STANDBY:
+        if self._closed and self.standing is not ElectionState.STANDBY:
             return "stopped"
         return self._role.text(ready=self._ready, unfit=self.unfit)
 
@@ -192,13 +192,13 @@ class Election:
         ended = threading.Event()
 
         def end() -> None:
-            if self.standing is Standing.LEADING and self._last_term is not None:
+            if self.standing is ElectionState.LEADING and self._last_term is not None:
                 self._given_up = (self._last_term, heir)
                 self._roster.leave(self.settings.name, heir)
                 if unfit_s:
                     self._fitness.lose(unfit_s)
                 self._lease.lose()
-                self._role.become(Standing.JOINING)
+                self._role.become(ElectionState.JOINING)
                 self._session.rejoin()
             ended.set()
 
@@ -237,14 +237,14 @@ class Election:
     def _crashed(self, error: BaseException) -> None:
         if isinstance(error, Exception):
             log.error("%s: the election ended", self.settings.name, exc_info=error)
-            self._role.become(Standing.REFUSED, f"internal error: {error!r}")
+            self._role.become(ElectionState.REFUSED, f"internal error: {error!r}")
 
     async def _run(self) -> None:
         try:
             self._begin(self._session.beat)
             while not self._stopping:
                 await self._try_to_take_part()
-            self._role.become(Standing.JOINING)
+            self._role.become(ElectionState.JOINING)
             self._roster.note(self.settings.name, None)
             if self._leaves:
                 await self._membership.leave()
@@ -261,8 +261,8 @@ class Election:
         except RefusedError as error:
             self._announce.refused(error)
             # A leader keeps the flow until its lease is over: the permission may come back.
-            if self.standing is not Standing.LEADING:
-                self._role.become(Standing.REFUSED, str(error))
+            if self.standing is not ElectionState.LEADING:
+                self._role.become(ElectionState.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
         except ClusterError as error:
             self._announce.trouble(error, connected=self._admin.client.connected)
@@ -287,11 +287,11 @@ class Election:
         except RefusedError:
             raise
         except ClusterError as error:
-            if self.standing is Standing.JOINING:
+            if self.standing is ElectionState.JOINING:
                 self._role.reason = f"cannot connect yet: {error}"
             self._announce.unreachable(error)
             raise
-        if self.standing is Standing.JOINING:
+        if self.standing is ElectionState.JOINING:
             self._role.reason = None
 
     async def _join(self) -> bool:
@@ -350,7 +350,7 @@ class Election:
         ready: dict[str, bool] = {}
         for mate in leadership.mates.values():
             ready[mate.name] = mate.ready or ready.get(mate.name, False)
-        self._roster.note(self.settings.name, Crew(leadership.leader.name, ready))
+        self._roster.note(self.settings.name, FlowMembers(leadership.leader.name, ready))
 
     def _lost(self) -> None:
         """Another process may lead from now on."""
@@ -371,5 +371,5 @@ class Election:
         reason = why_taken(seen, group, self.settings.name, target)
         if seen.members:
             self._announce.taken(reason)
-        self._role.become(Standing.WAITING, reason)
+        self._role.become(ElectionState.WAITING, reason)
         await self._wake.wait(OTHERS_S)

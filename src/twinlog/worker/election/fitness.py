@@ -17,7 +17,7 @@ REACH_S = 10.0
 """How often a process that gave a flow up because it did not reach the source tries to reach it again."""
 
 
-class Fitness:
+class SourceProbe:
     """Of this process for one flow, on the election's loop; `begin` starts a coroutine there.
 
     `regained()` is called when the source has been reached from here.

@@ -15,7 +15,7 @@ from twinlog.worker.election.spread import choose
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LeaderTerm:
     """The time for which one member runs a flow.
 
     `number` is that of the group's generation in which it was appointed, `runner` its id there, `since` seconds of Unix
@@ -41,7 +41,7 @@ class Member:
     ready: bool = False
     packs: bool = False
     until: bool = False
-    term: Term | None = None
+    term: LeaderTerm | None = None
     over: bool = False
     heir: str | None = None
 
@@ -78,7 +78,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Mate:
+class MemberInfo:
     """A member as the others see it; `differs` are the keys of its settings that differ from the runner's."""
 
     name: str
@@ -91,8 +91,8 @@ class Leadership:
     """Who runs a flow, for which term, and all members by their ids."""
 
     leader: Member
-    term: Term
-    mates: Mapping[str, Mate] = field(default_factory=dict, compare=False, repr=False)
+    term: LeaderTerm
+    mates: Mapping[str, MemberInfo] = field(default_factory=dict, compare=False, repr=False)
 
     def encode(self) -> bytes:
         """As assignment of a SyncGroup request, the same for each member: a JSON object."""
@@ -116,7 +116,7 @@ class Leadership:
         )
         return cls(
             leader,
-            _term(fields.get("term")) or Term(0, "", 0.0),
+            _term(fields.get("term")) or LeaderTerm(0, "", 0.0),
             {str(member): _mate(mate) for member, mate in mates.items()} if isinstance(mates, dict) else {},
         )
 
@@ -145,31 +145,31 @@ def appoint(flow: str, number: int, members: Mapping[str, Member], counts: Mappi
         pack = any(one.packs for one in members.values())
         name = choose(flow, {one.name for one in wanted.values()}, counts, pack=pack)
         runner = min(id_ for id_, one in wanted.items() if one.name == name)
-        term = Term(number, runner, now)
+        term = LeaderTerm(number, runner, now)
     leader = members[term.runner]
     mates = {
-        id_: Mate(one.name, one.ready, differing(leader.settings, one.settings) if one.settings else ())
+        id_: MemberInfo(one.name, one.ready, differing(leader.settings, one.settings) if one.settings else ())
         for id_, one in members.items()
     }
     return Leadership(Member(leader.name, leader.settings, until=leader.until), term, mates)
 
 
-def _term_fields(term: Term | None) -> object:
+def _term_fields(term: LeaderTerm | None) -> object:
     return None if term is None else [term.number, term.runner, term.since]
 
 
-def _term(fields: object) -> Term | None:
+def _term(fields: object) -> LeaderTerm | None:
     match fields:
         case [int(number), str(runner), int() | float() as since]:
-            return Term(number, runner, float(since))
+            return LeaderTerm(number, runner, float(since))
     return None
 
 
-def _mate(fields: object) -> Mate:
+def _mate(fields: object) -> MemberInfo:
     match fields:
         case [str(name), bool(ready), list(differs)]:
-            return Mate(name, ready, tuple(str(key) for key in differs))
-    return Mate("unknown", False)
+            return MemberInfo(name, ready, tuple(str(key) for key in differs))
+    return MemberInfo("unknown", False)
 
 
 def _strings(fields: object) -> dict[str, str]:

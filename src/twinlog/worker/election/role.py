@@ -16,7 +16,7 @@ SILENT_S = 5.0
 """After so long without an answer a process that stands by logs it."""
 
 
-class Standing(Enum):
+class ElectionState(Enum):
     """The role of this process for a flow."""
 
     JOINING = "joining"
@@ -26,13 +26,13 @@ class Standing(Enum):
     REFUSED = "refused"
 
 
-class Role:
+class ElectionRole:
     """Changed by the election, read by any thread. `changed` is called whenever `standing` has changed."""
 
     def __init__(
         self, settings: FlowSettings, announce: Announcements, clock: Clock, changed: Callable[[], None]
     ) -> None:
-        self.standing = Standing.JOINING
+        self.standing = ElectionState.JOINING
         self.leadership: Leadership | None = None
         """Who leads, once that is known."""
         self.reason: str | None = None
@@ -50,10 +50,10 @@ class Role:
         self._refused = False
         """Whether the target has refused this process since."""
 
-    def become(self, standing: Standing, reason: str | None = None) -> None:
+    def become(self, standing: ElectionState, reason: str | None = None) -> None:
         self.reason = reason
         if standing is not self.standing:
-            leads_or_led = Standing.LEADING in (standing, self.standing)
+            leads_or_led = ElectionState.LEADING in (standing, self.standing)
             self.standing = standing
             if leads_or_led:
                 self.term += 1
@@ -61,9 +61,9 @@ class Role:
 
     def lead(self, leadership: Leadership, me: str) -> None:
         """This process, the member `me`, runs the flow."""
-        self._announce.leads(leadership, me, anew=self.standing is not Standing.LEADING)
+        self._announce.leads(leadership, me, anew=self.standing is not ElectionState.LEADING)
         self.leadership, self._differences = leadership, ()
-        self.become(Standing.LEADING)
+        self.become(ElectionState.LEADING)
 
     def stand_by(self, leadership: Leadership, me: str) -> None:
         """Another process runs the flow."""
@@ -71,13 +71,13 @@ class Role:
         differences = () if mine is None else mine.differs
         self._announce.stands_by(leadership, differences)
         self.leadership, self._differences = leadership, differences
-        self.become(Standing.STANDBY)
+        self.become(ElectionState.STANDBY)
 
     def lose(self) -> None:
         """Another process may lead from now on."""
-        if self.standing is Standing.LEADING:
+        if self.standing is ElectionState.LEADING:
             self._announce.lost()
-            self.become(Standing.JOINING)
+            self.become(ElectionState.JOINING)
 
     def answered(self) -> None:
         """The group has answered."""
@@ -90,14 +90,14 @@ class Role:
         now = self._clock.monotonic()
         # Once refused, it stays so: a later timeout explains less.
         self._refused = self._refused or isinstance(error, RefusedError)
-        if self.standing is Standing.LEADING and lease_until < now:
+        if self.standing is ElectionState.LEADING and lease_until < now:
             self._announce.unconfirmed(error)
-        elif self.standing is Standing.STANDBY and now - self._answered_at > SILENT_S:
+        elif self.standing is ElectionState.STANDBY and now - self._answered_at > SILENT_S:
             self._announce.unanswered(error)
 
     def text(self, *, ready: bool, unfit: bool) -> str:
         """In a few words: who leads, or what is in the way."""
-        if self.standing is Standing.STANDBY and self.leadership is not None:
+        if self.standing is ElectionState.STANDBY and self.leadership is not None:
             differences = f", its {', '.join(self._differences)} differ" if self._differences else ""
             able = "ready" if ready else "not ready yet"
             if unfit:
@@ -107,6 +107,6 @@ class Role:
                 since = clock_time(self._answered_wall, self._clock.wall())
                 able = f"but {self._settings.target} {what} since {since}"
             return f"standing by for {self.leadership}, {able}{differences}"
-        if self.standing is Standing.LEADING:
+        if self.standing is ElectionState.LEADING:
             return "this process runs the flow once Spark has started"
         return self.reason or "asking who runs this flow"

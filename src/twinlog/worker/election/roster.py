@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Mapping
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
-from twinlog.worker.election.spread import Crew, FlowName, ProcessName, loads
+from twinlog.worker.election.spread import FlowMembers, FlowName, ProcessName, loads
 
 
-class Roster:
+class ElectionRegistry:
     """Updated by the elections of a process, each for its flow; may be used by any thread.
 
     `name` is the name of this process, `host-pid`. With `ready` it could run a flow at once, with `packs` all flows
@@ -26,7 +26,7 @@ class Roster:
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._ready = ready
         self._lock = threading.Lock()
-        self._crews: dict[FlowName, Crew] = {}
+        self._crews: dict[FlowName, FlowMembers] = {}
         self._members: dict[FlowName, str] = {}
         self._on_ready: list[Callable[[], None]] = []
         self._since = self._clock.monotonic()
@@ -51,7 +51,7 @@ class Roster:
         with self._lock:
             self._on_ready.append(callback)
 
-    def note(self, flow: FlowName, crew: Crew | None) -> None:
+    def note(self, flow: FlowName, crew: FlowMembers | None) -> None:
         """Set who runs a flow now, None when that is unknown."""
         with self._lock:
             if self._crews.get(flow) == crew:
@@ -75,18 +75,18 @@ class Roster:
         """This process left a flow to another one, which counts as its runner until the group has appointed one."""
         with self._lock:
             crew = self._crews.get(flow)
-        self.note(flow, None if crew is None or heir is None else Crew(heir, crew.ready))
+        self.note(flow, None if crew is None or heir is None else FlowMembers(heir, crew.ready))
 
     def loads(self, besides: FlowName) -> dict[ProcessName, int]:
         """How many flows each process runs, `besides` left out."""
         with self._lock:
             return loads({flow: crew for flow, crew in self._crews.items() if flow != besides})
 
-    def crews(self) -> dict[FlowName, Crew]:
+    def crews(self) -> dict[FlowName, FlowMembers]:
         with self._lock:
             return dict(self._crews)
 
-    def balanced(self, crews: Mapping[FlowName, Crew]) -> None:
+    def balanced(self, crews: Mapping[FlowName, FlowMembers]) -> None:
         """Move nothing as long as runners and ready processes are these."""
         with self._lock:
             if self._crews == crews:

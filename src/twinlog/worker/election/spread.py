@@ -11,14 +11,14 @@ ProcessName = str
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class FlowMembers:
     """Who runs a flow, and which processes could: whether each is ready to."""
 
     runner: ProcessName
     ready: Mapping[ProcessName, bool]
 
 
-def loads(crews: Mapping[FlowName, Crew]) -> dict[ProcessName, int]:
+def loads(crews: Mapping[FlowName, FlowMembers]) -> dict[ProcessName, int]:
     """How many of these flows each process runs that is there; 0 for those that only stand by."""
     counts = {process: 0 for crew in crews.values() for process in crew.ready}
     for crew in crews.values():
@@ -41,7 +41,7 @@ def choose(
 
 
 def next_move(
-    crews: Mapping[FlowName, Crew], me: ProcessName, able: Container[FlowName], *, overlook: float = 0
+    crews: Mapping[FlowName, FlowMembers], me: ProcessName, able: Container[FlowName], *, overlook: float = 0
 ) -> tuple[FlowName, ProcessName] | None:
     """Which flow this process hands over next, and to whom; None when it keeps what it runs.
 
@@ -58,7 +58,7 @@ def next_move(
 
 
 def next_gathering(
-    crews: Mapping[FlowName, Crew], me: ProcessName, able: Container[FlowName]
+    crews: Mapping[FlowName, FlowMembers], me: ProcessName, able: Container[FlowName]
 ) -> tuple[FlowName, ProcessName] | None:
     """The same where flows are to be together: which flow goes from here to the process that runs the most of them.
 
@@ -75,7 +75,7 @@ def next_gathering(
 
 
 def _best(
-    crews: Mapping[FlowName, Crew], giver: ProcessName, able: Container[FlowName]
+    crews: Mapping[FlowName, FlowMembers], giver: ProcessName, able: Container[FlowName]
 ) -> tuple[FlowName, ProcessName] | None:
     """The flow of a giver that goes to whom it outdoes the most, counted over flows that both may run."""
     surplus: dict[ProcessName, int] = {}

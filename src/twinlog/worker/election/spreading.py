@@ -7,8 +7,8 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Protocol
 
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.election.roster import Roster
-from twinlog.worker.election.spread import Crew, FlowName, ProcessName, loads, next_gathering, next_move
+from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.election.spread import FlowMembers, FlowName, ProcessName, loads, next_gathering, next_move
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ it, and as long again for each further one that comes before it."""
 LOOK_S = 1.0
 
 
-class HostedFlow(Protocol):
+class TransferableFlow(Protocol):
     """A flow in this process, whether it runs here or stands by; see `ElectedFlow`."""
 
     @property
@@ -37,7 +37,7 @@ class HostedFlow(Protocol):
     def hand_over(self, heir: str) -> None: ...
 
 
-def spread(roster: Roster, hosted_flows: Sequence[HostedFlow]) -> None:
+def spread(roster: ElectionRegistry, hosted_flows: Sequence[TransferableFlow]) -> None:
     """Hand over one flow if a process that is ready runs two fewer, or fewer still; called every moment.
 
     Where processes pack, the other way round: to the one that runs the most.
@@ -71,7 +71,7 @@ def spread(roster: Roster, hosted_flows: Sequence[HostedFlow]) -> None:
 
 
 def _next(
-    roster: Roster, crews: Mapping[FlowName, Crew], able: Container[FlowName], *, overlook: float
+    roster: ElectionRegistry, crews: Mapping[FlowName, FlowMembers], able: Container[FlowName], *, overlook: float
 ) -> tuple[FlowName, ProcessName] | None:
     if roster.packs:
         return next_gathering(crews, roster.name, able)

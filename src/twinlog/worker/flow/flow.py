@@ -20,7 +20,7 @@ from twinlog.mirror.offsets.map_store import MapStore
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.translator import Translator
 from twinlog.mirror.topics.checks import check_internal_topics, check_one_cluster
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.control.control import EVERY_S, TopicControl
@@ -33,17 +33,17 @@ from twinlog.worker.flow.flow_jobs import (
     begin_pinning_starts,
     begin_publishing,
 )
-from twinlog.worker.flow.retrying import Retrying
+from twinlog.worker.flow.retrying import FlowRetrier
 from twinlog.worker.flow.start_ends import StartEnds
-from twinlog.worker.flow_tasks import Tasks
+from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.periodic import PeriodicJobs
 from twinlog.worker.read_ahead import StoredOffsets
-from twinlog.worker.sharing import Demand
+from twinlog.worker.sharing import SlotDemand
 from twinlog.worker.status.flow_reporter import FlowReporter
 from twinlog.worker.status.flow_state import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import HeldPartitions, describe, summed_up
-from twinlog.worker.status.outage import Waiting
+from twinlog.worker.status.held_partitions import FlowHeldPartitions, describe, summed_up
+from twinlog.worker.status.outage import OutageDetector
 from twinlog.worker.status.report import DriverReport
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
@@ -98,7 +98,7 @@ class FlowRunner:
         self._stopping = threading.Event()
         self._nothing = False
         self._jobs = PeriodicJobs(settings.name, self.flow_status.note, lambda: self._waiting.outage is not None, clock)
-        self._waiting = Waiting(
+        self._waiting = OutageDetector(
             settings,
             self.flow_status,
             source=self._source.reach,
@@ -107,7 +107,7 @@ class FlowRunner:
             over=self._jobs.hurry,
             clock=clock,
         )
-        self._retry = Retrying(settings.name, self.flow_status, self._waiting, self._stopping, clock)
+        self._retry = FlowRetrier(settings.name, self.flow_status, self._waiting, self._stopping, clock)
         self._ids: TransactionalIds | None = None
         if settings.exactly_once != "disabled":
             self._ids = TransactionalIds(settings, self._target, self._retry)
@@ -115,7 +115,7 @@ class FlowRunner:
             settings, flows or (settings,), self._source, self._target, self._positions, connect
         )
         self._remote: dict[TopicPartition, TopicPartition] = {}
-        self.held = HeldPartitions(settings.name, self._try_again, clock)
+        self.held = FlowHeldPartitions(settings.name, self._try_again, clock)
         grants = FlowGrants(
             *(self._ids, self._retry, self._positions, self._maps, self._topics),
             lambda: self._remote,
@@ -134,7 +134,7 @@ class FlowRunner:
             held=self._hold,
             clock=clock,
         )
-        self._tasks = Tasks(settings, self.flow_status, self.leases, slots=slots, tasks=tasks, clock=clock)
+        self._tasks = FlowTasks(settings, self.flow_status, self.leases, slots=slots, tasks=tasks, clock=clock)
         self._control = TopicControl(
             *(settings, self._source, self._target, self._positions, self._maps),
             *(self.flow_status, self._tasks, self.leases, self._ids),
@@ -183,7 +183,7 @@ class FlowRunner:
         return {str(there.topic) for here, there in remote.items() if here.topic in written}
 
     @property
-    def demand(self) -> Demand:
+    def demand(self) -> SlotDemand:
         """What the flow could do with slots."""
         return self._tasks.demand
 
@@ -408,7 +408,7 @@ class FlowRunner:
         if kind == LIMIT_EVENT and keeps_settings is not None:
             keeps_settings.hurry()
 
-    def _hold(self, held: Held) -> None:
+    def _hold(self, held: HeldPartition) -> None:
         self._reporter.last_error.note(describe(held))
         if self.held.hold(held):
             self.flow_status.meters.event("gap" if held.reason == "gap" else "held", wall_ms(self._clock))

@@ -11,7 +11,7 @@ from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.starts import AT_FIRST
 from twinlog.model.types import TopicPartition
-from twinlog.worker.flow.retrying import Retrying
+from twinlog.worker.flow.retrying import FlowRetrier
 from twinlog.worker.topics.topic_refresh import TopicRefresh
 
 
@@ -25,7 +25,7 @@ class FlowGrants:
     def __init__(
         self,
         ids: TransactionalIds | None,
-        retry: Retrying,
+        retry: FlowRetrier,
         positions: PositionStore,
         maps: MapStore,
         topics: TopicRefresh,

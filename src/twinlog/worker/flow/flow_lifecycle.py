@@ -13,7 +13,7 @@ from twinlog.lease.lease_server import LeaseServer
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.flow.flow import JOBS_STOP_S, FlowRunner
-from twinlog.worker.put_off import PutOff
+from twinlog.worker.put_off import RetryDelay
 from twinlog.worker.read_ahead import StoredOffsets
 from twinlog.worker.status.flow_status import FlowStatus
 
@@ -52,7 +52,7 @@ class FlowLifecycle:
         """The flow while this process runs it."""
         self.flow_status = FlowStatus(clock.monotonic)
         """What this process copied, also before another one took over."""
-        self.put_off = PutOff(settings.name, clock)
+        self.put_off = RetryDelay(settings.name, clock)
         self.emptying = False
         """Whether the flow is being ended here while it goes on elsewhere."""
         self.begun = 0

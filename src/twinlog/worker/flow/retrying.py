@@ -10,7 +10,7 @@ from twinlog.clock import SYSTEM, Clock
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.outage import Waiting
+from twinlog.worker.status.outage import OutageDetector
 
 log = logging.getLogger(__name__)
 
@@ -18,14 +18,14 @@ RETRY_S = 1.0
 LOG_AFTER_S = 2.0
 
 
-class Retrying:
+class FlowRetrier:
     """Of the flow `name`, until `stopping` is set.
 
     The flow status shows the failing step; the log does, too, unless an outage explains it.
     """
 
     def __init__(
-        self, name: str, status: FlowStatus, waiting: Waiting, stopping: threading.Event, clock: Clock = SYSTEM
+        self, name: str, status: FlowStatus, waiting: OutageDetector, stopping: threading.Event, clock: Clock = SYSTEM
     ) -> None:
         self._clock = clock
         self._name = name

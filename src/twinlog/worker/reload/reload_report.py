@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from twinlog.config.file_changes import FileChange, KeyChange
-from twinlog.config.keys.live_keys import Takes
+from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.model.compact_json import ascii_json
 
 MOST_KEYS = 500
@@ -16,11 +16,11 @@ MOST_KEYS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class ReadKey:
+class ReloadedKey:
     """A key that has another value than before, as a sentence without secrets; how it is taken over, by which flows."""
 
     text: str
-    takes: Takes
+    takes: UpdateMode
     flows: tuple[str, ...] = ()
 
 
@@ -38,7 +38,7 @@ class ReloadReport:
     at_ms: int
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    keys: tuple[ReadKey, ...] = ()
+    keys: tuple[ReloadedKey, ...] = ()
     more_keys: int = 0
     flows: Mapping[str, str] = field(default_factory=dict)
     only_looked: bool = False
@@ -46,12 +46,12 @@ class ReloadReport:
     @property
     def same(self) -> bool:
         """Whether the file has nothing that the process does not run with."""
-        return not (self.problems or [key for key in self.keys if key.takes is not Takes.NOTHING])
+        return not (self.problems or [key for key in self.keys if key.takes is not UpdateMode.NOTHING])
 
     @property
     def needs_restart(self) -> bool:
         """Whether something of the file counts from the next start of the process on only."""
-        return any(key.takes is Takes.RESTART for key in self.keys)
+        return any(key.takes is UpdateMode.RESTART for key in self.keys)
 
     def encode(self) -> bytes:
         """As the value of a record: one JSON object."""
@@ -66,16 +66,16 @@ class ReloadReport:
             for name in ("problems", "warnings"):
                 known[name] = tuple(map(str, found[name]))
             known["keys"] = tuple(
-                ReadKey(one["text"], Takes(one["takes"]), tuple(one["flows"])) for one in known["keys"]
+                ReloadedKey(one["text"], UpdateMode(one["takes"]), tuple(one["flows"])) for one in known["keys"]
             )
             return cls(**known)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
 
-def read_keys(change: FileChange) -> tuple[ReadKey, ...]:
+def read_keys(change: FileChange) -> tuple[ReloadedKey, ...]:
     """The keys of a change as they may be shown."""
-    return tuple(ReadKey(str(key), key.takes, key.flows) for key in change.keys[:MOST_KEYS])
+    return tuple(ReloadedKey(str(key), key.takes, key.flows) for key in change.keys[:MOST_KEYS])
 
 
 def names(keys: tuple[KeyChange, ...]) -> str:

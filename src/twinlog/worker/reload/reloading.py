@@ -16,7 +16,7 @@ from typing import Protocol
 
 from twinlog.clock import SYSTEM, Clock, wall_ms
 from twinlog.config.file_changes import FileChange, RunningFile, compare
-from twinlog.config.keys.live_keys import Takes
+from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.config.load import LoadedFile
 from twinlog.errors import ConfigError
 from twinlog.settings.flow import FlowSettings
@@ -56,7 +56,7 @@ class RunningFlows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAgain:
+class ReloadableFile:
     """A file that may change while its flows run: its name, what the process began with, and what reads it as then.
 
     `read` raises ConfigError with every problem of the file.
@@ -70,7 +70,7 @@ class ReadAgain:
 class Reloader:
     """The file of one process, and the flows that run by it; may be used by any thread."""
 
-    def __init__(self, file: ReadAgain, flows: RunningFlows, clock: Clock = SYSTEM) -> None:
+    def __init__(self, file: ReloadableFile, flows: RunningFlows, clock: Clock = SYSTEM) -> None:
         self._file = file.name
         self._read = file.read
         self._running = file.running
@@ -129,13 +129,13 @@ class Reloader:
         for warning in change.running.config.warnings:
             if warning not in before.config.warnings:
                 log.warning("%s", warning)
-        for key in change.of(Takes.AT_ONCE, Takes.PAUSE):
+        for key in change.of(UpdateMode.AT_ONCE, UpdateMode.PAUSE):
             log.info("%s: taken over%s", key, f" by {', '.join(key.flows)}" if key.flows else "")
-        for key in change.of(Takes.RESTART):
+        for key in change.of(UpdateMode.RESTART):
             log.warning("%s: needs a restart of this process, and stays as it was until then", key)
         for name, why in change.waiting.items():
             log.warning("%s starts with the next start of this process: %s", name, why)
-        live, waiting = change.of(Takes.AT_ONCE, Takes.PAUSE), change.of(Takes.RESTART)
+        live, waiting = change.of(UpdateMode.AT_ONCE, UpdateMode.PAUSE), change.of(UpdateMode.RESTART)
         if live or waiting or not change.same:
             log.info(
                 "audit: %s was read again for %s; taken over: %s; needs a restart: %s",

@@ -68,7 +68,7 @@ STATES = (
 
 
 @dataclass(frozen=True, slots=True)
-class FlowFacts:
+class FlowMetricFacts:
     """A flow as this process knows it: what runs of it here, if anything, and who else could run it.
 
     `heard_s` is how long ago the copier was heard that was silent the longest, None without one; `stuck` counts
@@ -87,7 +87,7 @@ class FlowFacts:
     failed: bool = False
 
 
-def flow_families(flows: Iterable[FlowFacts]) -> Iterator[Metric]:
+def flow_families(flows: Iterable[FlowMetricFacts]) -> Iterator[Metric]:
     """The families, each with all flows."""
     all_ = list(flows)
     here = [(one, one.report) for one in all_ if one.report is not None]
@@ -110,7 +110,7 @@ def flow_families(flows: Iterable[FlowFacts]) -> Iterator[Metric]:
     yield from _groups(here)
 
 
-def _states(flows: list[FlowFacts]) -> Metric:
+def _states(flows: list[FlowMetricFacts]) -> Metric:
     family = GaugeMetricFamily("twinlog_flow_state", "1 for the state that the flow is in.", labels=["flow", "state"])
     for one in flows:
         now = "failed" if one.failed else "standby" if one.report is None else one.report.state
@@ -119,7 +119,7 @@ def _states(flows: list[FlowFacts]) -> Metric:
     return family
 
 
-def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+def _lag(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     yield _gauge(
         "twinlog_partitions",
         "Partitions that copiers of the flow hold.",
@@ -208,7 +208,7 @@ def _lag(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     )
 
 
-def _topics(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+def _topics(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     records, sizes, seconds = (
         GaugeMetricFamily(f"twinlog_topic_lag_{unit}", about, labels=["flow", "topic"])
         for unit, about in (
@@ -226,7 +226,7 @@ def _topics(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     yield from (records, sizes, seconds)
 
 
-def _counts(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+def _counts(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     yield _counter(
         "twinlog_records_copied",
         "Records copied by this process, without heartbeats.",
@@ -278,7 +278,7 @@ def _counts(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
     yield from (batches, events, latency)
 
 
-def _alarms(flows: list[FlowFacts]) -> Iterator[Metric]:
+def _alarms(flows: list[FlowMetricFacts]) -> Iterator[Metric]:
     """Also where a process stands by: an alert needs a 0 before the 1, and a take-over may meet a gap at once."""
     for name, about, kind in (
         ("twinlog_gaps", "Gaps met: records that the source deleted before they were copied.", "gap"),
@@ -287,7 +287,7 @@ def _alarms(flows: list[FlowFacts]) -> Iterator[Metric]:
         yield _counter(name, about, ((one.flow, one.meters.events.get(kind, 0)) for one in flows))
 
 
-def _groups(here: list[tuple[FlowFacts, DriverReport]]) -> Iterator[Metric]:
+def _groups(here: list[tuple[FlowMetricFacts, DriverReport]]) -> Iterator[Metric]:
     followed = [(one.flow, report, report.groups) for one, report in here if report.groups is not None]
     yield _gauge(
         "twinlog_groups_followed",

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from twinlog.clock import Clock, wall_ms
 from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import TopicName
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.periodic import PeriodicJob
@@ -110,7 +110,7 @@ class FlowReporter:
         state: str,
         detail: str | None,
         status: FlowStatus | None = None,
-        held: Sequence[Held] = (),
+        held: Sequence[HeldPartition] = (),
         *,
         left_out: Mapping[TopicName, str] = MappingProxyType({}),
         missing: Mapping[TopicName, str] = MappingProxyType({}),
@@ -145,7 +145,7 @@ def _first(reasons: Mapping[TopicName, str]) -> tuple[tuple[str, str], ...]:
     return tuple((topic, reasons[topic][:MOST_TEXT]) for topic in sorted(reasons)[:MOST_LEFT_OUT])
 
 
-def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[Held]) -> DriverReport:
+def _with_sums(report: DriverReport, status: FlowStatus, held: Sequence[HeldPartition]) -> DriverReport:
     of_topic = Counter(one.topic for one in held)
     copied = [replace(one, held=of_topic[one.topic]) for one in status.topics()]
     summary, topics = status.summary(), _with_paused(copied, status.paused)

@@ -14,7 +14,7 @@ from twinlog.clock import SYSTEM
 from twinlog.kafka.net.unreachable import is_throttle
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.metrics.meters import FlowMeters
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.worker.status.oldest import OldestRecords
 from twinlog.worker.status.paused import PausedPartitions
@@ -60,15 +60,15 @@ class Summary:
 
 
 @dataclass(slots=True, eq=False)
-class Holder:
+class CopierSummary:
     """One copier by its last report, and sums over the partitions that it was the last to report."""
 
     heard_at: float
     name: str
     age_s: float = 0.0
     busy: float = 0.0
-    source: Reach = field(default_factory=Reach)
-    target: Reach = field(default_factory=Reach)
+    source: ClusterReachability = field(default_factory=ClusterReachability)
+    target: ClusterReachability = field(default_factory=ClusterReachability)
     gone_at: float | None = None
     partitions: int = 0
     held: int = 0
@@ -83,8 +83,8 @@ class FlowStatus:
     def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._parts: dict[TopicPartition, tuple[PartitionProgress, Holder]] = {}
-        self._holders: dict[str, Holder] = {}
+        self._parts: dict[TopicPartition, tuple[PartitionProgress, CopierSummary]] = {}
+        self._holders: dict[str, CopierSummary] = {}
         self._planned: Set[TopicPartition] | None = None
         self._own: Set[TopicPartition] = frozenset()
         self._awaited: dict[TopicPartition, SourceOffset] = {}
@@ -116,7 +116,7 @@ class FlowStatus:
         with self._lock:
             holder = self._holders.get(report.copier)
             if holder is None:
-                holder = self._holders[report.copier] = Holder(now, report.copier)
+                holder = self._holders[report.copier] = CopierSummary(now, report.copier)
             holder.heard_at, holder.age_s, holder.busy = now, report.age_s, report.busy
             holder.source, holder.target = report.source, report.target
             records = size = 0
@@ -145,7 +145,7 @@ class FlowStatus:
             if not self._lags or now - self._lags[-1][0] >= SAMPLE_S:
                 self._lags.append((now, self._lag(now)[0]))
 
-    def _enter(self, key: TopicPartition, part: PartitionProgress, holder: Holder) -> None:
+    def _enter(self, key: TopicPartition, part: PartitionProgress, holder: CopierSummary) -> None:
         before = self._parts.get(key)
         if before is not None:
             self._count(key, before[0], before[1], -1)
@@ -162,7 +162,7 @@ class FlowStatus:
         if part.source_offset >= self._awaited.get(key, part.source_offset + 1):
             del self._awaited[key]
 
-    def _count(self, key: TopicPartition, part: PartitionProgress, holder: Holder, sign: int) -> None:
+    def _count(self, key: TopicPartition, part: PartitionProgress, holder: CopierSummary, sign: int) -> None:
         holder.held += sign
         if key in self._own:
             return
@@ -287,7 +287,7 @@ class FlowStatus:
             numbers = {name: self.meters.task_of(name) for name, one in self._holders.items() if one.gone_at is None}
             return {key: numbers.get(holder.name, 0) for key, (_, holder) in self._parts.items()}
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[CopierSummary]:
         """Every copier that has reported and holds a partition, or has not ended."""
         with self._lock:
             return list(self._holders.values())

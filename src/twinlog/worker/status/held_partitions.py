@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.mirror.gaps import UNKNOWN
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.topics import listed
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 
@@ -38,7 +38,7 @@ NAMED = 5
 
 @dataclass(slots=True)
 class _Entry:
-    held: Held
+    held: HeldPartition
     tries: int = 0
     try_at: float = LONG_AGO
     begins: bool = False
@@ -50,7 +50,7 @@ class _Entry:
     end_at: float = LONG_AGO
 
 
-class HeldPartitions:
+class FlowHeldPartitions:
     """One flow's held partitions; `try_again(partitions)` has copiers begin with them again.
 
     A partition is held from the copier's message until it is copied past the offset at which it was held, through as
@@ -63,13 +63,13 @@ class HeldPartitions:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[TopicPartition, _Entry] = {}
-        self._news: list[Held] = []
-        self._released: list[Held] = []
+        self._news: list[HeldPartition] = []
+        self._released: list[HeldPartition] = []
         self._sum_at: float | None = None
 
     # For the threads of leases.
 
-    def hold(self, held: Held) -> bool:
+    def hold(self, held: HeldPartition) -> bool:
         """A copier holds a partition now; returns whether the partition was not held for that cause before."""
         now = self._clock.monotonic()
         with self._lock:
@@ -154,7 +154,7 @@ class HeldPartitions:
 
     # For every thread.
 
-    def all(self) -> tuple[Held, ...]:
+    def all(self) -> tuple[HeldPartition, ...]:
         """Every held partition, in the order of their names."""
         with self._lock:
             return tuple(entry.held for _, entry in sorted(self._entries.items()))
@@ -174,7 +174,7 @@ class HeldPartitions:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _log(self, news: Sequence[Held], released: Sequence[Held]) -> None:
+    def _log(self, news: Sequence[HeldPartition], released: Sequence[HeldPartition]) -> None:
         for some in _by_cause(news).values():
             for held in some[:NAMED]:
                 log.error("%s: %s", self._flow, describe(held))
@@ -187,7 +187,7 @@ class HeldPartitions:
             names = listed(str(held.source) for held in some)
             log.info("%s: %s: copied again, held no more: %s", self._flow, some[0].message_id, names)
 
-    def _log_sum(self, held: Sequence[Held], now: float) -> None:
+    def _log_sum(self, held: Sequence[HeldPartition], now: float) -> None:
         if not held:
             self._sum_at = None
         elif self._sum_at is None:
@@ -197,25 +197,25 @@ class HeldPartitions:
             log.warning("%s: %s; twinlog status names them", self._flow, summed_up(held))
 
 
-def describe(held: Held) -> str:
+def describe(held: HeldPartition) -> str:
     """A line for the log: which partition, why, up to where it is copied, and the way out."""
     way_out = f"; {held.way_out}" if held.way_out else ""
     return f"{held.message_id}: {held.source} is held at source offset {held.source_offset}: {held.text}{way_out}"
 
 
-def counts(held: Iterable[Held]) -> Mapping[str, int]:
+def counts(held: Iterable[HeldPartition]) -> Mapping[str, int]:
     """How many partitions are held for each reason."""
     return Counter(one.reason for one in held)
 
 
-def summed_up(held: Collection[Held]) -> str:
+def summed_up(held: Collection[HeldPartition]) -> str:
     """Held partitions in a few words: `3 partitions are held (2 gap, 1 missing right)`."""
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts(held).items()))
     return f"{len(held)} partition{' is' if len(held) == 1 else 's are'} held ({reasons})"
 
 
-def _by_cause(held: Iterable[Held]) -> dict[str, list[Held]]:
-    found: dict[str, list[Held]] = {}
+def _by_cause(held: Iterable[HeldPartition]) -> dict[str, list[HeldPartition]]:
+    found: dict[str, list[HeldPartition]] = {}
     for one in held:
         found.setdefault(one.message_id, []).append(one)
     return found

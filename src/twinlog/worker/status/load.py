@@ -30,7 +30,7 @@ LASTS_S = 30.0
 QUIET_S = 60.0
 
 
-class Load:
+class LoadMonitor:
     """Measures one flow; `take` may be called by another thread than the rest.
 
     `turn(assignment)` is called every moment and returns whether partitions should move between tasks, because the load

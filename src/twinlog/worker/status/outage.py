@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from twinlog.clock import LONG_AGO, SYSTEM, Clock
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.status.flow_status import FlowStatus
 
@@ -72,7 +72,7 @@ class OutageWatch:
         self._awake_at = LONG_AGO
         self._throttled_since: float | None = None
 
-    def look(self, source: Reach, target: Reach, *, leads: bool = True) -> Outage | None:
+    def look(self, source: ClusterReachability, target: ClusterReachability, *, leads: bool = True) -> Outage | None:
         """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
 
         `leads` is whether this process holds the leadership lease.
@@ -91,7 +91,7 @@ class OutageWatch:
         self._last = found
         return found
 
-    def _find(self, now: float, wall: float, source: Reach, target: Reach) -> Outage | None:
+    def _find(self, now: float, wall: float, source: ClusterReachability, target: ClusterReachability) -> Outage | None:
         since, self._throttled_since = self._throttled_since, None
         holders = self._flow_status.holders()
         alive = [one for one in holders if one.gone_at is None]
@@ -116,7 +116,9 @@ class OutageWatch:
         return None if throttled_s < THROTTLED_S else Outage("every partition is held up", wall - throttled_s, trouble)
 
 
-def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, str | None] | None:
+def _out(
+    driver: ClusterReachability, copiers: Sequence[tuple[ClusterReachability, float]]
+) -> tuple[float, str | None] | None:
     """For how long no copier reaches a cluster, and why; each copier with the age of its report."""
     if copiers and all(reach.out for reach, _ in copiers):
         reach, age_s = min(copiers, key=lambda one: one[0].out_s + one[1])
@@ -130,7 +132,7 @@ def _out(driver: Reach, copiers: Sequence[tuple[Reach, float]]) -> tuple[float, 
     return driver.out_s, driver.why
 
 
-class Waiting:
+class OutageDetector:
     """Notices when nothing of a flow can be copied and when something can be again, and logs both once.
 
     `source()` and `target()` return how the driver reaches both clusters, `leads()` whether this process holds the
@@ -142,8 +144,8 @@ class Waiting:
         settings: FlowSettings,
         status: FlowStatus,
         *,
-        source: Callable[[], Reach],
-        target: Callable[[], Reach],
+        source: Callable[[], ClusterReachability],
+        target: Callable[[], ClusterReachability],
         leads: Callable[[], bool],
         over: Callable[[], None],
         clock: Clock = SYSTEM,

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from twinlog.model.compact_json import ascii_json
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 
 EVERY_S = 2.0
 MOST_HELD = 100
@@ -116,7 +116,7 @@ class DriverReport:
     failed: int = 0
     held: int = 0
     held_by_reason: tuple[tuple[str, int], ...] = ()
-    held_partitions: tuple[Held, ...] = ()
+    held_partitions: tuple[HeldPartition, ...] = ()
     paused: int = 0
     paused_lag: int | None = None
     left_out: tuple[tuple[str, str], ...] = field(default=())
@@ -152,7 +152,7 @@ def decode_report(value: bytes | None) -> DriverReport | None:
             _known(DriverReport, found),
             groups=None if not groups else _known(GroupsProgress, groups),
             topics=tuple(_known(TopicProgress, topic) for topic in topics),
-            held_partitions=tuple(_known(Held, one) for one in held),
+            held_partitions=tuple(_known(HeldPartition, one) for one in held),
             held_by_reason=tuple((str(reason), int(count)) for reason, count in reasons),
             left_out=tuple((str(topic), str(reason)) for topic, reason in left_out),
             missing_topics=tuple((str(topic), str(reason)) for topic, reason in missing),

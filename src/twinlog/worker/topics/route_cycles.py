@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from twinlog.mirror.topology.cycles import APART, Places
+from twinlog.mirror.topology.cycles import APART, ClusterAliases
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.model.types import TopicName
@@ -69,7 +69,7 @@ def _renamed(stage: SmtStage) -> Callable[[str], str]:
 
 
 def round_trip(
-    flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow], places: Places = APART
+    flow: RoutedFlow, topic: TopicName, flows: Sequence[RoutedFlow], places: ClusterAliases = APART
 ) -> tuple[str, ...]:
     """The flows that would carry a source topic of `flow` back to it for ever, some by a route; empty where none do.
 

@@ -28,14 +28,14 @@ from twinlog.mirror.offsets.position_writer import LEADER_S
 from twinlog.mirror.offsets.starts import (
     AT_FIRST,
     REFUSED,
-    Begin,
     ChosenTopics,
     FirstStart,
+    StartSpec,
     TopicStart,
     encode_start,
     start_key,
 )
-from twinlog.mirror.topology.filters import TopicFilter
+from twinlog.mirror.topology.filters import DefaultTopicFilter
 from twinlog.mirror.topology.patterns import PatternError
 from twinlog.model.moment import shown_moment
 from twinlog.model.topics import Topic, listed
@@ -67,7 +67,7 @@ class TopicPlan:
     """
 
     topic: Topic
-    begins: list[Begin | None]
+    begins: list[StartSpec | None]
     asked: list[int] = field(default_factory=list)
     later: list[int] = field(default_factory=list)
     recreated: bool = False
@@ -132,7 +132,7 @@ def _lets_through(chosen: ChosenTopics, topic: Topic) -> bool:
     if chosen.class_path is not None:
         return True
     try:
-        return TopicFilter(chosen.include, chosen.exclude).accepts(topic.name)
+        return DefaultTopicFilter(chosen.include, chosen.exclude).accepts(topic.name)
     except PatternError:
         return True
 
@@ -159,7 +159,9 @@ def find_places(
     for plan in plans:
         for number in plan.asked:
             part = TopicPartition(plan.topic.name, number)
-            plan.begins[number] = Begin(offset=offsets[part]) if part in offsets else Begin(since_ms=since[part])
+            plan.begins[number] = (
+                StartSpec(offset=offsets[part]) if part in offsets else StartSpec(since_ms=since[part])
+            )
 
 
 def offsets_since(
@@ -182,7 +184,7 @@ def offsets_since(
     return found
 
 
-class Starts:
+class PartitionStarts:
     """Where the partitions of one flow begin that have no position. `decide` is for one thread, the rest for any."""
 
     def __init__(
@@ -213,7 +215,7 @@ class Starts:
             wait_s=LEADER_S,
         )
 
-    def begin(self, partition: TopicPartition) -> Begin:
+    def begin(self, partition: TopicPartition) -> StartSpec:
         """Where a partition begins if it has no position."""
         kind = self._settings.start_of(partition.topic).kind
         if kind == "none":
@@ -348,10 +350,10 @@ def _pinned(
     start: TopicStart,
     have: Collection[TopicPartition],
     found: Mapping[TopicPartition, SourceOffset],
-) -> Iterable[Begin | None]:
+) -> Iterable[StartSpec | None]:
     for number, begin in enumerate(start.begins):
         part = TopicPartition(name, number)
         if part in have:
             yield None
         else:
-            yield Begin(offset=found[part]) if part in found else begin
+            yield StartSpec(offset=found[part]) if part in found else begin

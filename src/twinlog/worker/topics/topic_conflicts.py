@@ -17,7 +17,7 @@ from twinlog.kafka.admin.cluster import ClusterAdmin, Connect
 from twinlog.log_once import LogOnce
 from twinlog.mirror.offsets.position_store import PositionStore, StoredPositions
 from twinlog.mirror.topics.changes import TopicPair
-from twinlog.mirror.topology.cycles import Return, echo, places_of, returning
+from twinlog.mirror.topology.cycles import TopicCycle, echo, places_of, returning
 from twinlog.mirror.topology.patterns import share_no_name
 from twinlog.mirror.topology.topology import Topology, topology_of
 from twinlog.model.types import TopicName, TopicPartition
@@ -113,8 +113,8 @@ class TopicConflicts:
             for rank, other in enumerate(flows)
             if other.name in topologies and may_meet(flow, other)
         ]
-        self._returns: dict[TopicName, Return | None] = {}
-        self._earlier: Mapping[TopicName, Return | None] = {}
+        self._returns: dict[TopicName, TopicCycle | None] = {}
+        self._earlier: Mapping[TopicName, TopicCycle | None] = {}
 
     def within_one_cluster(self) -> None:
         """The flow's own two clusters turned out to be one."""
@@ -219,7 +219,7 @@ class TopicConflicts:
             f"would copy it again; let `{key_of(FlowSettings, 'topics')}` leave out what is routed to"
         )
 
-    def _returning(self, topic: TopicName) -> Return | None:
+    def _returning(self, topic: TopicName) -> TopicCycle | None:
         known = self._returns if topic in self._returns else self._earlier
         found = known[topic] if topic in known else returning(self._topology, topic, self._all, self._places)
         self._returns[topic] = found

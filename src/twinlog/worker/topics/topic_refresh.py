@@ -16,7 +16,7 @@ from twinlog.log_once import AGAIN_S, LogOnce
 from twinlog.mirror.heartbeats.heartbeat_topics import HeartbeatTopics
 from twinlog.mirror.offsets.position_store import StoredPositions
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.topics.changes import Changes, TopicPair, compare, copyable
+from twinlog.mirror.topics.changes import TopicChanges, TopicPair, compare, copyable
 from twinlog.mirror.topics.checks import check_two_clusters, misread_topics, past_filter, warn_of_misread_topics
 from twinlog.mirror.topics.remote_topics import TopicMirror
 from twinlog.mirror.topology.topology import nothing_mirrored, topology_of
@@ -33,7 +33,7 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import FlowSettings
 from twinlog.settings.written import key_of
 from twinlog.worker.topics.renamed_topics import RenamedTopics
-from twinlog.worker.topics.starts import Starts
+from twinlog.worker.topics.starts import PartitionStarts
 from twinlog.worker.topics.topic_conflicts import TopicConflicts
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class TopicRefresh:
         self._topology, self._mirror, self._conflicts = topology, mirror, conflicts
         self._heartbeats = HeartbeatTopics(self._source, topology.heartbeat_names)
         self._renamed = RenamedTopics(settings, self._positions, self._target)
-        self.starts = Starts(settings, self._source, self._target, self._positions)
+        self.starts = PartitionStarts(settings, self._source, self._target, self._positions)
         self._aliases = {alias for flow in flows for alias in (flow.source_name, flow.target_name)}
         self._logged = LogOnce(self._target.clock)
 
@@ -166,7 +166,7 @@ class TopicRefresh:
         self._target_topics = target
         self.partitions = remote
 
-    def decide(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> Changes:
+    def decide(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> TopicChanges:
         """What to mirror, to create and to grow, by the topics of both clusters; changes nothing.
 
         Records of a topic are read where its name alone does not show whether it holds heartbeats.
@@ -313,7 +313,7 @@ class TopicRefresh:
                 *(self._settings.name, listed(waiting), self._refused[min(busy)].text),
             )
 
-    def _without_left_out(self, changes: Changes, target: Mapping[TopicName, Topic]) -> Changes:
+    def _without_left_out(self, changes: TopicChanges, target: Mapping[TopicName, Topic]) -> TopicChanges:
         from_target = self._conflicts.from_target(changes.pairs)
         fresh = [topic for topic in from_target if topic not in self._from_target]
         misread = [topic for topic in fresh if self._conflicts.lacks_original(topic, target)]
@@ -344,7 +344,7 @@ class TopicRefresh:
         return changes.without(left_out)
 
     def _log_missing(
-        self, changes: Changes, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
+        self, changes: TopicChanges, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]
     ) -> None:
         """Log what the flow does not copy, and why, so that it does not look idle."""
         settings = self._settings

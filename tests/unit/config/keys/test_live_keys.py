@@ -11,7 +11,16 @@ import pytest
 import twinlog
 from tests.unit.worker.test_slots import settings
 from twinlog.config.keys.key import Effect, Key, Level
-from twinlog.config.keys.live_keys import CLASSIFIED, LIVE, NEEDS_RESTART, Takes, fields_of, live, live_fields, takes
+from twinlog.config.keys.live_keys import (
+    CLASSIFIED,
+    LIVE,
+    NEEDS_RESTART,
+    UpdateMode,
+    fields_of,
+    live,
+    live_fields,
+    takes,
+)
 from twinlog.config.keys.table import ALL_KEYS
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.copier_settings import copiers_view
@@ -37,23 +46,23 @@ def test_the_tables_have_no_key_that_there_is_not() -> None:
 @pytest.mark.parametrize(
     ("name", "how"),
     [
-        ("topics", Takes.AT_ONCE),
-        ("topics.blacklist", Takes.AT_ONCE),
-        ("sync.group.offsets.enabled", Takes.AT_ONCE),
-        ("twinlog.gap.policy", Takes.PAUSE),
-        ("tasks.max", Takes.RESTART),
-        ("bootstrap.servers", Takes.RESTART),
-        ("isolation.level", Takes.RESTART),
-        ("errors.retry.timeout", Takes.NOTHING),
+        ("topics", UpdateMode.AT_ONCE),
+        ("topics.blacklist", UpdateMode.AT_ONCE),
+        ("sync.group.offsets.enabled", UpdateMode.AT_ONCE),
+        ("twinlog.gap.policy", UpdateMode.PAUSE),
+        ("tasks.max", UpdateMode.RESTART),
+        ("bootstrap.servers", UpdateMode.RESTART),
+        ("isolation.level", UpdateMode.RESTART),
+        ("errors.retry.timeout", UpdateMode.NOTHING),
     ],
 )
-def test_what_a_running_process_does_with_a_key(name: str, how: Takes) -> None:
+def test_what_a_running_process_does_with_a_key(name: str, how: UpdateMode) -> None:
     assert {takes(key) for key in ALL_KEYS if key.name == name} == {how}
 
 
 def test_every_live_key_of_a_flow_fills_a_field_that_is_taken_over() -> None:
     for key in WORKING:
-        if key.level in (Level.FLOW, Level.ONE_FLOW) and takes(key) is not Takes.RESTART and key.name != "enabled":
+        if key.level in (Level.FLOW, Level.ONE_FLOW) and takes(key) is not UpdateMode.RESTART and key.name != "enabled":
             assert fields_of(key), key.name
             assert set(fields_of(key)) <= live_fields().keys()
     assert "enabled" not in live_fields()
@@ -61,7 +70,7 @@ def test_every_live_key_of_a_flow_fills_a_field_that_is_taken_over() -> None:
 
 def test_fields_that_need_a_restart_are_not_taken_over() -> None:
     for key in WORKING:
-        if takes(key) is Takes.RESTART:
+        if takes(key) is UpdateMode.RESTART:
             assert not live_fields().keys() & set(fields_of(key)), key.name
 
 
@@ -98,7 +107,7 @@ def test_copiers_await_no_limit_that_the_flow_does_not_copy() -> None:
 
 def test_code_of_tasks_reads_no_such_field() -> None:
     """Copiers have the default in its place."""
-    hidden = {name for name, (value, there) in live_fields().items() if {value, there} == {Takes.AT_ONCE}}
+    hidden = {name for name, (value, there) in live_fields().items() if {value, there} == {UpdateMode.AT_ONCE}}
     hidden |= {"class_settings"}
     assert hidden <= {one.name for one in fields(FlowSettings)}
     root = Path(twinlog.__file__).parent

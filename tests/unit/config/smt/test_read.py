@@ -9,7 +9,7 @@ from twinlog.config.keys.table import CONNECTOR
 from twinlog.config.properties import parse_properties
 from twinlog.config.smt.kinds import PACKAGE, TRANSFORMS
 from twinlog.config.smt.read import read_chain
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.text.resolve import FlowLayers
 from twinlog.model.types import Alias
 from twinlog.settings.smt import SmtChain, SmtConverter, SmtPredicate, SmtStage
@@ -29,7 +29,7 @@ def read(text: str) -> tuple[SmtChain | None, list[str], list[str]]:
     # A blank would end the key: the separator is the flow's own.
     layer = {entry.key.removeprefix("a->b."): entry for entry in entries}
     layers = FlowLayers(A, B, layer, {}, {}, {}, {}, {}, KeyNames(A, B))
-    chain = read_chain(Reading(layer, CONNECTOR, problems), layers, "mm2.properties", warnings)
+    chain = read_chain(ConfigReader(layer, CONNECTOR, problems), layers, "mm2.properties", warnings)
     return chain, [str(problem) for problem in problems.all()], warnings
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.text.providers import MissingError, ProviderError, Providers, build_providers
 
 STRIMZI = "io.strimzi.kafka.EnvVarConfigProvider"
@@ -27,8 +27,8 @@ def providers(**settings: str) -> Providers:
     return found
 
 
-def entries(written: Mapping[str, str]) -> dict[str, Entry]:
-    return {key: Entry(key, value, "f", 1, value) for key, value in written.items()}
+def entries(written: Mapping[str, str]) -> dict[str, PropertyEntry]:
+    return {key: PropertyEntry(key, value, "f", 1, value) for key, value in written.items()}
 
 
 @pytest.fixture

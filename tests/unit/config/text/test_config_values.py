@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.config.keys.key import Form, Key, KeyType, Level
+from twinlog.config.keys.key import Key, KeyType, Level, ValueForm
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.values import Value, parse_value
 
@@ -30,11 +30,11 @@ def key(type_: KeyType, **rules: object) -> Key:
         (key(KeyType.CLASS), " org.example.Class ", "org.example.Class"),
         (key(KeyType.ENUM, choices=("One", "Two"), any_case=True), " one ", "One"),
         (
-            key(KeyType.LIST, form=Form.SERVERS),
+            key(KeyType.LIST, form=ValueForm.SERVERS),
             "a:1,[::1]:65535, SASL_PLAINTEXT://b.c-d:9092",
             ("a:1", "[::1]:65535", "SASL_PLAINTEXT://b.c-d:9092"),
         ),
-        (key(KeyType.STRING, form=Form.TOPIC), "a.b_c-d", "a.b_c-d"),
+        (key(KeyType.STRING, form=ValueForm.TOPIC), "a.b_c-d", "a.b_c-d"),
     ],
 )
 def test_accepted(tested: Key, text: str, value: Value) -> None:
@@ -57,15 +57,19 @@ def test_accepted(tested: Key, text: str, value: Value) -> None:
         (key(KeyType.ENUM, choices=("One", "Two")), "one", "One or Two"),
         (key(KeyType.LIST, choices=("legacy", "new")), "legacy, old", "legacy and new"),
         (key(KeyType.CLASS, accepted_classes=("a.B",)), "c.D", "a.B"),
-        (key(KeyType.LIST, form=Form.SERVERS), "", "host:port"),
-        (key(KeyType.LIST, form=Form.SERVERS), "a:1, b", "host:port"),
-        (key(KeyType.LIST, form=Form.SERVERS), "a:0", "port from 1"),
-        (key(KeyType.LIST, form=Form.SERVERS), "a b:1", "host:port"),
-        (key(KeyType.STRING, form=Form.TOPIC), "a b", "topic name"),
-        (key(KeyType.STRING, form=Form.TOPIC), "..", "topic name"),
-        (key(KeyType.STRING, form=Form.TOPIC), "x" * 250, "topic name"),
-        (key(KeyType.STRING, form=Form.TOPIC_PART_OR_NOTHING), "a b", "legal in topic names (a-z A-Z 0-9 . _ -), or"),
-        (key(KeyType.LIST, form=Form.PATTERNS), "a, (b", "regular expressions"),
+        (key(KeyType.LIST, form=ValueForm.SERVERS), "", "host:port"),
+        (key(KeyType.LIST, form=ValueForm.SERVERS), "a:1, b", "host:port"),
+        (key(KeyType.LIST, form=ValueForm.SERVERS), "a:0", "port from 1"),
+        (key(KeyType.LIST, form=ValueForm.SERVERS), "a b:1", "host:port"),
+        (key(KeyType.STRING, form=ValueForm.TOPIC), "a b", "topic name"),
+        (key(KeyType.STRING, form=ValueForm.TOPIC), "..", "topic name"),
+        (key(KeyType.STRING, form=ValueForm.TOPIC), "x" * 250, "topic name"),
+        (
+            key(KeyType.STRING, form=ValueForm.TOPIC_PART_OR_NOTHING),
+            "a b",
+            "legal in topic names (a-z A-Z 0-9 . _ -), or",
+        ),
+        (key(KeyType.LIST, form=ValueForm.PATTERNS), "a, (b", "regular expressions"),
     ],
 )
 def test_refused(tested: Key, text: str, expected: str) -> None:

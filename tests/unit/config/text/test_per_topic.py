@@ -14,10 +14,10 @@ from twinlog.config.keys import table as keys
 from twinlog.config.keys.key import Key, KeyType, Level
 from twinlog.config.keys.table import ALL_KEYS, CONNECTOR, CONNECTOR_KEYS, WORKER_FILE, KeyTable
 from twinlog.config.keys.worker import worker_file_keys
-from twinlog.config.properties import Entry, parse_properties
+from twinlog.config.properties import PropertyEntry, parse_properties
 from twinlog.config.text import explain, parse, resolve
 from twinlog.config.text.per_topic import topic_rule
-from twinlog.config.text.reading import Problems, Reading
+from twinlog.config.text.reading import ConfigReader, Problems
 from twinlog.config.worker import worker_of
 from twinlog.settings.per_topic import PerTopic
 
@@ -49,7 +49,7 @@ def read(text: str) -> tuple[PerTopic[object], list[str], list[str]]:
     found = parse.parse_file(parse_properties(BASE + text, "f"), "f")
     problems = Problems(found.problems)
     layer = resolve.resolve_flow(found, *found.aliases).connector
-    values = Reading(layer, CONNECTOR, problems).per_topic(COLOUR.name)
+    values = ConfigReader(layer, CONNECTOR, problems).per_topic(COLOUR.name)
     return values, list(map(str, problems.all())), found.warnings
 
 
@@ -140,7 +140,7 @@ def connector(config: Mapping[str, str], text: str = "") -> tuple[list[str], lis
     ends = {"source.cluster.alias": "a", "source.cluster.bootstrap.servers": "a:1"}
     full = {"connector.class": CONNECTOR_CLASSES["source"], **ends, **config}
     problems, warnings = Problems([]), list(worker.warnings)
-    entries = {key: Entry(key, value, "connector c", None, value) for key, value in full.items()}
+    entries = {key: PropertyEntry(key, value, "connector c", None, value) for key, value in full.items()}
     read_connector("c", entries, worker, problems, warnings)
     return list(map(str, problems.all())), [text for text in warnings if "colour" in text]
 
@@ -155,9 +155,9 @@ def test_a_connector_and_its_worker_may_have_them() -> None:
 
 
 def test_a_reference_that_leads_nowhere_is_a_problem() -> None:
-    entry = Entry("twinlog.colour.x", "${file:/none:x}", "f", 1, "${file:/none:x}", unresolved="no such file")
+    entry = PropertyEntry("twinlog.colour.x", "${file:/none:x}", "f", 1, "${file:/none:x}", unresolved="no such file")
     problems = Problems([])
-    values = Reading({entry.key: entry}, CONNECTOR, problems).per_topic(COLOUR.name)
+    values = ConfigReader({entry.key: entry}, CONNECTOR, problems).per_topic(COLOUR.name)
     assert values.rules == ()
     (problem,) = problems.all()
     assert str(problem).startswith("f:1: twinlog.colour.x: a reference that leads nowhere: no such file; expected")

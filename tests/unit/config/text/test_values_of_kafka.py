@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.config.keys.key import Effect, Form, Key
+from twinlog.config.keys.key import Effect, Key, ValueForm
 from twinlog.config.keys.table import ADMIN, CONNECTOR, CONSUMER, PRODUCER, SECURITY, WORKER_FILE, KeyTable
 from twinlog.config.refused import ValueRefusedError
 from twinlog.config.text.values import instead_of, parse_value
@@ -24,7 +24,13 @@ TABLES: Mapping[str, KeyTable] = {
     "heartbeat": CONNECTOR,
     "worker": WORKER_FILE,
 }
-CHECKED_LATER = {Form.SERVERS, Form.BROKERS, Form.LISTENERS, Form.TOPIC, Form.TOPIC_PART_OR_NOTHING}
+CHECKED_LATER = {
+    ValueForm.SERVERS,
+    ValueForm.BROKERS,
+    ValueForm.LISTENERS,
+    ValueForm.TOPIC,
+    ValueForm.TOPIC_PART_OR_NOTHING,
+}
 """Of these Kafka's definition looks at nothing; the client or the broker refuses what is wrong."""
 
 NO_TOPIC = "no broker creates a topic with it"

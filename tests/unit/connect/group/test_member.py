@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.connect.group.member import Worker, decode_assignment, encode_assignment
+from twinlog.connect.group.member import WorkerState, decode_assignment, encode_assignment
 from twinlog.connectors.model import ConnectorName
 
 C = ConnectorName("c")
@@ -10,21 +10,21 @@ TOPICS = ("configs", "offsets", "status")
 
 
 def test_what_is_said_is_understood() -> None:
-    worker = Worker("http://w:1/", "w:1", frozenset({C}), TOPICS)
-    assert Worker.decode(worker.encode()) == worker
+    worker = WorkerState("http://w:1/", "w:1", frozenset({C}), TOPICS)
+    assert WorkerState.decode(worker.encode()) == worker
     given = decode_assignment(encode_assignment(worker, frozenset({C}), {C: "http://w:1/"}), 3, leads=False)
     assert given.connectors == {C}
     assert (given.leader_url, given.topics, given.url_of(C)) == ("http://w:1/", TOPICS, "http://w:1/")
 
 
 def test_workers_that_keep_their_state_elsewhere_are_no_group() -> None:
-    worker = Worker("", "", topics=TOPICS)
+    worker = WorkerState("", "", topics=TOPICS)
     assert worker.shares_topics(TOPICS)
     assert not worker.shares_topics(("configs", "offsets", "another"))
 
 
 def test_who_does_not_say_where_its_state_is_is_believed_to_share_it() -> None:
-    old = Worker.decode(b'{"url":"http://w:1/","worker":"w:1","owned":["c"]}')
+    old = WorkerState.decode(b'{"url":"http://w:1/","worker":"w:1","owned":["c"]}')
     assert old.owned == {C}
     assert old.shares_topics(TOPICS)
-    assert Worker("", "", topics=TOPICS).shares_topics(decode_assignment(b"{}", 1, leads=False).topics)
+    assert WorkerState("", "", topics=TOPICS).shares_topics(decode_assignment(b"{}", 1, leads=False).topics)

@@ -16,9 +16,9 @@ from harness.virtual.faults import Fault
 from harness.virtual.groups import VirtualGroup
 from harness.virtual.loop import VirtualLoop, virtual_loop
 from harness.virtual.requests import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from twinlog.connect.group.member import Worker
+from twinlog.connect.group.member import WorkerState
 from twinlog.connect.group.membership import WorkerGroup
-from twinlog.connect.group.spreading import Weight
+from twinlog.connect.group.spreading import ConnectorWeight
 from twinlog.connect.group.workers_before import UNHEARD_S
 from twinlog.connectors.model import ConnectorName
 from twinlog.kafka.admin.cluster import ClusterAdmin
@@ -42,12 +42,12 @@ class One:
         self.group = WorkerGroup(
             ClusterAdmin("worker", ClientSettings(world.cluster.bootstrap), self.loop),
             settings,
-            lambda: dict.fromkeys(world.connectors, Weight()),
+            lambda: dict.fromkeys(world.connectors, ConnectorWeight()),
             lambda: self.owned,
             self._changed,
             self.crashes.append,
         )
-        self.group.myself = Worker(f"http://{name}:8083/", f"{name}:8083")
+        self.group.myself = WorkerState(f"http://{name}:8083/", f"{name}:8083")
         self.group.start()
 
     def _changed(self) -> None:
@@ -145,7 +145,7 @@ def test_a_worker_with_other_topics_is_told_so_and_given_nothing() -> None:
         odd = here.begin("odd", replace(SETTINGS, status_storage=StorageTopic("others", 1, 1)))
         here.until(lambda: odd.group.reason is not None)
         assert odd.group.reason is not None
-        leader = Worker.decode(here.state.members[here.state.leader].metadata[here.state.protocol])
+        leader = WorkerState.decode(here.state.members[here.state.leader].metadata[here.state.protocol])
         assert f"the worker at {leader.url}, which leads it, has its state in" in odd.group.reason
         here.pass_by(SOON_S)
         here.until(here.spread)

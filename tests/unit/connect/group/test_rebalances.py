@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from twinlog.connect.group.member import Assignment
-from twinlog.connect.group.rebalances import Rebalances
+from twinlog.connect.group.rebalances import RebalanceLogger
 from twinlog.connectors.model import ConnectorName
 
 NAMES = frozenset(map(ConnectorName, ("a", "b")))
@@ -17,7 +17,7 @@ GIVEN = Assignment(3, "http://one/", leads=True, connectors=NAMES, owners={})
 
 def test_what_is_new_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    rebalances = Rebalances("workers")
+    rebalances = RebalanceLogger("workers")
     less = replace(GIVEN, generation=5, connectors=frozenset({ConnectorName("b")}))
     for one in (None, GIVEN, GIVEN, replace(GIVEN, generation=4), less, None, less):
         rebalances.report(one)

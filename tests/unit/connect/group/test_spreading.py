@@ -7,26 +7,26 @@ from collections.abc import Iterable, Mapping
 import hypothesis.strategies as st
 from hypothesis import given
 
-from twinlog.connect.group.spreading import WORTH, Spread, Weight, assign
+from twinlog.connect.group.spreading import WORTH, ConnectorWeight, PlannedAssignment, assign
 from twinlog.connectors.model import ConnectorName
 
-Connectors = dict[ConnectorName, Weight]
+Connectors = dict[ConnectorName, ConnectorWeight]
 Owned = dict[str, set[ConnectorName]]
 
 
 def heartbeats(*names: str) -> Connectors:
-    return {ConnectorName(name): Weight("heartbeat") for name in names}
+    return {ConnectorName(name): ConnectorWeight("heartbeat") for name in names}
 
 
 def sources(**tasks: int) -> Connectors:
-    return {ConnectorName(name): Weight("source", count) for name, count in tasks.items()}
+    return {ConnectorName(name): ConnectorWeight("source", count) for name, count in tasks.items()}
 
 
 def settle(
     owned: Owned, connectors: Connectors, planned: Mapping[ConnectorName, str] | None = None
 ) -> tuple[Owned, int]:
     """Rebalance until nothing is to come; returns who runs what, and how many connectors moved."""
-    moved, spread = 0, Spread({}, planned or {})
+    moved, spread = 0, PlannedAssignment({}, planned or {})
     for _ in range(3):
         spread = assign(owned, connectors, spread.planned)
         for one, mine in spread.given.items():
@@ -38,7 +38,7 @@ def settle(
             break
     assert not spread.planned, "two rounds are enough"
     assert set().union(*owned.values()) == set(connectors)
-    assert assign(owned, connectors) == Spread({worker: frozenset(names) for worker, names in owned.items()})
+    assert assign(owned, connectors) == PlannedAssignment({worker: frozenset(names) for worker, names in owned.items()})
     return owned, moved
 
 
@@ -105,12 +105,12 @@ def test_little_is_not_worth_a_move() -> None:
 
 
 def test_a_worker_of_each_gets_each_kind_in_turn() -> None:
-    connectors = sources(s=1) | heartbeats("h") | {ConnectorName("c"): Weight("checkpoint")}
+    connectors = sources(s=1) | heartbeats("h") | {ConnectorName("c"): ConnectorWeight("checkpoint")}
     owned, _ = settle({"a": set(), "b": set()}, connectors)
     assert sorted(map(len, owned.values())) == [1, 2]
 
 
-weights = st.builds(Weight, st.sampled_from(["checkpoint", "heartbeat", "source"]), st.integers(1, 40))
+weights = st.builds(ConnectorWeight, st.sampled_from(["checkpoint", "heartbeat", "source"]), st.integers(1, 40))
 connector_sets = st.lists(weights, max_size=20).map(
     lambda found: {ConnectorName(f"c{number:02}"): weight for number, weight in enumerate(found)}
 )

@@ -14,7 +14,7 @@ from twinlog.connectors.model import (
     ConnectorState,
     ConnectorStatus,
     Created,
-    Restart,
+    RestartRequest,
     Status,
     StoredOffset,
     TargetState,
@@ -105,7 +105,7 @@ class OneWorker:
         self.done.append(state.value)
         self.has[name] = self.has[name][0], state
 
-    def restart(self, restart: Restart) -> ConnectorStatus:
+    def restart(self, restart: RestartRequest) -> ConnectorStatus:
         self._refuse()
         self.done.append(f"restart{' tasks' * restart.include_tasks}{' failed' * restart.only_failed}")
         return self.status(restart.connector)

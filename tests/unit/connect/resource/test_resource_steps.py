@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from twinlog.config.connector_file import InitialState
-from twinlog.config.properties import Entry
+from twinlog.config.properties import PropertyEntry
 from twinlog.config.strimzi.resource import AutoRestart, PlannedConnector
 from twinlog.connect.resource.steps import (
     AutoRestarts,
-    Become,
-    Delete,
-    Present,
-    Put,
+    ChangeTargetState,
+    DeleteConnector,
+    ExistingConnector,
+    PutConnector,
     asked,
     logger_levels,
     of_others,
     steps,
 )
-from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 
 SOURCE = ConnectorName("a->b.MirrorSourceConnector")
 HEARTBEAT = ConnectorName("a->b.MirrorHeartbeatConnector")
@@ -32,37 +32,37 @@ def settings(topics: str) -> dict[str, str]:
 
 
 def planned(state: InitialState = "RUNNING", topics: str = "x") -> PlannedConnector:
-    entries = {"topics": Entry("topics", topics, "f", 1, topics)}
+    entries = {"topics": PropertyEntry("topics", topics, "f", 1, topics)}
     return PlannedConnector(SOURCE, "source", "a", "b", entries, state)
 
 
-def present(target: TargetState = STARTED, topics: str = "x") -> Present:
-    return Present(settings(topics), target)
+def present(target: TargetState = STARTED, topics: str = "x") -> ExistingConnector:
+    return ExistingConnector(settings(topics), target)
 
 
 @pytest.mark.parametrize(
     ("wanted", "there", "expected"),
     [
-        (planned(), None, [Put(SOURCE, settings("x"), STARTED)]),
-        (planned("STOPPED"), None, [Put(SOURCE, settings("x"), STOPPED)]),
+        (planned(), None, [PutConnector(SOURCE, settings("x"), STARTED)]),
+        (planned("STOPPED"), None, [PutConnector(SOURCE, settings("x"), STOPPED)]),
         (planned(), present(), []),
         (planned("PAUSED"), present(PAUSED), []),
-        (planned("PAUSED"), present(), [Become(SOURCE, PAUSED)]),
-        (planned(), present(STOPPED), [Become(SOURCE, STARTED)]),
-        (planned("RUNNING", "y"), present(), [Put(SOURCE, settings("y"))]),
+        (planned("PAUSED"), present(), [ChangeTargetState(SOURCE, PAUSED)]),
+        (planned(), present(STOPPED), [ChangeTargetState(SOURCE, STARTED)]),
+        (planned("RUNNING", "y"), present(), [PutConnector(SOURCE, settings("y"))]),
         (
             planned("RUNNING", "y"),
             present(PAUSED),
-            [Put(SOURCE, settings("y")), Become(SOURCE, STARTED)],
+            [PutConnector(SOURCE, settings("y")), ChangeTargetState(SOURCE, STARTED)],
         ),
         (
             planned("STOPPED", "y"),
             present(),
-            [Become(SOURCE, STOPPED), Put(SOURCE, settings("y"))],
+            [ChangeTargetState(SOURCE, STOPPED), PutConnector(SOURCE, settings("y"))],
         ),
     ],
 )
-def test_steps(wanted: PlannedConnector, there: Present | None, expected: list[object]) -> None:
+def test_steps(wanted: PlannedConnector, there: ExistingConnector | None, expected: list[object]) -> None:
     assert steps([wanted], {} if there is None else {SOURCE: there}, "mirror") == expected
 
 
@@ -85,15 +85,15 @@ def test_whose_connectors_are_in_the_group(owner: str, other: str | None, apart:
 
 def test_what_is_in_the_resource_no_more_is_deleted_and_what_is_others_stays() -> None:
     found = {SOURCE: present(), HEARTBEAT: present(), MINE: present()}
-    assert steps([planned()], found, "mirror") == [Delete(HEARTBEAT)]
+    assert steps([planned()], found, "mirror") == [DeleteConnector(HEARTBEAT)]
 
 
 def test_annotations_are_obeyed_once() -> None:
     restart = {"strimzi.io/restart-connector": f"{SOURCE}:includeTasks,onlyFailed"}
-    assert asked(restart, {}, [SOURCE]).restarts == (Restart(SOURCE, include_tasks=True, only_failed=True),)
+    assert asked(restart, {}, [SOURCE]).restarts == (RestartRequest(SOURCE, include_tasks=True, only_failed=True),)
     assert asked(restart, restart, [SOURCE]).restarts == ()
     again = {"strimzi.io/restart-connector": SOURCE}
-    assert asked(again, restart, [SOURCE]).restarts == (Restart(SOURCE),)
+    assert asked(again, restart, [SOURCE]).restarts == (RestartRequest(SOURCE),)
     task = {"strimzi.io/restart-connector-task": f"{SOURCE}:2"}
     assert asked(task, {}, [SOURCE]).tasks == (TaskId(SOURCE, 2),)
 

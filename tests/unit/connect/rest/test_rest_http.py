@@ -18,7 +18,7 @@ from tests.unit.connect.serving import DEADLINE_S, GETS, LOOPBACK, Client, servi
 from twinlog.clock import SystemClock
 from twinlog.connect.rest.protocol import Limits
 from twinlog.errors import RequestError
-from twinlog.settings.worker import HeaderRule, RestSettings
+from twinlog.settings.worker import HeaderSettings, RestSettings
 
 
 @pytest.mark.parametrize("path", GETS)
@@ -124,12 +124,12 @@ class Then(SystemClock):
 
 def test_every_answer_has_the_headers_that_are_wanted() -> None:
     rules = (
-        HeaderRule("add", "X-A", "1"),
-        HeaderRule("add", "x-a", "2"),
-        HeaderRule("add", "Cache-Control", "public"),
-        HeaderRule("set", "Cache-Control", "no-cache, no-store"),
-        HeaderRule("setDate", "Expires", "60000"),
-        HeaderRule("set", "Content-Type", "x/y"),
+        HeaderSettings("add", "X-A", "1"),
+        HeaderSettings("add", "x-a", "2"),
+        HeaderSettings("add", "Cache-Control", "public"),
+        HeaderSettings("set", "Cache-Control", "no-cache, no-store"),
+        HeaderSettings("setDate", "Expires", "60000"),
+        HeaderSettings("set", "Content-Type", "x/y"),
     )
     with serving(RestSettings(LOOPBACK, response_headers=rules), clock=Then()) as client:
         for path, status in (("/", 200), ("/nowhere", 404)):

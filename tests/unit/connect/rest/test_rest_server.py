@@ -20,15 +20,15 @@ from harness.wait import wait_for
 from tests.unit.connect.fake_herder import FakeHerder
 from tests.unit.connect.serving import DEADLINE_S, LOOPBACK, Client, Response, serving
 from twinlog.clock import SYSTEM, SystemClock
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.forward import Forwarder
 from twinlog.connect.rest.server import RestServer, Tls
 from twinlog.connect.rest.users import Users
 from twinlog.errors import NotOwnerError
-from twinlog.settings.metrics import Listener
+from twinlog.settings.metrics import ListenerAddress
 from twinlog.settings.worker import RestSettings
 
-HTTP, HTTPS = Listener("http", "127.0.0.1", 0), Listener("https", "localhost", 0)
+HTTP, HTTPS = ListenerAddress("http", "127.0.0.1", 0), ListenerAddress("https", "localhost", 0)
 
 
 def has_v6() -> bool:
@@ -63,7 +63,7 @@ def tls(above: Certified, tmp_path: Path) -> Tls:
 
 
 def test_every_listener_serves_the_same(above: Certified, tmp_path: Path, tls: Tls) -> None:
-    listeners = (HTTP, HTTPS, HTTP, *([Listener("http", "::1", 0)] if has_v6() else []))
+    listeners = (HTTP, HTTPS, HTTP, *([ListenerAddress("http", "::1", 0)] if has_v6() else []))
     with serving(RestSettings(listeners), tls=tls, client_tls=context(above, tmp_path, server=False)) as client:
         assert [urlsplit(url).scheme for url in client.server.urls][:3] == ["http", "https", "http"]
         assert len({urlsplit(url).port for url in client.server.urls}) == len(listeners)
@@ -75,7 +75,7 @@ def test_every_listener_serves_the_same(above: Certified, tmp_path: Path, tls: T
 
 
 def test_an_empty_host_is_every_interface() -> None:
-    with serving(RestSettings((Listener("http", "", 0),))) as client:
+    with serving(RestSettings((ListenerAddress("http", "", 0),))) as client:
         port = urlsplit(client.url).port
         for host in ("127.0.0.1", *(["[::1]"] if has_v6() else [])):
             assert client.ask("HEAD", "/", url=f"http://{host}:{port}").status == 200
@@ -94,19 +94,19 @@ def test_a_client_must_show_its_certificate(above: Certified, tmp_path: Path, tl
 
 def test_an_address_that_is_taken_is_named_and_the_others_are_let_go() -> None:
     with serving() as client:
-        taken = Listener("http", "127.0.0.1", urlsplit(client.url).port or 0)
-        second = RestServer(Api(FakeHerder(), RestSettings((HTTP, taken)), SYSTEM))
+        taken = ListenerAddress("http", "127.0.0.1", urlsplit(client.url).port or 0)
+        second = RestServer(RestApi(FakeHerder(), RestSettings((HTTP, taken)), SYSTEM))
         with pytest.raises(OSError, match=rf"cannot listen at {client.url}: Address already in use"):
             second.start()
         second.stop()
-        third = RestServer(Api(FakeHerder(), RestSettings((HTTP,), admin_listeners=(taken,)), SYSTEM))
+        third = RestServer(RestApi(FakeHerder(), RestSettings((HTTP,), admin_listeners=(taken,)), SYSTEM))
         with pytest.raises(OSError, match="cannot listen"):
             third.start()
 
 
 def test_https_needs_a_certificate() -> None:
     with pytest.raises(ValueError, match=r"ssl\.keystore\.location"):
-        RestServer(Api(FakeHerder(), RestSettings((HTTPS,)), SYSTEM)).start()
+        RestServer(RestApi(FakeHerder(), RestSettings((HTTPS,)), SYSTEM)).start()
 
 
 # -- administrators
@@ -140,18 +140,24 @@ def test_the_part_for_administrators_has_listeners_of_its_own() -> None:
     ("listeners", "advertised", "url"),
     [
         (
-            (Listener("http", "0.0.0.0", 1),),
+            (ListenerAddress("http", "0.0.0.0", 1),),
             {"advertised_host": "connect", "advertised_port": 8083},
             "http://connect:8083",
         ),
-        ((Listener("http", "", 1),), {}, "http://10.0.0.1:1"),
-        ((Listener("https", "a", 1), Listener("http", "b", 2)), {}, "http://b:2"),
-        ((Listener("https", "a", 1), Listener("http", "b", 2)), {"advertised_listener": "https"}, "https://a:1"),
-        ((Listener("https", "a", 1),), {}, "https://a:1"),
-        ((Listener("http", "::1", 1),), {"advertised_port": 0}, "http://[::1]:0"),
+        ((ListenerAddress("http", "", 1),), {}, "http://10.0.0.1:1"),
+        ((ListenerAddress("https", "a", 1), ListenerAddress("http", "b", 2)), {}, "http://b:2"),
+        (
+            (ListenerAddress("https", "a", 1), ListenerAddress("http", "b", 2)),
+            {"advertised_listener": "https"},
+            "https://a:1",
+        ),
+        ((ListenerAddress("https", "a", 1),), {}, "https://a:1"),
+        ((ListenerAddress("http", "::1", 1),), {"advertised_port": 0}, "http://[::1]:0"),
     ],
 )
-def test_what_others_call_a_worker_by(listeners: tuple[Listener, ...], advertised: dict[str, Any], url: str) -> None:
+def test_what_others_call_a_worker_by(
+    listeners: tuple[ListenerAddress, ...], advertised: dict[str, Any], url: str
+) -> None:
     assert str(RestSettings(**advertised).find_advertised(listeners, "10.0.0.1")) == url
 
 
@@ -340,7 +346,7 @@ def test_it_stops_while_clients_are_connected(tls: Tls, caplog: pytest.LogCaptur
 
 
 def test_a_server_that_never_started_is_stopped() -> None:
-    RestServer(Api(FakeHerder(), RestSettings(LOOPBACK), SYSTEM)).stop()
+    RestServer(RestApi(FakeHerder(), RestSettings(LOOPBACK), SYSTEM)).stop()
 
 
 def test_its_threads_end_with_it() -> None:

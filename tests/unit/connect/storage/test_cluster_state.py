@@ -22,7 +22,7 @@ from twinlog.connect.storage.config_records import (
     encode,
 )
 from twinlog.connect.storage.record_log import MemoryLog
-from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 
 C, D = ConnectorName("c"), ConnectorName("d")
 
@@ -109,7 +109,7 @@ def test_what_a_running_worker_does_is_reported() -> None:
             ConnectorRecord(C, {}),
             ConnectorRecord(D, {"v": "2"}),
             TargetStateRecord(C, TargetState.PAUSED),
-            RestartRecord(Restart(C, include_tasks=True)),
+            RestartRecord(RestartRequest(C, include_tasks=True)),
             LoggerRecord("a", "DEBUG"),
             LoggerRecord("a", "INFO"),
             key,
@@ -117,7 +117,7 @@ def test_what_a_running_worker_does_is_reported() -> None:
     )
     assert changes.connectors == (D, C)
     assert changes.target_states == (C,)
-    assert changes.restarts == (Restart(C, include_tasks=True),)
+    assert changes.restarts == (RestartRequest(C, include_tasks=True),)
     assert changes.loggers == {"a": "INFO"}
     assert state.session_key == key
     assert "b'k'" not in repr(key)

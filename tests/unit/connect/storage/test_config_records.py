@@ -14,11 +14,11 @@ from twinlog.connect.storage.config_records import (
     SessionKey,
     TargetStateRecord,
     TaskRecord,
-    Unreadable,
+    UnreadableRecord,
     decode,
     encode,
 )
-from twinlog.connectors.model import ConnectorName, Restart, TargetState, TaskId
+from twinlog.connectors.model import ConnectorName, RestartRequest, TargetState, TaskId
 
 NAME = ConnectorName("a->b.MirrorSource-1")
 
@@ -51,7 +51,7 @@ BYTES: list[tuple[ConfigRecord, bytes, bytes | None]] = [
         b'{"key":"AHNlY3JldA==","algorithm":"HmacSHA256","creation-timestamp":1700000000000}',
     ),
     (
-        RestartRecord(Restart(NAME, include_tasks=True, only_failed=False)),
+        RestartRecord(RestartRequest(NAME, include_tasks=True, only_failed=False)),
         b"restart-connector-a->b.MirrorSource-1",
         b'{"include-tasks":true,"only-failed":false}',
     ),
@@ -71,7 +71,7 @@ def test_a_record_has_the_bytes_of_connect(record: ConfigRecord, key: bytes, val
         # Written by a worker from before KIP-875.
         (b"target-state-c", b'{"state":"PAUSED"}', PAUSED),
         (b"target-state-c", b'{"state":"PAUSED","state.v2":7}', PAUSED),
-        (b"restart-connector-c", b"{}", RestartRecord(Restart(ConnectorName("c")))),
+        (b"restart-connector-c", b"{}", RestartRecord(RestartRequest(ConnectorName("c")))),
         # A key may be null in a connector's configuration, and counts as missing.
         (b"connector-c", b'{"properties":{"a":null,"b":"1"}}', ConnectorRecord(ConnectorName("c"), {"b": "1"})),
         (b"task-c-0", None, None),
@@ -105,6 +105,6 @@ def test_what_others_write_is_read(key: bytes | None, value: bytes | None, found
 )
 def test_what_cannot_be_read_is_named_without_its_value(key: bytes, value: bytes) -> None:
     found = decode(key, value)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableRecord)
     assert found.key == key.decode()
     assert "secret" not in found.reason

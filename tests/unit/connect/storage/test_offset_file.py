@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlog.connect.storage import offset_file as module
-from twinlog.connect.storage.offset_file import OffsetFile, Written, read_java_map, write_java_map
+from twinlog.connect.storage.offset_file import LastWriter, OffsetFile, read_java_map, write_java_map
 from twinlog.errors import ConfigError
 
 # What Java 17 writes for a HashMap with k2 = null, k1 = v1, k0 = v0.
@@ -68,12 +68,12 @@ def test_a_torn_file_is_refused(at: int) -> None:
 
 def test_who_wrote_it_last_is_known(path: Path) -> None:
     file = OffsetFile(path)
-    assert (file.content, file.written) == ({}, Written.UNKNOWN)
+    assert (file.content, file.written) == ({}, LastWriter.UNKNOWN)
     file.save(CONTENT)
     file.close()
     assert path.read_bytes() == JAVAS
     again = OffsetFile(path)
-    assert (again.content, again.written) == (CONTENT, Written.HERE)
+    assert (again.content, again.written) == (CONTENT, LastWriter.HERE)
     again.close()
     before = path.read_bytes()
     again = OffsetFile(path)
@@ -83,11 +83,11 @@ def test_who_wrote_it_last_is_known(path: Path) -> None:
     for theirs in (write_java_map({b"k": b"w"}), before):
         path.write_bytes(theirs)
         other = OffsetFile(path)
-        assert (other.content, other.written) == (read_java_map(theirs), Written.ELSEWHERE)
+        assert (other.content, other.written) == (read_java_map(theirs), LastWriter.ELSEWHERE)
         other.close()
     path.with_name("connect.offsets.twinlog").unlink()
     unknown = OffsetFile(path)
-    assert unknown.written is Written.UNKNOWN
+    assert unknown.written is LastWriter.UNKNOWN
     unknown.close()
 
 
@@ -109,7 +109,7 @@ def test_a_crash_leaves_one_content_or_the_other(path: Path, monkeypatch: pytest
                 file.save({b"k": b"w"})
         file.close()
         file = OffsetFile(path)
-        assert (file.content, file.written) == (left, Written.HERE)
+        assert (file.content, file.written) == (left, LastWriter.HERE)
     file.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.connect.storage.config_records import Unreadable
+from twinlog.connect.storage.config_records import UnreadableRecord
 from twinlog.connect.storage.status_records import (
     ActiveTopic,
     ActiveTopicRecord,
@@ -63,7 +63,7 @@ def test_other_keys_are_passed_over(key: bytes | None) -> None:
 
 @pytest.mark.parametrize("value", [b"{", b'{"state":"ASLEEP","worker_id":"w","generation":1}', b'{"state":"RUNNING"}'])
 def test_an_unreadable_status_is_named(value: bytes) -> None:
-    assert isinstance(decode(b"status-connector-c", value), Unreadable)
+    assert isinstance(decode(b"status-connector-c", value), UnreadableRecord)
 
 
 def test_the_last_state_counts() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from twinlog.copier.partition.counters import CopyCounts, Tally
+from twinlog.copier.partition.counters import CopierCounters, CopyCounts
 from twinlog.lease.progress import AGE_BOUNDS_MS, PartitionProgress
 from twinlog.model.types import SourceOffset, TargetOffset
 
 
 def test_records_are_counted_in_the_bucket_of_their_age() -> None:
-    tally = Tally()
+    tally = CopierCounters()
     for age_ms, records in ((0, 1), (5, 2), (6, 4), (AGE_BOUNDS_MS[-1], 8), (AGE_BOUNDS_MS[-1] + 1, 16), (-1, 32)):
         tally.acknowledged(records, 100, age_ms)
     found = tally.figures(3, 7)
@@ -18,7 +18,7 @@ def test_records_are_counted_in_the_bucket_of_their_age() -> None:
 
 
 def test_answers_of_the_source_and_stored_positions_are_counted_until_they_were_delivered() -> None:
-    tally = Tally()
+    tally = CopierCounters()
     tally.read(100, 5, {"as it is": 2})
     tally.read(50, 9, {"as it is": 1, "holes": 1})
     tally.stored(0.004, good=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from twinlog.copier.partition.fetch_errors import Check, Fail, FetchDecision, Pause, decide
+from twinlog.copier.partition.fetch_errors import CheckSource, FailFetch, FetchDecision, PauseFetch, decide
 from twinlog.errors import RefusedError
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
@@ -23,17 +23,17 @@ def decided(code: int = 0, **diverging: int) -> FetchDecision:
 @pytest.mark.parametrize("diverging", [{}, {"diverging_epoch": 2, "diverging_end": 7}])
 def test_a_missing_permission_comes_before_anything_else(diverging: dict[str, int]) -> None:
     decision = decided(Code.TOPIC_AUTHORIZATION_FAILED, **diverging)
-    assert isinstance(decision, Fail)
+    assert isinstance(decision, FailFetch)
     assert str(decision.error) == "READ topic shop copying it"
 
 
 @pytest.mark.parametrize("code", [0, Code.OFFSET_OUT_OF_RANGE, Code.NOT_LEADER_OR_FOLLOWER])
 def test_logs_that_part_are_looked_at_where_they_do(code: int) -> None:
-    assert decided(code, diverging_epoch=2, diverging_end=7) == Check(SourceOffset(7))
+    assert decided(code, diverging_epoch=2, diverging_end=7) == CheckSource(SourceOffset(7))
 
 
 def test_an_unknown_offset_is_looked_for_and_is_no_trouble_yet() -> None:
-    assert decided(Code.OFFSET_OUT_OF_RANGE) == Check(SourceOffset(-1))
+    assert decided(Code.OFFSET_OUT_OF_RANGE) == CheckSource(SourceOffset(-1))
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_an_unknown_offset_is_looked_for_and_is_no_trouble_yet() -> None:
     ],
 )
 def test_another_topic_is_looked_at_as_a_whole(code: int, reason: str) -> None:
-    assert decided(code) == Check(None, reason)
+    assert decided(code) == CheckSource(None, reason)
 
 
 @pytest.mark.parametrize("code", [Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH, -1])
 def test_any_other_error_passes(code: int) -> None:
-    assert isinstance(decided(code), Pause)
+    assert isinstance(decided(code), PauseFetch)

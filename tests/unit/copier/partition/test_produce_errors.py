@@ -12,7 +12,7 @@ from twinlog.copier.partition.produce_errors import (
     Accept,
     Appending,
     Decision,
-    Fail,
+    FailAppend,
     Isolate,
     ProduceRules,
     Resolve,
@@ -25,7 +25,7 @@ from twinlog.copier.partition.produce_errors import (
 )
 from twinlog.errors import CopyError, NotAcknowledgedError, RecordTooLargeError, RefusedError, RefusedRecordError
 from twinlog.kafka.producer.appends import Append
-from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, Sent
+from twinlog.kafka.producer.sent import CORRUPT_RETRIES, NO_ANSWER, UNVERIFIED, SentAppend
 from twinlog.kafka.protocol.error_codes import Code, explain
 from twinlog.kafka.protocol.produce_request import Appended, RecordError
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -102,15 +102,15 @@ PERMISSIONS = {29, 30, 31, 53, 58, 61, 65, 66}
 """Fail as well, with the permission that is missing."""
 
 
-def refused(code: int, records: int = 3, **of_sent: Any) -> Sent:
+def refused(code: int, records: int = 3, **of_sent: Any) -> SentAppend:
     """An append of records from source offset 7 on, answered with an error for the first time."""
     append = Append(
         bytearray(300), records, SourceOffset(7), SourceOffset(7 + records), 0, ((SourceOffset(7), records),)
     )
-    return Sent(append, 0, code=code, **{"failures": 1, **of_sent})
+    return SentAppend(append, 0, code=code, **{"failures": 1, **of_sent})
 
 
-def decided(sent: Sent, part: Appending = PART, rules: ProduceRules = RULES, chance: float = 0.5) -> Decision:
+def decided(sent: SentAppend, part: Appending = PART, rules: ProduceRules = RULES, chance: float = 0.5) -> Decision:
     return decide(sent, part, rules, chance)
 
 
@@ -120,7 +120,7 @@ def test_every_error_code_of_kafka(transactional: bool) -> None:
     codes = [UNVERIFIED, NO_ANSWER, *(code for code in range(-1, NEWEST_CODE + 1) if code), 30_000]
     part = replace(PART, transactional=transactional)
     found = {code: type(decided(refused(code), part)) for code in codes}
-    assert found == {code: table[code][1] if code in table else Fail for code in codes}
+    assert found == {code: table[code][1] if code in table else FailAppend for code in codes}
     # The numbers above are those of the names.
     assert {code: for_code(code).__name__ for code in table if code >= 0} == {
         code: name for code, (name, _) in table.items() if code >= 0
@@ -132,9 +132,9 @@ def test_a_missing_permission_is_named(transactional: bool) -> None:
     part = replace(PART, transactional=transactional)
     for code in range(-1, NEWEST_CODE + 1):
         decision = decided(refused(code), part)
-        assert (isinstance(decision, Fail) and isinstance(decision.error, RefusedError)) == (code in PERMISSIONS)
+        assert (isinstance(decision, FailAppend) and isinstance(decision.error, RefusedError)) == (code in PERMISSIONS)
         if code in PERMISSIONS:
-            assert str(decision) == f"{Fail(lacks('WRITE', 'topic north.shop', 'copying to it'))}"
+            assert str(decision) == f"{FailAppend(lacks('WRITE', 'topic north.shop', 'copying to it'))}"
 
 
 @pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER, Code.OUT_OF_ORDER_SEQUENCE_NUMBER])
@@ -169,7 +169,7 @@ def test_as_many_retries_as_are_set(failures: int, unreached: int, again: bool) 
     if again:
         assert isinstance(decision, Retry)
     else:
-        assert isinstance(decision, Fail)
+        assert isinstance(decision, FailAppend)
         assert isinstance(decision.error, NotAcknowledgedError)
         assert str(decision.error) == (
             "north.shop-0: the target did not take source offsets 7 to 9 of shop-0 within retries = 2 "
@@ -184,7 +184,7 @@ def test_what_the_target_finds_corrupt_is_sent_again_a_few_times() -> None:
         assert isinstance(decision, Retry)
         assert decision.reason == "target: CorruptRecordError"
     decision = decided(refused(Code.CORRUPT_MESSAGE, failures=CORRUPT_RETRIES + 1, corrupt=CORRUPT_RETRIES + 1))
-    assert isinstance(decision, Fail)
+    assert isinstance(decision, FailAppend)
     assert isinstance(decision.error, CopyError)
     text = str(decision.error)
     assert text.startswith("north.shop-0: the target refuses source offsets 7 to 9 of shop-0: ")
@@ -221,7 +221,7 @@ def test_what_is_too_large_is_cut_then_skipped_or_an_error(code: int) -> None:
     dead = replace(RULES, oversized="dead-letter")
     assert decided(refused(code, 1), rules=dead) == WriteDeadLetter("oversized", text)
     decision = decided(refused(code, 1))
-    assert isinstance(decision, Fail)
+    assert isinstance(decision, FailAppend)
     assert isinstance(decision.error, RecordTooLargeError)
     assert (decision.error.source_offset, decision.error.size) == (7, 300)
     assert "raise max.message.bytes of north.shop" in str(decision.error)
@@ -251,7 +251,7 @@ def test_one_record_that_is_refused_is_left_out_by_policy_or_fails(code: int) ->
     assert unexplained.reason.endswith(f"left out: {Code(code).name}: {explain(code)}")
     # The policy for sizes is another.
     decision = decided(sent, rules=replace(RULES, oversized="skip", refused="hold"))
-    assert isinstance(decision, Fail)
+    assert isinstance(decision, FailAppend)
     assert isinstance(decision.error, RefusedRecordError)
     assert decision.error.source_offset == 7
     assert "twinlog.refused.record.policy.shop = skip or dead-letter" in str(decision.error)
@@ -262,7 +262,7 @@ def explained(refusal: Appended | None, spans: tuple[tuple[int, int], ...] = ((7
     sent = refused(Code.INVALID_REQUEST, refusal=refusal)
     sent.append.spans = spans
     decision = decided(sent)
-    assert isinstance(decision, Fail)
+    assert isinstance(decision, FailAppend)
     begin = "north.shop-0: the target refuses source offsets 7 to 9 of shop-0: "
     text = str(decision.error)
     assert text.startswith(begin)

@@ -9,7 +9,7 @@ import pytest
 
 from harness.virtual.requests import LIST_OFFSETS
 from tests.unit.copier.copied import TOPIC, World, part, world
-from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, Begin
+from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, StartSpec
 from twinlog.model.types import SourceOffset
 
 OLD, NEW = [b"%d" % number for number in range(6)], [b"late"]
@@ -22,7 +22,7 @@ def filled(here: World, number: int = 0) -> None:
     here.source.news()
 
 
-def copies(here: World, begin: Begin, *, id_: str | None = None) -> Sequence[bytes | None]:
+def copies(here: World, begin: StartSpec, *, id_: str | None = None) -> Sequence[bytes | None]:
     """What a copier copies that begins so, with a record of an old timestamp that comes once it has begun."""
     here.begin(replace(here.grant(), begin=begin, topic_id=id_))
     here.until(lambda: here.stored() is not None)
@@ -35,15 +35,15 @@ def copies(here: World, begin: Begin, *, id_: str | None = None) -> Sequence[byt
     ("begin", "first"),
     [
         (AT_FIRST, 0),
-        (Begin(offset=SourceOffset(4)), 4),
-        (Begin(offset=SourceOffset(6)), 6),
-        (Begin(since_ms=0), 0),
-        (Begin(since_ms=2001), 3),
-        (Begin(since_ms=5000), 5),
-        (Begin(since_ms=5001), 6),
+        (StartSpec(offset=SourceOffset(4)), 4),
+        (StartSpec(offset=SourceOffset(6)), 6),
+        (StartSpec(since_ms=0), 0),
+        (StartSpec(since_ms=2001), 3),
+        (StartSpec(since_ms=5000), 5),
+        (StartSpec(since_ms=5001), 6),
     ],
 )
-def test_where_a_partition_begins(begin: Begin, first: int) -> None:
+def test_where_a_partition_begins(begin: StartSpec, first: int) -> None:
     with world() as here:
         filled(here)
         assert copies(here, begin) == [*OLD[first:], *NEW]
@@ -54,10 +54,13 @@ def test_a_topic_that_was_recreated_since_begins_at_its_first_record() -> None:
     with world() as here:
         filled(here)
         known = str(here.source.topics.ids[TOPIC])
-        assert copies(here, Begin(offset=SourceOffset(4)), id_=known) == [*OLD[4:], *NEW]
+        assert copies(here, StartSpec(offset=SourceOffset(4)), id_=known) == [*OLD[4:], *NEW]
     with world() as here:
         filled(here)
-        assert copies(here, Begin(offset=SourceOffset(4)), id_="00000000-0000-0000-0000-000000000001") == [*OLD, *NEW]
+        assert copies(here, StartSpec(offset=SourceOffset(4)), id_="00000000-0000-0000-0000-000000000001") == [
+            *OLD,
+            *NEW,
+        ]
 
 
 def test_a_partition_that_must_not_begin_is_named_and_keeps_no_other_waiting() -> None:
@@ -77,7 +80,7 @@ def test_a_partition_without_a_leader_begins_by_time_once_it_has_one() -> None:
         filled(here)
         here.source.move(TOPIC, 0, None)
         copier = here.open()
-        grants = [replace(here.grant(number), begin=Begin(since_ms=3500)) for number in (0, 1)]
+        grants = [replace(here.grant(number), begin=StartSpec(since_ms=3500)) for number in (0, 1)]
         here.loop.start(copier.begin, copier.accept(grants))
         here.until(lambda: here.stored(1) is not None)
         assert here.stored(0) is None
@@ -90,6 +93,6 @@ def test_what_begins_by_time_costs_two_requests_for_all() -> None:
         copier = here.open()
         here.run(copier.grant, [])
         here.source.asked.clear()
-        here.run(copier.grant, [replace(here.grant(number), begin=Begin(since_ms=7)) for number in range(8)])
+        here.run(copier.grant, [replace(here.grant(number), begin=StartSpec(since_ms=7)) for number in range(8)])
         here.until(lambda: all(here.stored(number) is not None for number in range(8)))
         assert here.source.asked[LIST_OFFSETS] == 2

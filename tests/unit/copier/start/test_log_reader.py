@@ -12,7 +12,7 @@ import pytest
 from tests.unit.copier.start.test_start_position import Cluster
 from twinlog.copier.start import log_reader as chunks
 from twinlog.copier.start.lost_records import _record
-from twinlog.copier.start.resume_after_crash import Logs, resume_after_log_end
+from twinlog.copier.start.resume_after_crash import LogBounds, resume_after_log_end
 from twinlog.errors import ClusterError
 from twinlog.kafka.fetch_session import Fetched
 from twinlog.kafka.net.loop import Loop
@@ -65,7 +65,7 @@ def test_after_a_crash_nothing_is_taken_for_not_arrived(
     events: list[tuple[str, str]] = []
     rules = replace(CopyRules(), max_batch_bytes=1 << 20)
     cluster: Any = Cluster(loop)
-    logs = Logs(0, 0, RECORDS)
+    logs = LogBounds(0, 0, RECORDS)
     grant, at = Grant(SOURCE, REMOTE, None, 1 << 20, Position(0, 0)), Position(0, 0)
 
     async def resumed() -> Position:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from twinlog.copier.start import lost_records
-from twinlog.copier.start.lost_records import Comparison, Place, Stored
+from twinlog.copier.start.lost_records import LoggedRecord, RemoteLogComparison, ResumePoint
 from twinlog.kafka.net.loop import Loop
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import ExactMap, Run
+from twinlog.mirror.offsets.exact_map import CopiedRun, ExactMap
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TopicName, TopicPartition
 
@@ -22,7 +22,7 @@ NOW = Position(60, 50)
 def with_a_hole() -> ExactMap:
     """Source offsets 0 to 19 went to 0 to 19, and 30 to 59 to 20 to 49."""
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([Run(0, 0, 20), Run(30, 20, 30)])
+    known.copied_runs([CopiedRun(0, 0, 20), CopiedRun(30, 20, 30)])
     return known
 
 
@@ -31,14 +31,14 @@ def both_logs(monkeypatch: pytest.MonkeyPatch, *, shift: int, shifted_from: int,
     `shifted_from` on; the source those no more that are `gone`."""
     truth = with_a_hole()
 
-    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> LoggedRecord | None:
         if client == "target":
             translated = truth.to_source(offset)
             assert translated is not None
             offset = translated.offset + shift * (offset >= shifted_from)
         elif offset in gone:
             return None
-        return Stored(False, 0, b"%d" % offset)
+        return LoggedRecord(False, 0, b"%d" % offset)
 
     monkeypatch.setattr(lost_records, "_record", record)
 
@@ -52,56 +52,56 @@ def place(
     start: int = 0,
     shift: int = 0,
     shifted_from: int = 0,
-) -> Place | None:
+) -> ResumePoint | None:
     """The place found for a log from `start` to `end`; with a `shift` the map names the wrong records, from target
     offset `shifted_from` on."""
     both_logs(monkeypatch, shift=shift, shifted_from=shifted_from)
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    return loop.run(Comparison(source, target, grant, known, start, end).find_place)
+    return loop.run(RemoteLogComparison(source, target, grant, known, start, end).find_place)
 
 
 @pytest.mark.parametrize(("end", "expected"), [(49, 59), (21, 31), (20, 20), (1, 1)])
 def test_the_last_remaining_record_decides_where_to_go_on(
     loop: Loop, monkeypatch: pytest.MonkeyPatch, end: int, expected: int
 ) -> None:
-    assert place(loop, monkeypatch, with_a_hole(), end) == Place(expected, True, end)
+    assert place(loop, monkeypatch, with_a_hole(), end) == ResumePoint(expected, True, end)
 
 
 def test_for_an_empty_log_the_map_alone_decides(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert place(loop, monkeypatch, with_a_hole(), 0) == Place(0, True, 0)
-    assert place(loop, monkeypatch, with_a_hole(), 25, start=25) == Place(35, True, 25)
+    assert place(loop, monkeypatch, with_a_hole(), 0) == ResumePoint(0, True, 0)
+    assert place(loop, monkeypatch, with_a_hole(), 25, start=25) == ResumePoint(35, True, 25)
 
 
 def test_a_map_that_names_another_record_is_not_called_exact(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == Place(50, False, 40)
+    assert place(loop, monkeypatch, with_a_hole(), 40, shift=3) == ResumePoint(50, False, 40)
 
 
 def test_after_a_marker_the_record_before_it_counts(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two transactions of ten records, each with its marker after it."""
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([Run(0, 0, 10), Run(10, 11, 10)])
+    known.copied_runs([CopiedRun(0, 0, 10), CopiedRun(10, 11, 10)])
     monkeypatch.setattr("tests.unit.copier.start.test_lost_records.with_a_hole", lambda: known)
-    assert place(loop, monkeypatch, known, 11) == Place(10, True, 11)
-    assert place(loop, monkeypatch, known, 10) == Place(10, True, 10)
-    assert place(loop, monkeypatch, known, 13) == Place(12, True, 13)
+    assert place(loop, monkeypatch, known, 11) == ResumePoint(10, True, 11)
+    assert place(loop, monkeypatch, known, 10) == ResumePoint(10, True, 10)
+    assert place(loop, monkeypatch, known, 13) == ResumePoint(12, True, 13)
 
 
 def test_where_only_a_marker_is_left_all_is_copied_again(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The target lost the whole log, and then got the marker of the last transaction, which was on its way."""
 
-    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
-        return None if client == "target" else Stored(False, 0, b"%d" % offset)
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> LoggedRecord | None:
+        return None if client == "target" else LoggedRecord(False, 0, b"%d" % offset)
 
     monkeypatch.setattr(lost_records, "_record", record)
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([Run(0, 0, 10), Run(10, 11, 10)])
+    known.copied_runs([CopiedRun(0, 0, 10), CopiedRun(10, 11, 10)])
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
     for end in (1, 2):
-        assert loop.run(Comparison(source, target, grant, known, 0, end).find_place) == Place(0, True, 0)
+        assert loop.run(RemoteLogComparison(source, target, grant, known, 0, end).find_place) == ResumePoint(0, True, 0)
 
 
 @pytest.mark.parametrize("begin", [10, 50])
@@ -110,21 +110,23 @@ def test_older_records_in_front_of_the_map_hide_no_loss(
 ) -> None:
     """The target lost all that was copied after them, and then got a marker."""
 
-    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored | None:
-        return None if client == "target" and offset >= begin else Stored(False, 0, b"%d" % offset)
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> LoggedRecord | None:
+        return None if client == "target" and offset >= begin else LoggedRecord(False, 0, b"%d" % offset)
 
     monkeypatch.setattr(lost_records, "_record", record)
     known = ExactMap(0, begin, complete=False)
-    known.copied_runs([Run(0, begin, 1000)])
+    known.copied_runs([CopiedRun(0, begin, 1000)])
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(Comparison(source, target, grant, known, 0, begin + 1).find_place) == Place(0, True, begin)
+    assert loop.run(RemoteLogComparison(source, target, grant, known, 0, begin + 1).find_place) == ResumePoint(
+        0, True, begin
+    )
 
 
 def test_after_a_wide_hole_nothing_is_passed_over(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     known = ExactMap(0, 0, complete=True)
-    known.copied_runs([Run(0, 0, 100), Run(100, 200, 100)])
+    known.copied_runs([CopiedRun(0, 0, 100), CopiedRun(100, 200, 100)])
     monkeypatch.setattr("tests.unit.copier.start.test_lost_records.with_a_hole", lambda: known)
     found = place(loop, monkeypatch, known, 260, shift=7, shifted_from=200)
     assert found is not None
@@ -138,7 +140,7 @@ def test_what_came_before_the_loss_was_seen_is_passed_over(
     last = with_a_hole().to_source(left - 1)
     assert last is not None
     found = place(loop, monkeypatch, with_a_hole(), 40, shift=15, shifted_from=left)
-    assert found == Place(last.offset + 1, True, left)
+    assert found == ResumePoint(last.offset + 1, True, left)
 
 
 def test_without_a_map_nothing_is_known(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +156,8 @@ def test_a_log_that_did_not_become_shorter_is_compared(
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(Comparison(source, target, grant, truth, 0, 50).is_whole) == whole
-    assert loop.run(Comparison(source, target, grant, None, 0, 50).is_whole)
+    assert loop.run(RemoteLogComparison(source, target, grant, truth, 0, 50).is_whole) == whole
+    assert loop.run(RemoteLogComparison(source, target, grant, None, 0, 50).is_whole)
 
 
 @pytest.mark.parametrize(
@@ -177,25 +179,27 @@ def test_of_records_that_the_source_lost_those_before_are_compared(
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    assert loop.run(Comparison(source, target, grant, truth, 0, 50).is_whole) == whole
+    assert loop.run(RemoteLogComparison(source, target, grant, truth, 0, 50).is_whole) == whole
     if len(gone) == 60:
-        assert loop.run(Comparison(source, target, grant, truth, 0, 50).find_place) == Place(60, True, 50)
+        assert loop.run(RemoteLogComparison(source, target, grant, truth, 0, 50).find_place) == ResumePoint(
+            60, True, 50
+        )
 
 
 def test_the_last_record_is_read_once(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     both_logs(monkeypatch, shift=3, shifted_from=40)
     record, read = lost_records._record, []
 
-    async def counted(client: Any, partition: TopicPartition, offset: int, first: None) -> Stored | None:
+    async def counted(client: Any, partition: TopicPartition, offset: int, first: None) -> LoggedRecord | None:
         read.append((client, offset))
         return await record(client, partition, offset, first)
 
     monkeypatch.setattr(lost_records, "_record", counted)
     source: Any = "source"
     target: Any = "target"
-    comparison = Comparison(source, target, Grant(SOURCE, REMOTE, None, 1000, NOW), with_a_hole(), 0, 50)
+    comparison = RemoteLogComparison(source, target, Grant(SOURCE, REMOTE, None, 1000, NOW), with_a_hole(), 0, 50)
     assert not loop.run(comparison.is_whole)
-    assert loop.run(comparison.find_place) == Place(50, True, 40)
+    assert loop.run(comparison.find_place) == ResumePoint(50, True, 40)
     assert read.count(("target", 49)) == read.count(("source", 59)) == 1
 
 
@@ -203,12 +207,12 @@ def test_the_last_record_is_read_once(loop: Loop, monkeypatch: pytest.MonkeyPatc
 def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPatch, aborted: bool) -> None:
     """From target offset 40 on the records are the right ones, in another transaction."""
 
-    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> Stored:
+    async def record(client: str, _partition: TopicPartition, offset: int, _read: None) -> LoggedRecord:
         if client == "target":
             translated = with_a_hole().to_source(offset)
             assert translated is not None
-            return Stored(False, 0, b"%d" % translated.offset, transactional=True)
-        return Stored(False, 0, b"%d" % offset)
+            return LoggedRecord(False, 0, b"%d" % translated.offset, transactional=True)
+        return LoggedRecord(False, 0, b"%d" % offset)
 
     async def is_aborted(_client: str, _partition: TopicPartition, offset: int, _read: None) -> bool:
         return aborted and offset >= 40
@@ -218,10 +222,10 @@ def test_what_was_aborted_is_not_there(loop: Loop, monkeypatch: pytest.MonkeyPat
     source: Any = "source"
     target: Any = "target"
     grant = Grant(SOURCE, REMOTE, None, 1000, NOW)
-    comparison = Comparison(source, target, grant, with_a_hole(), 0, 50)
+    comparison = RemoteLogComparison(source, target, grant, with_a_hole(), 0, 50)
     assert loop.run(comparison.is_whole) != aborted
     found = loop.run(comparison.find_place)
-    assert found == (Place(50, True, 40) if aborted else Place(60, True, 50))
+    assert found == (ResumePoint(50, True, 40) if aborted else ResumePoint(60, True, 50))
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.copier.start import start_position
 from twinlog.copier.start.logs_at_rest import LogsAtRest
-from twinlog.copier.start.resume_after_crash import Logs
+from twinlog.copier.start.resume_after_crash import LogBounds
 from twinlog.copier.start.start_position import OF_TWO_LEADERS, StartPosition, StartPositions
 from twinlog.errors import ClusterError
 from twinlog.kafka.metadata import Leader
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.lease.grant import Grant
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import Alias, TopicName, TopicPartition
 
@@ -123,16 +123,16 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
     running: list[int] = []
     most: list[int] = []
 
-    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any) -> tuple[Position, list[Run]]:
+    async def resume(_source: Any, _target: Any, grant: Grant, *_: Any) -> tuple[Position, list[CopiedRun]]:
         running.append(grant.source.partition)
         most.append(len(running))
         await loop.sleep(0.01)
         running.remove(grant.source.partition)
         if grant.source.partition == BROKEN:
             raise ClusterError("it cannot be read")
-        return Position(20, 20), [Run(10, 10, 10)]
+        return Position(20, 20), [CopiedRun(10, 10, 10)]
 
-    async def look(*_: Any, **__: Any) -> tuple[dict[TopicPartition, Logs], None]:
+    async def look(*_: Any, **__: Any) -> tuple[dict[TopicPartition, LogBounds], None]:
         return {}, None
 
     monkeypatch.setattr(start_position, "look", look)

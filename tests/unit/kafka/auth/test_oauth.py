@@ -155,7 +155,7 @@ def test_without_a_thread_a_valid_old_token_is_used_and_no_login_waits(
 ) -> None:
     source, loop = TokenSource(TokenSettings(file="/nowhere")), Loop()
     now = time.time()
-    source._token = oauth.Token("old", now - 2, now + 60 if good else now - 1)
+    source._token = oauth.BearerToken("old", now - 2, now + 60 if good else now - 1)
     others: list[Any] = []
 
     async def login(what: str) -> str:
@@ -197,7 +197,7 @@ def test_a_login_does_not_wait_long_while_its_old_token_is_good(monkeypatch: pyt
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
         source = TokenSource(TokenSettings(url=url, client_id="a", client_secret="b", read_timeout_ms=1000))
         now = time.time()
-        source._token = oauth.Token("old", now - 1, now + 60)
+        source._token = oauth.BearerToken("old", now - 1, now + 60)
         began = time.monotonic()
         loop.run(source.prepare, loop.net, began + 30)
         assert time.monotonic() - began < 30
@@ -304,7 +304,7 @@ class AnswersWith(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-def answered(answer: str, settings: TokenSettings) -> oauth.Token:
+def answered(answer: str, settings: TokenSettings) -> oauth.BearerToken:
     """The token that a server's answer makes."""
     handler = type("Answers", (AnswersWith,), {"answer": answer})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

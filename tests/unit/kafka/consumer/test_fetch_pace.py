@@ -6,7 +6,7 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from tests.unit.copier.copied import TOPIC, World, world
-from twinlog.kafka.consumer.fetch_pace import LINGER_SHARE, MOST_S, Pace, count_batches
+from twinlog.kafka.consumer.fetch_pace import LINGER_SHARE, MOST_S, FetchPacer, count_batches
 
 FETCH, PRODUCE = 1, 0
 PAUSE_S = 0.005 * LINGER_SHARE
@@ -20,34 +20,36 @@ def answer(batches: int = 1, size: int = 100) -> memoryview:
     return log.fetch()
 
 
-def paused(pace: Pace, *, every_s: float, batches: int = 1, answers: int = 200, begin: float = 100.0) -> set[float]:
+def paused(
+    pace: FetchPacer, *, every_s: float, batches: int = 1, answers: int = 200, begin: float = 100.0
+) -> set[float]:
     """The pauses after the last ones of many answers."""
     records = answer(batches)
     return {pace.pause_s([records], begin + number * every_s) for number in range(answers)} - {0.0}
 
 
 def test_batches_that_come_fast_wait_for_each_other() -> None:
-    assert paused(Pace(5), every_s=0.001) == {PAUSE_S}
+    assert paused(FetchPacer(5), every_s=0.001) == {PAUSE_S}
 
 
 def test_batches_that_would_wait_alone_do_not() -> None:
-    assert paused(Pace(5), every_s=0.002) == set()
+    assert paused(FetchPacer(5), every_s=0.002) == set()
 
 
 def test_several_in_each_answer_count_one_by_one() -> None:
     """As they come once there are pauses."""
-    assert paused(Pace(5), every_s=0.0025, batches=3) == {PAUSE_S}
+    assert paused(FetchPacer(5), every_s=0.0025, batches=3) == {PAUSE_S}
 
 
 @pytest.mark.parametrize(
     ("linger_ms", "pauses"), [(0, set()), (2, {0.002 * LINGER_SHARE}), (100, {MOST_S}), (2**63, {MOST_S})]
 )
 def test_linger_bounds_the_pause(linger_ms: int, pauses: set[float]) -> None:
-    assert paused(Pace(linger_ms), every_s=0.0004) == pauses
+    assert paused(FetchPacer(linger_ms), every_s=0.0004) == pauses
 
 
 def test_large_answers_and_empty_ones_are_followed_by_a_fetch_at_once() -> None:
-    pace = Pace(5)
+    pace = FetchPacer(5)
     assert paused(pace, every_s=0.0005)
     assert pace.pause_s([answer(40, 1_000)], 200.0) == 0.0
     assert paused(pace, every_s=0.0005, begin=201.0)
@@ -55,7 +57,7 @@ def test_large_answers_and_empty_ones_are_followed_by_a_fetch_at_once() -> None:
 
 
 def test_a_record_after_a_rest_is_not_followed_by_a_pause() -> None:
-    pace = Pace(5)
+    pace = FetchPacer(5)
     assert paused(pace, every_s=0.0005)
     assert pace.pause_s([answer()], 300.0) == 0.0
 

@@ -14,13 +14,13 @@ from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.groups.followed_groups import FollowedGroups
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 
 def test_groups_of_copiers_need_no_checkpoints(caplog: pytest.LogCaptureFixture) -> None:
     groups = {
-        GroupId(name): Group(GroupId(name), protocol, "Stable")
+        GroupId(name): GroupListing(GroupId(name), protocol, "Stable")
         for name, protocol in (("a-mm2", "twinlog"), ("mm2", "connect"), ("registry", "sr"), ("g", "consumer"))
     }
 
@@ -51,8 +51,8 @@ class MovingGroups:
         self.moves = False
         self.committed: GroupOffsets = {TopicPartition(TopicName("t"), 0): CommittedOffset(5)}
 
-    def listed(self) -> dict[GroupId, Group]:
-        here = {SHOP: Group(SHOP, "consumer", "Stable")}
+    def listed(self) -> dict[GroupId, GroupListing]:
+        here = {SHOP: GroupListing(SHOP, "consumer", "Stable")}
         return here if self.committed and not self.moves else {}
 
     def offsets(self, wanted: list[GroupId]) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:

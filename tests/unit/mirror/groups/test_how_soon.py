@@ -19,7 +19,7 @@ from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.checkpoints import decode_checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator, TranslatedGroupOffset
 from twinlog.mirror.groups.group_sync import GroupSync
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 
 HERE, THERE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
@@ -44,10 +44,10 @@ class Groups:
         self.asked: list[str] = []
         self._answers: dict[GroupId, GroupOffsets] = {}
 
-    def listed(self) -> dict[GroupId, Group]:
+    def listed(self) -> dict[GroupId, GroupListing]:
         self.asked.append("list")
         return {
-            one: Group(one, "consumer", "Stable" if one in self.members else "Empty", "classic")
+            one: GroupListing(one, "consumer", "Stable" if one in self.members else "Empty", "classic")
             for one in self.committed
         }
 

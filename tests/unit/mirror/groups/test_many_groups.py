@@ -16,7 +16,7 @@ from twinlog.mirror.groups.checkpoint_writer import CheckpointWriter
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import GroupOffsetTranslator
 from twinlog.mirror.groups.group_sync import GroupSync
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
@@ -31,7 +31,7 @@ SETTINGS = FlowSettings(
     AdminSettings(NOBODY),
 )
 LISTED = {
-    name: Group(name, "consumer", "Stable" if number % 2 else "Empty", "classic")
+    name: GroupListing(name, "consumer", "Stable" if number % 2 else "Empty", "classic")
     for number in range(3000)
     for name in [GroupId(f"g-{number}")]
 }
@@ -46,7 +46,7 @@ class Groups:
     async def offsets(self, groups: list[GroupId]) -> tuple[dict[GroupId, GroupOffsets], dict[GroupId, int]]:
         return {group: {} for group in groups}, {}
 
-    async def listed(self) -> dict[GroupId, Group]:
+    async def listed(self) -> dict[GroupId, GroupListing]:
         return LISTED
 
     async def commit(self, commits: dict[GroupId, GroupOffsets]) -> dict[GroupId, dict[TopicPartition, int]]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from twinlog.mirror.groups.safe_move import Facts, MoveVerdict, Obstacle, group_is_safe, judge
+from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict, Obstacle, group_is_safe, judge
 from twinlog.model.types import TopicPartition
 
 HERE, THERE = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
-STANDS = Facts(
+STANDS = MoveFacts(
     "shop",
     HERE,
     THERE,

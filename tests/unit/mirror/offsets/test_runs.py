@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlog.mirror.offsets.exact_map import Run
+from twinlog.mirror.offsets.exact_map import CopiedRun
 from twinlog.mirror.offsets.runs import CopiedRuns, joined
 
 
@@ -10,7 +10,7 @@ def test_appends_in_step_are_one_run() -> None:
     noted = CopiedRuns()
     noted.add([(10, 5)], 100)
     noted.add([(15, 2), (17, 3)], 105)
-    assert noted.take() == [Run(10, 100, 10)]
+    assert noted.take() == [CopiedRun(10, 100, 10)]
     assert noted.take() == []
 
 
@@ -18,15 +18,15 @@ def test_holes_on_either_side_begin_the_next_run() -> None:
     noted = CopiedRuns()
     noted.add([(10, 5), (16, 4)], 100)
     noted.add([(20, 1)], 110)
-    assert noted.take() == [Run(10, 100, 5), Run(16, 105, 4), Run(20, 110, 1)]
+    assert noted.take() == [CopiedRun(10, 100, 5), CopiedRun(16, 105, 4), CopiedRun(20, 110, 1)]
 
 
 def test_what_was_taken_is_not_continued() -> None:
     noted = CopiedRuns()
     noted.add([(0, 5)], 0)
-    assert noted.take() == [Run(0, 0, 5)]
+    assert noted.take() == [CopiedRun(0, 0, 5)]
     noted.add([(5, 5)], 5)
-    assert noted.take() == [Run(5, 5, 5)]
+    assert noted.take() == [CopiedRun(5, 5, 5)]
 
 
 def test_a_jump_is_a_run_of_no_records() -> None:
@@ -34,18 +34,18 @@ def test_a_jump_is_a_run_of_no_records() -> None:
     noted.add([(0, 5)], 0)
     noted.jumped(9, 12)
     noted.add([(9, 1)], 12)
-    assert noted.take() == [Run(0, 0, 5), Run(9, 12, 0), Run(9, 12, 1)]
+    assert noted.take() == [CopiedRun(0, 0, 5), CopiedRun(9, 12, 0), CopiedRun(9, 12, 1)]
 
 
 def test_one_that_goes_back_is_a_run_of_its_own() -> None:
     noted = CopiedRuns()
     noted.add([(10, 5)], 10)
     noted.add([(10, 5)], 15)
-    assert noted.take() == [Run(10, 10, 5), Run(10, 15, 5)]
+    assert noted.take() == [CopiedRun(10, 10, 5), CopiedRun(10, 15, 5)]
 
 
 def test_only_holes_on_the_target_and_jumps_part_what_is_joined() -> None:
-    runs = [Run(0, 0, 5), Run(7, 5, 1), Run(8, 9, 2), Run(20, 11, 0), Run(20, 11, 3)]
+    runs = [CopiedRun(0, 0, 5), CopiedRun(7, 5, 1), CopiedRun(8, 9, 2), CopiedRun(20, 11, 0), CopiedRun(20, 11, 3)]
     assert list(joined(runs)) == [([(0, 5), (7, 1)], 0), ([(8, 2)], 9), ([(20, 3)], 11)]
     assert list(joined([])) == []
-    assert list(joined([Run(3, 4, 0)])) == []
+    assert list(joined([CopiedRun(3, 4, 0)])) == []

@@ -10,17 +10,17 @@ import pytest
 from tests.segment_keys import decode_segment_key
 from twinlog.mirror.offsets import maps as maps_module
 from twinlog.mirror.offsets import segments as segments_module
-from twinlog.mirror.offsets.exact_map import Point, Run, Translated
+from twinlog.mirror.offsets.exact_map import CopiedRun, Point, Translated
 from twinlog.mirror.offsets.maps import ExactMaps, StoredRecord
 from twinlog.mirror.offsets.positions import Position
 from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.mirror.offsets.segments import (
     COPIER_GENERATIONS,
     SEGMENT_POINTS,
+    LastPoint,
     Segment,
     SegmentKey,
     SegmentWriter,
-    Tip,
     segment_at,
     segments_topic,
 )
@@ -34,7 +34,7 @@ def records(segments: Iterable[Segment]) -> list[StoredRecord]:
     return [(segment.key, segment.value) for segment in segments]
 
 
-def runs(spans: Iterable[tuple[int, int]], base_offset: int) -> list[Run]:
+def runs(spans: Iterable[tuple[int, int]], base_offset: int) -> list[CopiedRun]:
     """An append as its copier notes it."""
     noted = CopiedRuns()
     noted.add(spans, base_offset)
@@ -135,7 +135,7 @@ def test_a_task_that_goes_on_begins_its_own_segment() -> None:
 
 def test_what_was_found_after_a_crash_is_known() -> None:
     """Two holes in the source, and the newest segment was lost or not."""
-    for tip in (Tip(0, 0, 0), Tip(0, 5, 5)):
+    for tip in (LastPoint(0, 0, 0), LastPoint(0, 5, 5)):
         stored, now = Position(10, 10), Position(40, 30)
         found = runs([(10, 5), (20, 5), (30, 10)], 10)
         writer = SegmentWriter.take_over(PART, now, stored, tip, found=found, complete=False)
@@ -248,7 +248,7 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     maps.reach(OTHER, 297, 326, generation=29)
     maps.reach(PART, 295, 324, generation=28)
     assert (len(maps), set(maps.fragmented()), decoded) == (2, {PART, OTHER}, [])
-    assert maps.tip(PART) == Tip(29, 290, 319)
+    assert maps.tip(PART) == LastPoint(29, 290, 319)
     assert decoded == [PART]
     decoded.clear()
     known = maps.map(OTHER)
@@ -260,7 +260,7 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
     other = maps.map(PART)
     assert other is not None
     assert (other.next_source, other.next_target) == (290, 319)
-    assert maps.tip(PART) == Tip(29, 290, 319)
+    assert maps.tip(PART) == LastPoint(29, 290, 319)
 
 
 def test_deleted_segments_drop_out_of_the_map() -> None:
@@ -282,4 +282,4 @@ def test_a_newest_segment_of_another_version_is_passed_over() -> None:
     maps = ExactMaps()
     *older, (key, _) = generations(PART, 3)
     maps.take([*older, (key, b"\x00\x09")])
-    assert maps.tip(PART) == Tip(1, 10, 11)
+    assert maps.tip(PART) == LastPoint(1, 10, 11)

@@ -14,9 +14,9 @@ from twinlog.connectors.model import ConnectorName, StoredOffset
 from twinlog.mirror.offsets.positions import PositionRecord, decode_position
 from twinlog.mirror.offsets.starts import (
     AT_FIRST,
-    Begin,
     ChosenTopics,
     FirstStart,
+    StartSpec,
     TopicStart,
     decode_start,
     encode_start,
@@ -31,7 +31,7 @@ OF_A_TOPIC = b'["MirrorSourceConnector",{"cluster":"east","twinlog":"start","top
 STARTS: list[tuple[TopicName | None, FirstStart | TopicStart]] = [
     (None, FirstStart(1700, PATTERNS)),
     (None, FirstStart(1700, ChosenTopics((), (), "ours:Filter"), PATTERNS, done=True)),
-    (TOPIC, TopicStart(1700, "an-id", (Begin(offset=SourceOffset(0)), None, AT_FIRST, Begin(since_ms=17)))),
+    (TOPIC, TopicStart(1700, "an-id", (StartSpec(offset=SourceOffset(0)), None, AT_FIRST, StartSpec(since_ms=17)))),
     (TOPIC, TopicStart(1700, None, ())),
 ]
 

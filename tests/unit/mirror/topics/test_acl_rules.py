@@ -7,32 +7,34 @@ from dataclasses import replace
 import pytest
 
 from twinlog.mirror.topics.acls import remote_acl
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
+from twinlog.model.acls import AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.types import Alias, TopicName
 
 EAST, WEST = Alias("east"), Alias("west")
-FLOW = Topology(EAST, WEST, ReplicationPolicy(), TopicFilter((r"orders.*", r".*\.orders")))
-IDENTITY = Topology(EAST, WEST, IdentityPolicy(source=EAST), TopicFilter())
-READ = TopicAcl(TopicName("orders"), "User:ann", "10.0.0.1", Operation.READ, Permission.ALLOW)
+FLOW = Topology(EAST, WEST, DefaultReplicationPolicy(), DefaultTopicFilter((r"orders.*", r".*\.orders")))
+IDENTITY = Topology(EAST, WEST, IdentityReplicationPolicy(source=EAST), DefaultTopicFilter())
+READ = TopicAcl(TopicName("orders"), "User:ann", "10.0.0.1", AclOperation.READ, AclPermissionType.ALLOW)
 
 
-@pytest.mark.parametrize("operation", [Operation.READ, Operation.DESCRIBE, Operation.ALTER, Operation.DELETE, 99])
-@pytest.mark.parametrize("permission", [Permission.ALLOW, Permission.DENY])
-def test_a_right_stays_what_it_is(operation: int, permission: Permission) -> None:
+@pytest.mark.parametrize(
+    "operation", [AclOperation.READ, AclOperation.DESCRIBE, AclOperation.ALTER, AclOperation.DELETE, 99]
+)
+@pytest.mark.parametrize("permission", [AclPermissionType.ALLOW, AclPermissionType.DENY])
+def test_a_right_stays_what_it_is(operation: int, permission: AclPermissionType) -> None:
     acl = replace(READ, operation=operation, permission=permission)
     assert remote_acl(FLOW, acl) == replace(acl, topic=TopicName("east.orders"))
     assert remote_acl(IDENTITY, acl) == acl
 
 
 def test_only_the_flow_writes_to_remote_topics() -> None:
-    assert remote_acl(FLOW, replace(READ, operation=Operation.WRITE)) is None
-    everything = replace(READ, operation=Operation.ALL)
+    assert remote_acl(FLOW, replace(READ, operation=AclOperation.WRITE)) is None
+    everything = replace(READ, operation=AclOperation.ALL)
     assert remote_acl(FLOW, everything) == replace(READ, topic=TopicName("east.orders"))
-    for operation in (Operation.WRITE, Operation.ALL):
-        denied = replace(READ, operation=operation, permission=Permission.DENY)
+    for operation in (AclOperation.WRITE, AclOperation.ALL):
+        denied = replace(READ, operation=operation, permission=AclPermissionType.DENY)
         assert remote_acl(FLOW, denied) == replace(denied, topic=TopicName("east.orders"))
 
 
@@ -46,7 +48,7 @@ def test_all_topics_of_the_source_are_not_all_topics_of_the_target() -> None:
 
 
 def test_prefixes_are_left_out() -> None:
-    assert remote_acl(FLOW, replace(READ, pattern=Pattern.PREFIXED)) is None
+    assert remote_acl(FLOW, replace(READ, pattern=PatternType.PREFIXED)) is None
 
 
 def test_a_right_reads_like_a_sentence() -> None:

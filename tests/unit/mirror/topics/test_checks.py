@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.topics.checks import misread_topics
-from twinlog.mirror.topology.naming import ReplicationPolicy
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, TopicName
 
@@ -47,6 +47,6 @@ def test_kept_names_are_never_misread() -> None:
 
 def test_topics_are_named_that_have_the_letter_of_the_target() -> None:
     """Without a separator; what is a copy from the target is not named, it is left out as it should be."""
-    lettered = replace(topology_of(flow("A", "B", "default")), policy=ReplicationPolicy("", ""))
+    lettered = replace(topology_of(flow("A", "B", "default")), policy=DefaultReplicationPolicy("", ""))
     topics = names("orders", "Books", "myBook", "clB", "Bcopied", "__consumer_Bs", "heartbeats")
     assert misread_topics(lettered, [Alias("A"), Alias("B")], topics, names("copied")) == (["Books", "myBook"], [])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from twinlog.mirror.topics.configs import differences, wanted_settings
-from twinlog.mirror.topology.filters import ConfigPropertyFilter
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter
 from twinlog.model.topics import ConfigChange, ConfigEntry, ConfigSource, listed
 
-TARGETS_DEFAULTS = ConfigPropertyFilter()
-SOURCES_DEFAULTS = ConfigPropertyFilter(defaults_from_source=True)
+TARGETS_DEFAULTS = DefaultConfigPropertyFilter()
+SOURCES_DEFAULTS = DefaultConfigPropertyFilter(defaults_from_source=True)
 
 
 def entry(source: ConfigSource, name: str = "retention.ms", value: str | None = "1000") -> ConfigEntry:

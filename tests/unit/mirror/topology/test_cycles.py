@@ -7,16 +7,20 @@ from dataclasses import replace
 from itertools import permutations
 
 from twinlog.mirror.topology.cycles import cycle, returning
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.types import Alias, TopicName
 
 
 def flow(name: str, *topics: str, identity: bool = False, separator: str = ".") -> Topology:
     source, target = (Alias(alias) for alias in name.split("->"))
-    policy = IdentityPolicy(separator, separator, source) if identity else ReplicationPolicy(separator, separator)
-    return Topology(source, target, policy, TopicFilter(topics or (".*",)))
+    policy = (
+        IdentityReplicationPolicy(separator, separator, source)
+        if identity
+        else DefaultReplicationPolicy(separator, separator)
+    )
+    return Topology(source, target, policy, DefaultTopicFilter(topics or (".*",)))
 
 
 def spread(flows: Sequence[Topology], **made: str) -> dict[str, set[str]]:
@@ -181,7 +185,7 @@ def test_a_topic_that_is_named_in_full_is_no_copy() -> None:
     assert spread(ring, b="t")["a"] == {"b_t"}
 
 
-class Deaf(ReplicationPolicy):
+class Deaf(DefaultReplicationPolicy):
     """A class of the user's that never knows where a topic came from."""
 
     def source_alias(self, topic: TopicName) -> Alias | None:
@@ -191,9 +195,9 @@ class Deaf(ReplicationPolicy):
         return None
 
 
-def by_class(name: str, policy: ReplicationPolicy) -> Topology:
+def by_class(name: str, policy: DefaultReplicationPolicy) -> Topology:
     source, target = (Alias(alias) for alias in name.split("->"))
-    return Topology(source, target, policy, TopicFilter())
+    return Topology(source, target, policy, DefaultTopicFilter())
 
 
 def test_classes_of_ones_own() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twinlog.mirror.topology.cycles import echo
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.types import Alias, TopicName
 
@@ -15,7 +15,7 @@ ON_WEST = {TopicName("east.orders"), TopicName("orders")}
 
 
 def flow(*topics: str, separator: str = ".") -> Topology:
-    return Topology(EAST, WEST, ReplicationPolicy(separator, separator), TopicFilter(topics or (".*",)))
+    return Topology(EAST, WEST, DefaultReplicationPolicy(separator, separator), DefaultTopicFilter(topics or (".*",)))
 
 
 @pytest.mark.parametrize("topic", ["west_east.orders", "west-east.orders", "west__east.orders"])
@@ -51,12 +51,12 @@ def test_who_names_the_topic_means_it() -> None:
 
 
 def test_kept_names_show_no_echo() -> None:
-    kept = Topology(EAST, WEST, IdentityPolicy(".", ".", EAST), TopicFilter())
+    kept = Topology(EAST, WEST, IdentityReplicationPolicy(".", ".", EAST), DefaultTopicFilter())
     assert echo(kept, TopicName("west_east.orders"), ON_WEST) is None
 
 
 def test_two_flows_that_do_not_know_each_other_come_to_an_end() -> None:
-    back = Topology(WEST, EAST, ReplicationPolicy("_", "_"), TopicFilter())
+    back = Topology(WEST, EAST, DefaultReplicationPolicy("_", "_"), DefaultTopicFilter())
     clusters: dict[Alias, set[TopicName]] = {EAST: {TopicName("t")}, WEST: {TopicName("u")}}
     for _ in range(10):
         for one in (flow(), back):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.model.types import Alias, TopicName
 
 RECORDED = Path(__file__).parents[3] / "recorded" / "policies.jsonl"
@@ -22,9 +22,9 @@ def test_answers_are_those_of_kafkas_classes(kind: str, separator: str) -> None:
     for row in rows:
         internal = separator if row["internal_separator_follows"] else "."
         policy = (
-            ReplicationPolicy(separator, internal)
+            DefaultReplicationPolicy(separator, internal)
             if kind == "default"
-            else IdentityPolicy(separator, internal, Alias("east"))
+            else IdentityReplicationPolicy(separator, internal, Alias("east"))
         )
         topic = row["topic"]
         answers = {
@@ -42,6 +42,6 @@ def test_answers_are_those_of_kafkas_classes(kind: str, separator: str) -> None:
 
 
 def test_twinlogs_own_topics_are_internal() -> None:
-    assert ReplicationPolicy().is_internal(TopicName("mm2-twinlog-progress"))
-    assert IdentityPolicy(source=Alias("east")).is_internal(TopicName("mm2-twinlog-progress"))
-    assert not ReplicationPolicy().is_internal(TopicName("twinlog-progress"))
+    assert DefaultReplicationPolicy().is_internal(TopicName("mm2-twinlog-progress"))
+    assert IdentityReplicationPolicy(source=Alias("east")).is_internal(TopicName("mm2-twinlog-progress"))
+    assert not DefaultReplicationPolicy().is_internal(TopicName("twinlog-progress"))

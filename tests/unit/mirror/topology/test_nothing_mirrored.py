@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy
 from twinlog.mirror.topology.topology import Topology, nothing_mirrored
 from twinlog.model.types import Alias, TopicName
 
 
 def reason(*seen: str, left_out: str = "") -> str:
-    chosen = TopicFilter(("orders.*", "west.*"), (".*-test",))
-    topology = Topology(Alias("east"), Alias("west"), ReplicationPolicy(), chosen)
+    chosen = DefaultTopicFilter(("orders.*", "west.*"), (".*-test",))
+    topology = Topology(Alias("east"), Alias("west"), DefaultReplicationPolicy(), chosen)
     reasons = {TopicName(left_out): "another flow copies it"} if left_out else {}
     return nothing_mirrored(topology, [TopicName(name) for name in seen], reasons)
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.topology.cycles import APART, cycle, places_of, returning
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology, obstacle, topology_of
 from twinlog.model.types import Alias, TopicName
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
@@ -44,9 +44,9 @@ def test_places_are_joined_whatever_the_order() -> None:
 
 def test_within_one_cluster_the_default_policy_knows_its_copies_and_kept_names_go_round() -> None:
     places = APART.joined(EAST, WEST)
-    prefixing = Topology(EAST, WEST, ReplicationPolicy(), TopicFilter())
+    prefixing = Topology(EAST, WEST, DefaultReplicationPolicy(), DefaultTopicFilter())
     assert cycle(prefixing, T, [prefixing], places) == ()
-    keeping = Topology(EAST, WEST, IdentityPolicy(source=EAST), TopicFilter())
+    keeping = Topology(EAST, WEST, IdentityReplicationPolicy(source=EAST), DefaultTopicFilter())
     assert cycle(keeping, T, [keeping], places) == (keeping,)
     assert cycle(keeping, T, [keeping]) == ()
 
@@ -54,8 +54,8 @@ def test_within_one_cluster_the_default_policy_knows_its_copies_and_kept_names_g
 def test_flows_into_one_cluster_that_do_not_read_each_others_names_are_seen() -> None:
     """Each copies the copies of the other, under names that grow."""
     flows = [
-        Topology(EAST, WEST, ReplicationPolicy("."), TopicFilter()),
-        Topology(NORTH, SOUTH, ReplicationPolicy("_"), TopicFilter()),
+        Topology(EAST, WEST, DefaultReplicationPolicy("."), DefaultTopicFilter()),
+        Topology(NORTH, SOUTH, DefaultReplicationPolicy("_"), DefaultTopicFilter()),
     ]
     places = APART.joined(EAST, WEST).joined(WEST, NORTH).joined(NORTH, SOUTH)
     assert returning(flows[0], T, flows) is None

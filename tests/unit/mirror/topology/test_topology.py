@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.mirror.topology.filters import ConfigPropertyFilter, GroupFilter, TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
 from twinlog.model.types import Alias, TopicName
 
 EAST, WEST = Alias("east"), Alias("west")
-DEFAULT = ReplicationPolicy()
-IDENTITY = IdentityPolicy(source=EAST)
+DEFAULT = DefaultReplicationPolicy()
+IDENTITY = IdentityReplicationPolicy(source=EAST)
 
 
 def flow(
-    policy: ReplicationPolicy = DEFAULT, *, topics: TopicFilter | None = None, heartbeats: bool = True
+    policy: DefaultReplicationPolicy = DEFAULT, *, topics: DefaultTopicFilter | None = None, heartbeats: bool = True
 ) -> Topology:
-    return Topology(EAST, WEST, policy, topics or TopicFilter(), heartbeats)
+    return Topology(EAST, WEST, policy, topics or DefaultTopicFilter(), heartbeats)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_a_flow_from_east_to_west_mirrors(topic: str, default: bool, identi
 
 
 def test_heartbeats_pass_the_filter_unless_switched_off() -> None:
-    none = TopicFilter(())
+    none = DefaultTopicFilter(())
     assert flow(topics=none).mirrors(TopicName("north.heartbeats"))
     assert not flow(topics=none).mirrors(TopicName("orders"))
     assert not flow(topics=none, heartbeats=False).mirrors(TopicName("heartbeats"))
@@ -67,12 +67,12 @@ def test_heartbeats_pass_the_filter_unless_switched_off() -> None:
     ],
 )
 def test_a_refusal_has_a_reason(topic: str, reason: str) -> None:
-    refusing = flow(topics=TopicFilter((".*orders.*",), (".*-test",)))
+    refusing = flow(topics=DefaultTopicFilter((".*orders.*",), (".*-test",)))
     assert reason in (refusing.refusal(TopicName(topic)) or "")
 
 
 def test_a_pattern_that_a_comma_cuts_in_two_is_not_named() -> None:
-    refusing = flow(topics=TopicFilter(exclude=("(a", "orders)", "other")))
+    refusing = flow(topics=DefaultTopicFilter(exclude=("(a", "orders)", "other")))
     assert refusing.refusal(TopicName("orders")) == "topics.exclude matches it"
     assert refusing.refusal(TopicName("other")) == "topics.exclude matches it (other)"
 
@@ -86,7 +86,7 @@ def test_remote_names_lead_back() -> None:
 
 
 def test_exclude_wins_and_whole_names_count() -> None:
-    topics = TopicFilter(("orders", "pay.*"), ("payroll",))
+    topics = DefaultTopicFilter(("orders", "pay.*"), ("payroll",))
     assert [name for name in ("orders", "orders2", "my-orders", "pay", "payroll") if topics.accepts(name)] == [
         "orders",
         "pay",
@@ -94,29 +94,29 @@ def test_exclude_wins_and_whole_names_count() -> None:
 
 
 def test_groups_of_consoles_and_connectors_are_left_out() -> None:
-    groups = GroupFilter()
+    groups = DefaultGroupFilter()
     assert groups.accepts("billing")
     assert not groups.accepts("console-consumer-12")
     assert not groups.accepts("connect-sink")
 
 
 def test_settings_of_a_topic() -> None:
-    settings = ConfigPropertyFilter()
+    settings = DefaultConfigPropertyFilter()
     assert settings.accepts("retention.ms")
     assert not settings.accepts("min.insync.replicas")
     assert not settings.accepts_default("retention.ms")
-    assert ConfigPropertyFilter(defaults_from_source=True).accepts_default("retention.ms")
-    assert not ConfigPropertyFilter(defaults_from_source=True).accepts_default("min.insync.replicas")
+    assert DefaultConfigPropertyFilter(defaults_from_source=True).accepts_default("retention.ms")
+    assert not DefaultConfigPropertyFilter(defaults_from_source=True).accepts_default("min.insync.replicas")
 
 
 NOTHING = Alias("")
-KEPT = ReplicationPolicy("", "")
+KEPT = DefaultReplicationPolicy("", "")
 
 
-def unseparated(source: str | None, target: str | None, topics: TopicFilter | None = None) -> Topology:
+def unseparated(source: str | None, target: str | None, topics: DefaultTopicFilter | None = None) -> Topology:
     """A flow without a separator, whose clusters have other aliases than those of the file, unless None."""
     names = [None if alias is None else Alias(alias) for alias in (source, target)]
-    return renamed(Topology(EAST, WEST, KEPT, topics or TopicFilter()), *names)
+    return renamed(Topology(EAST, WEST, KEPT, topics or DefaultTopicFilter()), *names)
 
 
 def renamed(topology: Topology, source: Alias | None, target: Alias | None = None) -> Topology:
@@ -141,7 +141,7 @@ def test_internal_topics_are_none_of_these(topic: str) -> None:
 
 def test_without_a_separator_heartbeats_do_not_pass_the_filter() -> None:
     """As in MirrorMaker 2, whose policy takes their name apart to its last letter."""
-    assert not unseparated("", "", TopicFilter(("orders",))).mirrors(TopicName("heartbeats"))
+    assert not unseparated("", "", DefaultTopicFilter(("orders",))).mirrors(TopicName("heartbeats"))
 
 
 def test_without_a_separator_the_alias_stands_right_before_the_topic() -> None:
@@ -162,7 +162,7 @@ def test_without_a_separator_the_alias_stands_right_before_the_topic() -> None:
 @pytest.mark.parametrize("source", ["", "A"])
 def test_a_letter_counts_for_an_alias_without_a_separator(source: str, topic: str, mirrored: bool) -> None:
     """MirrorMaker 2 4.3 was seen to leave out Books and myBook in a flow from A to B."""
-    lettered = renamed(Topology(Alias("A"), Alias("B"), KEPT, TopicFilter()), None if source else NOTHING)
+    lettered = renamed(Topology(Alias("A"), Alias("B"), KEPT, DefaultTopicFilter()), None if source else NOTHING)
     assert lettered.mirrors(TopicName(topic)) is mirrored
     if not mirrored:
         assert lettered.refusal(TopicName(topic)) == "it came from the target cluster B"
@@ -177,7 +177,9 @@ def test_an_empty_alias_alone_leaves_the_separator_in_front() -> None:
 
 def test_identity_mirrors_nothing_where_both_clusters_have_one_alias() -> None:
     """As in MirrorMaker 2: every topic comes from the source, which is called like the target."""
-    other = Topology(EAST, WEST, IdentityPolicy(source=NOTHING), TopicFilter(), True, source_cluster_alias=NOTHING)
+    other = Topology(
+        EAST, WEST, IdentityReplicationPolicy(source=NOTHING), DefaultTopicFilter(), True, source_cluster_alias=NOTHING
+    )
     same = replace(other, target_cluster_alias=NOTHING)
     assert same.refusal(TopicName("orders")) == "it came from the target cluster west"
     assert other.mirrors(TopicName("orders"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from twinlog.mirror.topology.filters import ConfigPropertyFilter, GroupFilter, TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultConfigPropertyFilter, DefaultGroupFilter, DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Acl, Operation, Pattern, Permission, Resource
-from twinlog.model.groups import CommittedOffset, Group
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
+from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.topics import ConfigEntry, ConfigSource, DescribedTopic, Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.diff.differences import FlowNames, Names, compare_clusters
-from twinlog.ops.inventory.contents import Inventory, Log
+from twinlog.ops.diff.differences import FlowTopicPairing, TopicPairing, compare_clusters
+from twinlog.ops.inventory.contents import Inventory, LogOffsets
 
 
 def cluster(alias: str, **partitions: int) -> Inventory:
@@ -25,18 +25,22 @@ def cluster(alias: str, **partitions: int) -> Inventory:
         (1,),
         topics={name: DescribedTopic(Topic(name, count), 1) for name, count in topics.items()},
         configs={name: [] for name in topics},
-        logs={TopicPartition(name, part): Log(0, 100) for name, count in topics.items() for part in range(count)},
+        logs={
+            TopicPartition(name, part): LogOffsets(0, 100) for name, count in topics.items() for part in range(count)
+        },
         acls=[],
     )
 
 
-def flow_names(policy: ReplicationPolicy | None = None) -> FlowNames:
-    topics = TopicFilter(exclude=(".*-test",))
-    topology = Topology(Alias("east"), Alias("west"), policy or ReplicationPolicy(), topics)
-    return FlowNames(topology, GroupFilter(exclude=("hidden",)), ConfigPropertyFilter(), "east->west")
+def flow_names(policy: DefaultReplicationPolicy | None = None) -> FlowTopicPairing:
+    topics = DefaultTopicFilter(exclude=(".*-test",))
+    topology = Topology(Alias("east"), Alias("west"), policy or DefaultReplicationPolicy(), topics)
+    return FlowTopicPairing(
+        topology, DefaultGroupFilter(exclude=("hidden",)), DefaultConfigPropertyFilter(), "east->west"
+    )
 
 
-def differences(left: Inventory, right: Inventory, names: Names | None = None) -> list[tuple[Any, ...]]:
+def differences(left: Inventory, right: Inventory, names: TopicPairing | None = None) -> list[tuple[Any, ...]]:
     found = compare_clusters(left, right, names or flow_names())
     return [(one.kind, one.what, one.detail, one.left, one.right) for one in found]
 
@@ -45,8 +49,8 @@ def own(name: str, value: str) -> list[ConfigEntry]:
     return [ConfigEntry(name, value, ConfigSource.TOPIC)]
 
 
-def acl(name: str, operation: Operation, resource: Resource = Resource.TOPIC) -> Acl:
-    return Acl(resource, name, "User:ann", "*", operation, Permission.ALLOW, Pattern.LITERAL)
+def acl(name: str, operation: AclOperation, resource: ResourceType = ResourceType.TOPIC) -> Acl:
+    return Acl(resource, name, "User:ann", "*", operation, AclPermissionType.ALLOW, PatternType.LITERAL)
 
 
 def test_topics_are_compared_with_their_copies() -> None:
@@ -57,11 +61,11 @@ def test_topics_are_compared_with_their_copies() -> None:
         ("partitions", "c / east.c", None, "3", "4"),
         ("topic", "gone / east.gone", None, None, "1 partitions"),
     ]
-    assert differences(left, replace(left, alias="west"), Names()) == []
+    assert differences(left, replace(left, alias="west"), TopicPairing()) == []
 
 
 def test_where_names_are_kept_topics_of_the_target_alone_show() -> None:
-    names = flow_names(IdentityPolicy(source=Alias("east")))
+    names = flow_names(IdentityReplicationPolicy(source=Alias("east")))
     left, right = cluster("east", a=1), cluster("west", a=1, b=1)
     assert differences(left, right, names) == [("topic", "b", None, None, "1 partitions")]
 
@@ -79,17 +83,17 @@ def test_without_a_flow_every_setting_is_compared_wherever_it_comes_from() -> No
     here = {TopicName("a"): [ConfigEntry("retention.ms", "1", ConfigSource.DEFAULT), *own("only.here", "x")]}
     there = {TopicName("a"): [ConfigEntry("retention.ms", "2", ConfigSource.STATIC_BROKER)]}
     left, right = replace(cluster("l", a=1), configs=here), replace(cluster("r", a=1), configs=there)
-    assert differences(left, right, Names()) == [("setting", "a", "retention.ms", "1", "2")]
+    assert differences(left, right, TopicPairing()) == [("setting", "a", "retention.ms", "1", "2")]
 
 
 def test_acls_are_those_that_the_flow_carries_over_and_others_are_compared_as_they_are() -> None:
-    group = acl("g", Operation.READ, Resource.GROUP)
-    left = replace(cluster("east", a=1), acls=[acl("a", Operation.ALL), acl("a", Operation.WRITE), group])
-    right = replace(cluster("west", east_a=1), acls=[acl("east.a", Operation.ALTER), acl("own", Operation.READ)])
+    group = acl("g", AclOperation.READ, ResourceType.GROUP)
+    left = replace(cluster("east", a=1), acls=[acl("a", AclOperation.ALL), acl("a", AclOperation.WRITE), group])
+    right = replace(cluster("west", east_a=1), acls=[acl("east.a", AclOperation.ALTER), acl("own", AclOperation.READ)])
     assert differences(left, right) == [
-        ("acl", str(acl("east.a", Operation.READ)), None, "yes", None),
+        ("acl", str(acl("east.a", AclOperation.READ)), None, "yes", None),
         ("acl", str(group), None, "yes", None),
-        ("acl", str(acl("east.a", Operation.ALTER)), None, None, "yes"),
+        ("acl", str(acl("east.a", AclOperation.ALTER)), None, None, "yes"),
     ]
     # Of a cluster whose ACLs are unknown nothing is said.
     assert differences(left, replace(right, acls=None)) == []
@@ -100,7 +104,7 @@ def committed(inventory: Inventory, group: str, offsets: dict[tuple[str, int], i
     name = GroupId(group)
     return replace(
         inventory,
-        groups={**inventory.groups, name: Group(name, "consumer", "Empty")},
+        groups={**inventory.groups, name: GroupListing(name, "consumer", "Empty")},
         committed={**inventory.committed, name: found},
     )
 
@@ -126,10 +130,10 @@ def test_replicas_are_as_the_flow_wants_them_or_as_on_the_other_cluster() -> Non
     left = replicated(cluster("east", a=1, b=1), a=3, b=1)
     right = replicated(cluster("west", east_a=1, east_b=1), east_a=1, east_b=2)
     assert differences(left, right) == []
-    wants = FlowNames(
-        Topology(Alias("east"), Alias("west"), ReplicationPolicy(), TopicFilter()),
-        GroupFilter(),
-        ConfigPropertyFilter(),
+    wants = FlowTopicPairing(
+        Topology(Alias("east"), Alias("west"), DefaultReplicationPolicy(), DefaultTopicFilter()),
+        DefaultGroupFilter(),
+        DefaultConfigPropertyFilter(),
         "east->west",
         2,
     )
@@ -137,7 +141,7 @@ def test_replicas_are_as_the_flow_wants_them_or_as_on_the_other_cluster() -> Non
     alike = replicated(cluster("west", east_a=1, east_b=1), east_a=3, east_b=2)
     assert differences(left, alike, wants) == [("replicas", "a / east.a", "replication.factor = 2", "3", "3")]
     other = replicated(cluster("west", a=1, b=1), a=3, b=2)
-    assert differences(left, other, Names()) == [("replicas", "b", None, "1", "2")]
+    assert differences(left, other, TopicPairing()) == [("replicas", "b", None, "1", "2")]
 
 
 def test_quotas_are_compared_by_whom_they_are_for() -> None:

@@ -9,14 +9,14 @@ import pytest
 from tests.unit.mirror.groups.test_safe_move import STANDS
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
-from twinlog.mirror.groups.safe_move import Facts, judge
+from twinlog.mirror.groups.safe_move import MoveFacts, judge
 from twinlog.ops.groups.command import flow_json, lines, missing, summary, wait_until_done
-from twinlog.ops.groups.reader import GroupsSeen, GroupStanding, PartitionStanding, followers
+from twinlog.ops.groups.reader import GroupPartitionStatus, GroupsSnapshot, GroupStatus, followers
 
 
-def group(name: str, *facts: Facts) -> GroupStanding:
-    parts = tuple(PartitionStanding(one, judge(one), 5) for one in facts)
-    return GroupStanding(name, parts, "Empty", "Stable")
+def group(name: str, *facts: MoveFacts) -> GroupStatus:
+    parts = tuple(GroupPartitionStatus(one, judge(one), 5) for one in facts)
+    return GroupStatus(name, parts, "Empty", "Stable")
 
 
 SAFE = group("shop", STANDS)
@@ -25,8 +25,8 @@ AHEAD = group("ahead", replace(STANDS, target_committed=75))
 MOVED = group("moved", replace(STANDS, active_on_target=True))
 
 
-def seen(*groups: GroupStanding, **fields: object) -> GroupsSeen:
-    return replace(GroupsSeen("a->b", 7, groups), **fields)
+def seen(*groups: GroupStatus, **fields: object) -> GroupsSnapshot:
+    return replace(GroupsSnapshot("a->b", 7, groups), **fields)
 
 
 def test_each_partition_is_a_line_and_the_last_line_sums_up() -> None:
@@ -69,11 +69,11 @@ def test_json_has_each_reason_with_its_name() -> None:
 class Time:
     """Looks that answer one after the other, an error or groups; each sleep takes its time."""
 
-    def __init__(self, *answers: TwinlogError | list[GroupsSeen]) -> None:
+    def __init__(self, *answers: TwinlogError | list[GroupsSnapshot]) -> None:
         self.answers = list(answers)
         self.now = 0.0
 
-    def look(self) -> list[GroupsSeen]:
+    def look(self) -> list[GroupsSnapshot]:
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(found, TwinlogError):
             raise found
@@ -82,7 +82,7 @@ class Time:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def wait(self, timeout_s: float) -> list[GroupsSeen]:
+    def wait(self, timeout_s: float) -> list[GroupsSnapshot]:
         return wait_until_done(self.look, timeout_s, lambda: self.now, self.sleep)
 
 

@@ -12,10 +12,10 @@ from harness.virtual.requests import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
 from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.model.acls import Operation
+from twinlog.model.acls import AclOperation
 from twinlog.model.topics import DescribedTopic, Topic
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory, Log
+from twinlog.ops.inventory.contents import Inventory, LogOffsets
 from twinlog.ops.inventory.reader import CHUNK, Content, logs_of, read_inventory
 from twinlog.settings.flow import ClientSettings
 
@@ -40,7 +40,7 @@ def test_many_topics_take_few_requests() -> None:
         finally:
             admin.close()
     assert (len(found.topics), len(found.configs), len(found.logs)) == (count, count - 1, 2 * (count - 1))
-    assert set(found.logs.values()) == {Log(0, 0)}
+    assert set(found.logs.values()) == {LogOffsets(0, 0)}
     assert found.brokers == (1, 2)
     # A hundred topics for each request about settings; two requests for each broker and portion about offsets.
     assert cluster.asked[DESCRIBE_CONFIGS] == 6
@@ -58,12 +58,12 @@ def test_many_topics_take_few_requests() -> None:
 
 def test_what_a_cluster_does_not_say_is_neither_allowed_nor_denied() -> None:
     name = TopicName("t")
-    described = DescribedTopic(Topic(name, 1), 1, operations=frozenset({int(Operation.READ)}))
+    described = DescribedTopic(Topic(name, 1), 1, operations=frozenset({int(AclOperation.READ)}))
     found = Inventory("east", None, (1,), topics={name: described})
-    assert found.may(Operation.READ, name) is True
-    assert found.may(Operation.WRITE, name) is False
-    assert found.may(Operation.READ, TopicName("other")) is None
-    assert found.may(Operation.DESCRIBE) is None
+    assert found.may(AclOperation.READ, name) is True
+    assert found.may(AclOperation.WRITE, name) is False
+    assert found.may(AclOperation.READ, TopicName("other")) is None
+    assert found.may(AclOperation.DESCRIBE) is None
 
 
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(2)]
@@ -86,11 +86,11 @@ def moving() -> Iterator[tuple[VirtualCluster, ClusterAdmin]]:
 
 def test_a_partition_whose_leader_just_moves_is_asked_for_again(moving: tuple[VirtualCluster, ClusterAdmin]) -> None:
     cluster, admin = moving
-    assert logs_of(admin, PARTS) == dict.fromkeys(PARTS, Log(0, 0))
+    assert logs_of(admin, PARTS) == dict.fromkeys(PARTS, LogOffsets(0, 0))
     assert cluster.faults_left == 0
     cluster.move("t", 1, None)
     cluster.asked.clear()
-    assert logs_of(admin, PARTS) == {PARTS[0]: Log(0, 0)}
+    assert logs_of(admin, PARTS) == {PARTS[0]: LogOffsets(0, 0)}
     assert cluster.asked[LIST_OFFSETS] == 2, "nobody waits for a partition without a leader"
 
 

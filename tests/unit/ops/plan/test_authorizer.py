@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinlog.model.acls import Acl, Operation, Pattern, Permission, Resource
+from twinlog.model.acls import Acl, AclOperation, AclPermissionType, PatternType, ResourceType
 from twinlog.model.types import TopicName
 from twinlog.ops.plan.rights import forbidden
 
@@ -13,15 +13,17 @@ ANN = "User:ann"
 
 def acl(
     name: str,
-    operation: Operation = Operation.WRITE,
-    permission: Permission = Permission.ALLOW,
+    operation: AclOperation = AclOperation.WRITE,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
     *,
     who: str = ANN,
     host: str = "*",
     prefix: bool = False,
-    resource: Resource = Resource.TOPIC,
+    resource: ResourceType = ResourceType.TOPIC,
 ) -> Acl:
-    return Acl(resource, name, who, host, operation, permission, Pattern.PREFIXED if prefix else Pattern.LITERAL)
+    return Acl(
+        resource, name, who, host, operation, permission, PatternType.PREFIXED if prefix else PatternType.LITERAL
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,28 +33,28 @@ def acl(
         [acl("east.t")],
         [acl("east.", prefix=True)],
         [acl("*")],
-        [acl("east.t", Operation.ALL)],
+        [acl("east.t", AclOperation.ALL)],
         [acl("east.t", who="User:*")],
         [acl("east.t", host="10.0.0.1")],
-        [acl("east.t"), acl("east.t", permission=Permission.DENY, host="10.0.0.1")],
+        [acl("east.t"), acl("east.t", permission=AclPermissionType.DENY, host="10.0.0.1")],
         # ACLs of other topics, and of groups, say nothing.
-        [acl("east.other", who="User:bob"), acl("east.t", who="User:bob", resource=Resource.GROUP)],
+        [acl("east.other", who="User:bob"), acl("east.t", who="User:bob", resource=ResourceType.GROUP)],
         [acl("west.", who="User:bob", prefix=True)],
     ],
 )
 def test_what_may_be_allowed(acls: list[Acl]) -> None:
-    assert not forbidden(acls, ANN, TopicName("east.t"), Operation.WRITE)
+    assert not forbidden(acls, ANN, TopicName("east.t"), AclOperation.WRITE)
 
 
 @pytest.mark.parametrize(
     "acls",
     [
-        [acl("east.t", Operation.CREATE)],
+        [acl("east.t", AclOperation.CREATE)],
         [acl("east.t", who="User:bob")],
-        [acl("east.t", who="User:bob", permission=Permission.DENY)],
-        [acl("east.t"), acl("east.", permission=Permission.DENY, prefix=True)],
-        [acl("east.t"), acl("*", Operation.ALL, Permission.DENY, who="User:*")],
+        [acl("east.t", who="User:bob", permission=AclPermissionType.DENY)],
+        [acl("east.t"), acl("east.", permission=AclPermissionType.DENY, prefix=True)],
+        [acl("east.t"), acl("*", AclOperation.ALL, AclPermissionType.DENY, who="User:*")],
     ],
 )
 def test_what_is_surely_not(acls: list[Acl]) -> None:
-    assert forbidden(acls, ANN, TopicName("east.t"), Operation.WRITE)
+    assert forbidden(acls, ANN, TopicName("east.t"), AclOperation.WRITE)

@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 from twinlog.cli.main import app
 from twinlog.model.types import Alias, GroupId, TopicName
 from twinlog.ops.diff.diff_lines import diff_lines
-from twinlog.ops.diff.differences import Difference
+from twinlog.ops.diff.differences import ClusterDifference
 from twinlog.ops.plan import planner
 from twinlog.ops.plan.flow_plan import (
-    Copying,
+    ExcludedTopic,
     FlowPlan,
     GroupPlan,
-    Growth,
-    LeftOut,
-    NewRemote,
+    NewRemoteTopic,
+    PartitionGrowth,
     Problem,
     SettingChange,
+    TopicCopyPlan,
 )
 from twinlog.ops.plan.plan_lines import MOST, plan_lines
 
@@ -78,10 +78,10 @@ def test_a_plan_has_a_section_for_all_that_would_be_done() -> None:
         WEST,
         rate=1000.0,
         create=(
-            NewRemote(WEST, TopicName("east.t"), TopicName("t"), 3, -1, {"retention.ms": "1"}),
-            NewRemote(WEST, TopicName("own"), None, 1, 2, {"segment.ms": "1"}),
+            NewRemoteTopic(WEST, TopicName("east.t"), TopicName("t"), 3, -1, {"retention.ms": "1"}),
+            NewRemoteTopic(WEST, TopicName("own"), None, 1, 2, {"segment.ms": "1"}),
         ),
-        grow=(Growth(TopicName("east.u"), 1, 2),),
+        grow=(PartitionGrowth(TopicName("east.u"), 1, 2),),
         settings=(SettingChange(WEST, TopicName("east.u"), "flush.ms", None, "5"),),
         groups=(
             GroupPlan(GroupId("g"), 2, "moves"),
@@ -89,12 +89,12 @@ def test_a_plan_has_a_section_for_all_that_would_be_done() -> None:
             GroupPlan(GroupId("i"), 0, "stays", "why"),
         ),
         copy=(
-            Copying(TopicName("t"), TopicName("east.t"), 3, 5000, 90_000),
-            Copying(TopicName("u"), TopicName("east.u"), 1, 1, 0, compacted=True),
+            TopicCopyPlan(TopicName("t"), TopicName("east.t"), 3, 5000, 90_000),
+            TopicCopyPlan(TopicName("u"), TopicName("east.u"), 1, 1, 0, compacted=True),
         ),
         left_out=(
-            LeftOut(TopicName("x"), "it is an internal topic"),
-            LeftOut(TopicName("y"), "it is an internal topic"),
+            ExcludedTopic(TopicName("x"), "it is an internal topic"),
+            ExcludedTopic(TopicName("y"), "it is an internal topic"),
         ),
         problems=(Problem("disk", "full"),),
         notes=("a note",),
@@ -135,26 +135,26 @@ def test_what_is_done_says_so_and_long_lists_are_cut() -> None:
     unknown = replace(done, problems=(Problem("unread", "no broker leads t-0"),))
     assert plan_lines(unknown)[0] == "east->west: a run would fail, or not do all of it; 1 problem"
     assert not unknown.done
-    many = tuple(Growth(TopicName(f"t{number}"), 1, 2) for number in range(MOST + 5))
+    many = tuple(PartitionGrowth(TopicName(f"t{number}"), 1, 2) for number in range(MOST + 5))
     long = FlowPlan("east->west", Alias("east"), WEST, 1.0, grow=many)
     assert plan_lines(long)[-1] == "    ... and 5 more (--all, --json)"
     assert len(plan_lines(long, everything=True)) == 2 + MOST + 5
 
 
 def test_unknown_sizes_give_no_time() -> None:
-    copy = (Copying(TopicName("t"), TopicName("east.t"), 1, 7, None),)
+    copy = (TopicCopyPlan(TopicName("t"), TopicName("east.t"), 1, 7, None),)
     (line, *_) = plan_lines(FlowPlan("east->west", Alias("east"), WEST, 1.0, copy=copy))
     assert line == "east->west: a run would copy 7 records, bytes unknown"
 
 
 def test_differences_as_lines() -> None:
     found = [
-        Difference("topic", "t / east.t", "3 partitions", None),
-        Difference("topic", "u", None, "1 partitions"),
-        Difference("partitions", "v", "1", "2"),
-        Difference("setting", "v", "1", "default", "retention.ms"),
-        Difference("acl", "ALLOW READ", None, "yes"),
-        Difference("lag", "g", "3 behind", None, "v-0"),
+        ClusterDifference("topic", "t / east.t", "3 partitions", None),
+        ClusterDifference("topic", "u", None, "1 partitions"),
+        ClusterDifference("partitions", "v", "1", "2"),
+        ClusterDifference("setting", "v", "1", "default", "retention.ms"),
+        ClusterDifference("acl", "ALLOW READ", None, "yes"),
+        ClusterDifference("lag", "g", "3 behind", None, "v-0"),
     ]
     assert diff_lines("a", "b", "by name", found) == [
         "a | b: 6 differences (by name)",

@@ -10,7 +10,7 @@ from twinlog.mirror.topics.changes import TopicPair
 from twinlog.model.amounts import shown_bytes
 from twinlog.model.topics import ConfigEntry, ConfigSource, Disk, Topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.plan.fits import (
     after_last_copy,
     colliding,
@@ -39,7 +39,7 @@ def test_names_that_differ_in_dots_and_underscores_collide() -> None:
 
 def test_records_of_others_in_a_remote_topic_are_a_clash() -> None:
     there = {REMOTE: Topic(REMOTE, 2)}
-    held = {TopicPartition(REMOTE, 0): Log(5, 5), TopicPartition(REMOTE, 1): Log(3, 10)}
+    held = {TopicPartition(REMOTE, 0): LogOffsets(5, 5), TopicPartition(REMOTE, 1): LogOffsets(3, 10)}
     (problem,), notes = written_by_others([PAIR], there, held, [], WEST)
     assert (problem.kind, notes) == ("clash", [])
     assert "a.t is on b with 7 records that this flow has not copied" in problem.text
@@ -53,7 +53,7 @@ def test_records_of_others_in_a_remote_topic_are_a_clash() -> None:
 
 def test_records_after_the_last_copy_are_told_of() -> None:
     source = [TopicPartition(TOPIC, number) for number in range(2)]
-    logs = {TopicPartition(REMOTE, 0): Log(0, 13), TopicPartition(REMOTE, 1): Log(0, 11)}
+    logs = {TopicPartition(REMOTE, 0): LogOffsets(0, 13), TopicPartition(REMOTE, 1): LogOffsets(0, 11)}
     positions = {part: Position(SourceOffset(90), TargetOffset(10)) for part in source}
     (note,) = after_last_copy([PAIR], logs, positions, flow("a", "b"))
     assert note.startswith("a.t holds 4 records after the last copy of which a position is stored")

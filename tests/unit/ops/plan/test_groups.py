@@ -8,12 +8,12 @@ from dataclasses import replace
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.topology.filters import GroupFilter
-from twinlog.model.groups import CommittedOffset, Group
+from twinlog.mirror.topology.filters import DefaultGroupFilter
+from twinlog.model.groups import CommittedOffset, GroupListing
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Inventory, Log
+from twinlog.ops.inventory.contents import Inventory, LogOffsets
 from twinlog.ops.plan.flow_plan import GroupPlan
-from twinlog.ops.plan.groups import Copied, plan_groups
+from twinlog.ops.plan.groups import FlowCopies, plan_groups
 from twinlog.settings.flow import FlowSettings
 
 PART, REMOTE = TopicPartition(TopicName("t"), 0), TopicPartition(TopicName("a.t"), 0)
@@ -27,8 +27,8 @@ def groups(at: int, *, state: str = "Empty", topic: str = "t", protocol: str = "
         "x",
         None,
         (1,),
-        logs={PART: Log(0, 100), REMOTE: Log(0, 50)},
-        groups={name: Group(name, protocol, state)},
+        logs={PART: LogOffsets(0, 100), REMOTE: LogOffsets(0, 50)},
+        groups={name: GroupListing(name, protocol, state)},
         committed={name: {where: CommittedOffset(at)}},
     )
 
@@ -52,10 +52,10 @@ def planned(
         return None if there is None else TranslatedGroupOffset(REMOTE, TargetOffset(there[0]), there[1])
 
     positions = {} if copied is None else {PART: Position(SourceOffset(copied))}
-    what = Copied(
+    what = FlowCopies(
         lambda topic: TopicName(f"a.{topic}"), lambda _: left_out, lambda topic: topic.startswith("b."), positions, find
     )
-    only = GroupFilter(exclude=("hidden",))
+    only = DefaultGroupFilter(exclude=("hidden",))
     (found,) = plan_groups(settings, only, lambda topic: topic != "excluded", source, target, what)
     return found
 

@@ -12,10 +12,10 @@ from harness.virtual.clock import WALL_BEGIN, VirtualClock
 from tests.unit.worker.topics.test_topic_conflicts import flow
 from twinlog.config.text.per_topic import topic_rule
 from twinlog.kafka.protocol.list_offsets import LATEST
-from twinlog.mirror.offsets.starts import NOTHING_STORED, Begin, ChosenTopics, FirstStart, StoredStarts, TopicStart
+from twinlog.mirror.offsets.starts import NOTHING_STORED, ChosenTopics, FirstStart, StartSpec, StoredStarts, TopicStart
 from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.inventory.contents import LogOffsets
 from twinlog.ops.plan.starts import PlannedStarts, planned_starts
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.start import Start
@@ -23,7 +23,7 @@ from twinlog.settings.start import Start
 NOW_MS = int(WALL_BEGIN * 1000)
 OLD, NEW = Topic(TopicName("old"), 2), Topic(TopicName("new"), 1)
 PARTS = [TopicPartition(OLD.name, 0), TopicPartition(OLD.name, 1), TopicPartition(NEW.name, 0)]
-LOGS = {PARTS[0]: Log(10, 50), PARTS[1]: Log(0, 0), PARTS[2]: Log(0, 7)}
+LOGS = {PARTS[0]: LogOffsets(10, 50), PARTS[1]: LogOffsets(0, 0), PARTS[2]: LogOffsets(0, 7)}
 
 
 class Source:
@@ -89,7 +89,7 @@ def test_each_rule_is_counted_by_itself() -> None:
 
 def test_what_appeared_later_is_copied_whole() -> None:
     stored = StoredStarts(
-        chosen(done=True), {OLD.name: TopicStart(NOW_MS - 5000, None, (Begin(offset=SourceOffset(48)),))}
+        chosen(done=True), {OLD.name: TopicStart(NOW_MS - 5000, None, (StartSpec(offset=SourceOffset(48)),))}
     )
     found = planned(Start("latest", text="latest"), stored=stored)
     assert found.begins == at(48, None, None)

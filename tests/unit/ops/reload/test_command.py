@@ -11,17 +11,17 @@ from typer.testing import CliRunner
 
 from tests.unit.config import kafkas_files
 from twinlog.cli.main import app
-from twinlog.config.keys.live_keys import Takes
+from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.ops.reload import command as module
 from twinlog.ops.reload import requests as reloads
-from twinlog.ops.reload.requests import Asked
-from twinlog.worker.reload.reload_report import ReadKey, ReloadReport
+from twinlog.ops.reload.requests import ReloadAnswers
+from twinlog.worker.reload.reload_report import ReloadedKey, ReloadReport
 
 FILE = "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
-TOPICS = ReadKey("f:5: topics = x (y before)", Takes.AT_ONCE, ("a->b",))
-TASKS = ReadKey("f:6: tasks.max = 2 (1 before)", Takes.RESTART, ("a->b",))
-LISTENS = ReadKey("f:7: twinlog.metrics.listeners = http://:1 (not written before)", Takes.RESTART)
-RETRY = ReadKey("f:8: errors.retry.timeout = 1 (not written before)", Takes.NOTHING)
+TOPICS = ReloadedKey("f:5: topics = x (y before)", UpdateMode.AT_ONCE, ("a->b",))
+TASKS = ReloadedKey("f:6: tasks.max = 2 (1 before)", UpdateMode.RESTART, ("a->b",))
+LISTENS = ReloadedKey("f:7: twinlog.metrics.listeners = http://:1 (not written before)", UpdateMode.RESTART)
+RETRY = ReloadedKey("f:8: errors.retry.timeout = 1 (not written before)", UpdateMode.NOTHING)
 
 
 def report(**others: Any) -> ReloadReport:
@@ -29,7 +29,7 @@ def report(**others: Any) -> ReloadReport:
 
 
 def test_each_process_tells_what_its_flows_do() -> None:
-    asked = Asked(
+    asked = ReloadAnswers(
         (
             report(
                 keys=(TOPICS, TASKS, LISTENS, RETRY),
@@ -63,25 +63,25 @@ def test_each_process_tells_what_its_flows_do() -> None:
 
 
 def test_what_would_be_taken_over_is_told_so() -> None:
-    asked = Asked((report(keys=(TOPICS,), flows={"a->b": "runs with its new settings"}, only_looked=True),))
+    asked = ReloadAnswers((report(keys=(TOPICS,), flows={"a->b": "runs with its new settings"}, only_looked=True),))
     assert list(module.lines(asked))[-1] == "    f:5: topics = x (y before): would be taken over"
 
 
 @pytest.mark.parametrize(
     ("asked", "code"),
     [
-        (Asked((report(),)), 0),
-        (Asked((report(keys=(TOPICS,)),)), 0),
-        (Asked((report(keys=(TOPICS, TASKS)),)), 4),
-        (Asked((report(problems=("wrong",)), report(keys=(TASKS,)))), 2),
-        (Asked((report(),), {"h-2": ("a->b",)}), 1),
-        (Asked((report(),), troubles={"b": "away"}), 1),
-        (Asked(troubles={"b": "away"}), 1),
-        (Asked(), 3),
-        (Asked(others={"a->b": "MirrorMaker 2 runs it"}), 3),
+        (ReloadAnswers((report(),)), 0),
+        (ReloadAnswers((report(keys=(TOPICS,)),)), 0),
+        (ReloadAnswers((report(keys=(TOPICS, TASKS)),)), 4),
+        (ReloadAnswers((report(problems=("wrong",)), report(keys=(TASKS,)))), 2),
+        (ReloadAnswers((report(),), {"h-2": ("a->b",)}), 1),
+        (ReloadAnswers((report(),), troubles={"b": "away"}), 1),
+        (ReloadAnswers(troubles={"b": "away"}), 1),
+        (ReloadAnswers(), 3),
+        (ReloadAnswers(others={"a->b": "MirrorMaker 2 runs it"}), 3),
     ],
 )
-def test_the_code_is_that_of_what_an_operator_has_to_look_at(asked: Asked, code: int) -> None:
+def test_the_code_is_that_of_what_an_operator_has_to_look_at(asked: ReloadAnswers, code: int) -> None:
     assert module.exit_code(asked) == code
 
 
@@ -96,8 +96,8 @@ class Asker:
     def waits(self) -> list[str]:
         return []
 
-    def ask(self) -> Asked:
-        return Asked((report(keys=(TOPICS,), flows={"a->b": "runs with its new settings"}),))
+    def ask(self) -> ReloadAnswers:
+        return ReloadAnswers((report(keys=(TOPICS,), flows={"a->b": "runs with its new settings"}),))
 
 
 @pytest.fixture

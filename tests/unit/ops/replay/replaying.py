@@ -14,8 +14,8 @@ from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.records import Record
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.replay.bounds import Bound
-from twinlog.ops.replay.model import PartitionToReplay, Replayed, ReplayRules
+from twinlog.ops.replay.bounds import ReplayBound
+from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
 from twinlog.ops.replay.planner import ReplayOptions, ReplayPlanner
 from twinlog.ops.replay.task import Replay
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -50,7 +50,7 @@ def flow_of(clusters: Clusters, **consumer: Any) -> FlowSettings:
     )
 
 
-def replay(clusters: Clusters, start: int, end: int, *, begin_lost: bool = False, **consumer: Any) -> Replayed:
+def replay(clusters: Clusters, start: int, end: int, *, begin_lost: bool = False, **consumer: Any) -> ReplayResult:
     work = Replay(ReplayRules(flow_of(clusters, **consumer), patience_s=20), VirtualLoop(clusters[0].loop.world))
     try:
         part = PartitionToReplay(SOURCE, INTO, start, end, 1_000, clusters[0].topics.ids["t"], begin_lost=begin_lost)
@@ -82,4 +82,4 @@ def planner_of(
 
 
 def options_of(**others: Any) -> ReplayOptions:
-    return ReplayOptions(**{"topics": ("t",), "start": Bound("earliest"), "end": Bound("latest"), **others})
+    return ReplayOptions(**{"topics": ("t",), "start": ReplayBound("earliest"), "end": ReplayBound("latest"), **others})

@@ -16,15 +16,21 @@ from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.model.types import Alias
-from twinlog.ops.replay.bounds import Bound, require_order
+from twinlog.ops.replay.bounds import ReplayBound, require_order
 from twinlog.ops.replay.command import _bound
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"start": Bound("offset", 7), "end": Bound("offset", 7)}, "nothing lies from offset 7 to offset 7: --from"),
-        ({"start": Bound("timestamp", 9), "end": Bound("timestamp", 7)}, "nothing lies from timestamp 9 to timestamp"),
+        (
+            {"start": ReplayBound("offset", 7), "end": ReplayBound("offset", 7)},
+            "nothing lies from offset 7 to offset 7: --from",
+        ),
+        (
+            {"start": ReplayBound("timestamp", 9), "end": ReplayBound("timestamp", 7)},
+            "nothing lies from timestamp 9 to timestamp",
+        ),
         ({"partitions": frozenset({0, 4, 3})}, "the topics have no partition 3, 4"),
         ({"topics": ("t", "nowhere")}, "cluster s has no topic nowhere, or it is an internal one"),
         ({"topics": ("__consumer_offsets",)}, "cluster s has no topic __consumer_offsets"),
@@ -43,14 +49,24 @@ def test_what_cannot_be_a_range_is_refused_and_changes_nothing(
 @pytest.mark.parametrize(
     ("start", "end", "words"),
     [
-        (Bound("offset", 8), Bound("timestamp", NOW + 5), f"from offset 8 to timestamp {NOW + 5} in any partition"),
-        (Bound("timestamp", NOW + 8), Bound("offset", 5), f"from timestamp {NOW + 8} to offset 5 in any partition"),
-        (Bound("latest"), Bound("earliest"), "from latest to earliest: --from has to be the older one"),
-        (Bound("latest"), Bound("offset", 5), "from latest to offset 5: --from has"),
-        (Bound("offset", 5), Bound("earliest"), "from offset 5 to earliest: --from has"),
+        (
+            ReplayBound("offset", 8),
+            ReplayBound("timestamp", NOW + 5),
+            f"from offset 8 to timestamp {NOW + 5} in any partition",
+        ),
+        (
+            ReplayBound("timestamp", NOW + 8),
+            ReplayBound("offset", 5),
+            f"from timestamp {NOW + 8} to offset 5 in any partition",
+        ),
+        (ReplayBound("latest"), ReplayBound("earliest"), "from latest to earliest: --from has to be the older one"),
+        (ReplayBound("latest"), ReplayBound("offset", 5), "from latest to offset 5: --from has"),
+        (ReplayBound("offset", 5), ReplayBound("earliest"), "from offset 5 to earliest: --from has"),
     ],
 )
-def test_a_range_that_begins_after_its_end_is_refused(clusters: Clusters, start: Bound, end: Bound, words: str) -> None:
+def test_a_range_that_begins_after_its_end_is_refused(
+    clusters: Clusters, start: ReplayBound, end: ReplayBound, words: str
+) -> None:
     put(clusters[0], "t", 10, 1)
     with (
         planner_of(clusters, options_of(start=start, end=end)) as planner,
@@ -67,7 +83,7 @@ def test_a_range_that_begins_after_its_end_in_one_partition_has_the_others(clust
         batch = encode_batch([(NOW, record_body(b"k", b"%d" % number))], 0)
         stamp(batch, -1, -1, -1)
         assert clusters[0].log("u", 1).append(bytes(batch))[0] == 0
-    options = options_of(topics=("u",), start=Bound("offset", 8), end=Bound("timestamp", NOW + 5))
+    options = options_of(topics=("u",), start=ReplayBound("offset", 8), end=ReplayBound("timestamp", NOW + 5))
     with planner_of(clusters, options) as planner:
         assert [(one.source.partition, one.start, one.end) for one in planner.plan().parts] == [(1, 8, 10)]
 
@@ -76,7 +92,7 @@ def test_where_a_leader_is_lost_nobody_knows_what_an_open_transaction_hides(clus
     put(clusters[0], "t", 10, 10)
     # It is asked where the log begins, where it is readable to, and where it ends.
     clusters[0].codes(LIST_OFFSETS, "t", 0, 0, Code.LEADER_NOT_AVAILABLE)
-    options = options_of(start=Bound("offset", 2))
+    options = options_of(start=ReplayBound("offset", 2))
     with (
         planner_of(clusters, options, isolation_level="read_committed") as planner,
         pytest.raises(ClusterError, match="cluster s: t-0 has no leader"),
@@ -92,28 +108,28 @@ def test_what_an_open_transaction_hides_is_named(clusters: Clusters) -> None:
     clusters[0].log("t").append(bytes(batch))
     put(clusters[0], "t", 5, 1, first=15)
 
-    def planned(start: Bound, end: Bound, level: str = "read_committed") -> list[tuple[int, int]]:
+    def planned(start: ReplayBound, end: ReplayBound, level: str = "read_committed") -> list[tuple[int, int]]:
         with planner_of(clusters, options_of(start=start, end=end), isolation_level=level) as planner:
             return [(one.start, one.end) for one in planner.plan().parts]
 
-    first, last = Bound("earliest"), Bound("latest")
+    first, last = ReplayBound("earliest"), ReplayBound("latest")
     words = "an open transaction of the source hides t-0 from offset 10 on .* once the transaction has ended"
     for start, end in (
-        (Bound("offset", 12), last),
-        (Bound("offset", 10), last),
-        (Bound("timestamp", NOW + 12), last),
-        (first, Bound("offset", 12)),
-        (first, Bound("offset", 99)),
-        (first, Bound("timestamp", NOW + 17)),
+        (ReplayBound("offset", 12), last),
+        (ReplayBound("offset", 10), last),
+        (ReplayBound("timestamp", NOW + 12), last),
+        (first, ReplayBound("offset", 12)),
+        (first, ReplayBound("offset", 99)),
+        (first, ReplayBound("timestamp", NOW + 17)),
     ):
         with pytest.raises(OptionError, match=words):
             planned(start, end)
         assert planned(start, end, "read_uncommitted") != []
-    assert planned(first, last) == planned(first, Bound("offset", 10)) == [(0, 10)]
+    assert planned(first, last) == planned(first, ReplayBound("offset", 10)) == [(0, 10)]
     # What comes later is not there yet, whoever hides what.
-    assert planned(first, Bound("timestamp", NOW + 3_600_000)) == [(0, 10)]
+    assert planned(first, ReplayBound("timestamp", NOW + 3_600_000)) == [(0, 10)]
     with pytest.raises(OptionError, match="no partition has so many offsets"):
-        planned(Bound("offset", 21), last)
+        planned(ReplayBound("offset", 21), last)
 
 
 def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Clusters) -> None:
@@ -121,7 +137,7 @@ def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Cl
     source.create("u", 3, **{"max.message.bytes": "5000"})
     put(source, "u", 50, 10)
     source.log("u").delete_before(20)
-    with planner_of(clusters, options_of(topics=("u",), start=Bound("timestamp", NOW + 33))) as planner:
+    with planner_of(clusters, options_of(topics=("u",), start=ReplayBound("timestamp", NOW + 33))) as planner:
         plan = planner.plan()
         assert [(one.source.partition, one.start, one.end, one.into.topic) for one in plan.parts] == [
             (0, 33, 50, "s.u.replay")
@@ -136,7 +152,7 @@ def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Cl
         planner.create(plan)
     assert topic.name in target.topics.ids
     with (
-        planner_of(clusters, options_of(topics=("u",), start=Bound("offset", 5))) as planner,
+        planner_of(clusters, options_of(topics=("u",), start=ReplayBound("offset", 5))) as planner,
         pytest.raises(OptionError, match=r"--from 5: u-0 begins at offset 20 by now"),
     ):
         planner.plan()
@@ -144,14 +160,17 @@ def test_ranges_are_planned_and_topics_created_that_keep_everything(clusters: Cl
 
 def test_a_time_that_is_written_as_an_offset_is_no_empty_range(clusters: Clusters) -> None:
     put(clusters[0], "t", 50, 10)
-    for option, wrong in (("--from", {"start": Bound("offset", NOW)}), ("--to", {"end": Bound("offset", NOW)})):
+    for option, wrong in (
+        ("--from", {"start": ReplayBound("offset", NOW)}),
+        ("--to", {"end": ReplayBound("offset", NOW)}),
+    ):
         with (
             planner_of(clusters, options_of(**wrong)) as planner,
             pytest.raises(OptionError, match=rf"{option} {NOW}: no partition has so many offsets; .* \(@{NOW}\)"),
         ):
             planner.plan()
     # What comes next is not there yet.
-    with planner_of(clusters, options_of(start=Bound("offset", 50), end=Bound("offset", 99))) as planner:
+    with planner_of(clusters, options_of(start=ReplayBound("offset", 50), end=ReplayBound("offset", 99))) as planner:
         assert planner.plan().parts == ()
 
 
@@ -168,7 +187,7 @@ def test_a_topic_that_would_delete_the_copies_at_once_is_refused(clusters: Clust
         pytest.raises(OptionError, match=r"short deletes records by their age .* t-0 is older than that from offset 0"),
     ):
         planner.plan()
-    for options in (options_of(into="long"), options_of(into="short", start=Bound("offset", 50))):
+    for options in (options_of(into="long"), options_of(into="short", start=ReplayBound("offset", 50))):
         with planner_of(clusters, options) as planner:
             assert [one.end for one in planner.plan().parts] == [60]
     # What compaction took at the begin of the source is no old record.
@@ -186,10 +205,10 @@ def test_a_range_that_begins_in_a_hole_after_old_records_is_no_old_one(clusters:
     log = source.log("t")
     log.batches = [one for one in log.batches if one[0].base_offset not in (30, 40)]
     for start in (30, 44, 50, 55):
-        with planner_of(clusters, options_of(into="short", start=Bound("offset", start))) as planner:
+        with planner_of(clusters, options_of(into="short", start=ReplayBound("offset", start))) as planner:
             assert [(one.start, one.end) for one in planner.plan().parts] == [(start, 60)]
     with (
-        planner_of(clusters, options_of(into="short", start=Bound("offset", 29))) as planner,
+        planner_of(clusters, options_of(into="short", start=ReplayBound("offset", 29))) as planner,
         pytest.raises(OptionError, match="t-0 is older than that from offset 29 on"),
     ):
         planner.plan()

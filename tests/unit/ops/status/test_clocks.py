@@ -9,7 +9,15 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from tests.unit.worker.test_driver_report import FULL
 from twinlog.clock import wall_ms
-from twinlog.ops.status.state import LOOKS_ON_S, STALE_S, Clocks, Condition, FlowFacts, ProcessSeen, state_of
+from twinlog.ops.status.state import (
+    LOOKS_ON_S,
+    STALE_S,
+    Clocks,
+    FlowCondition,
+    FlowStatusFacts,
+    ProcessSnapshot,
+    state_of,
+)
 from twinlog.worker.status.report import EVERY_S, DriverReport
 
 
@@ -31,11 +39,13 @@ class Writer:
         return self._last
 
 
-def look(writer: Writer, clocks: Clocks) -> FlowFacts:
+def look(writer: Writer, clocks: Clocks) -> FlowStatusFacts:
     clocks.compare(writer.report(), writer.report, lives=True)
-    process = ProcessSeen("host-1", leads=True)
+    process = ProcessSnapshot("host-1", leads=True)
     skew_s = clocks.skew_ms / 1000
-    return FlowFacts(clocks.now_ms, writer.report(), processes=(process,), skew_s=skew_s, reports_on=clocks.reports_on)
+    return FlowStatusFacts(
+        clocks.now_ms, writer.report(), processes=(process,), skew_s=skew_s, reports_on=clocks.reports_on
+    )
 
 
 @pytest.mark.parametrize("behind_s", [0.0, 1.0, 60.0, 3600.0, -60.0, -3600.0])
@@ -44,7 +54,7 @@ def test_who_reports_is_seen_to_run_however_its_clock_goes(behind_s: float) -> N
     writer, clocks = Writer(clock, behind_s), Clocks(clock)
     begun = clock.now
     facts = look(writer, clocks)
-    assert (state_of(facts).condition, facts.fresh) == (Condition.RUNNING, True)
+    assert (state_of(facts).condition, facts.fresh) == (FlowCondition.RUNNING, True)
     assert facts.report_age_s is not None
     assert facts.report_age_s < EVERY_S + 1.5
     assert abs(clocks.skew_ms - behind_s * 1000) < 1500
@@ -63,7 +73,7 @@ def test_who_is_dead_is_not_seen_to_run_because_its_clock_was_ahead(behind_s: fl
     writer.dead_at = clock.now
     clock.now += STALE_S + 1
     facts = look(writer, Clocks(clock))
-    assert (state_of(facts).condition, facts.fresh) == (Condition.NOT_YET, False)
+    assert (state_of(facts).condition, facts.fresh) == (FlowCondition.NOT_YET, False)
 
 
 def test_nobody_waits_for_a_flow_that_has_ended_or_that_nobody_has() -> None:

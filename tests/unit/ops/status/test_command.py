@@ -12,10 +12,10 @@ import typer
 from tests.unit.ops.status.test_state import NOW, OLD, REPORT, RUNS
 from tests.unit.worker.test_driver_report import SETTINGS
 from twinlog.errors import TwinlogError
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset
 from twinlog.ops.status.command import MaxLag, exit_code, watch
-from twinlog.ops.status.flow import FlowSeen, by_report
+from twinlog.ops.status.flow import FlowSnapshot, by_report
 from twinlog.ops.status.status_text import flow_json, lines
 from twinlog.worker.status.report import GroupsProgress, TopicProgress
 
@@ -39,11 +39,11 @@ REPORTED = replace(
 )
 
 
-def seen(report: Any = REPORTED, **changes: Any) -> FlowSeen:
+def seen(report: Any = REPORTED, **changes: Any) -> FlowSnapshot:
     return by_report(SETTINGS, replace(RUNS, report=report, **changes))
 
 
-def line(found: FlowSeen, name: str) -> str:
+def line(found: FlowSnapshot, name: str) -> str:
     return next((one.strip() for one in lines(found) if one.strip().startswith(name)), "")
 
 
@@ -75,7 +75,9 @@ def test_what_a_transform_left_out_is_shown_where_it_left_out_any() -> None:
 
 
 def test_what_a_killed_process_held_is_shown_until_another_process_runs_the_flow() -> None:
-    held = Held("orders", 1, "gap", "TW-GAP-01", "lost", "accept it", NOW - 90_000, *map(SourceOffset, (5, 5, 9)))
+    held = HeldPartition(
+        "orders", 1, "gap", "TW-GAP-01", "lost", "accept it", NOW - 90_000, *map(SourceOffset, (5, 5, 9))
+    )
     report = replace(REPORTED, held=1, held_by_reason=(("gap", 1),), held_partitions=(held,), at_ms=OLD.at_ms)
     dead = seen(report, processes=())
     assert lines(dead)[0].startswith("a->b: dead")
@@ -150,7 +152,7 @@ def test_a_process_that_took_over_is_not_mixed_up_with_the_one_before() -> None:
         ([], None, 3),
     ],
 )
-def test_scripts_get_the_worst(found: list[FlowSeen], limit: str | None, code: int) -> None:
+def test_scripts_get_the_worst(found: list[FlowSnapshot], limit: str | None, code: int) -> None:
     assert exit_code(found, None if limit is None else MaxLag.of(limit)) == code
 
 

@@ -11,7 +11,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.record.last_records import KeptRecord, LastRecords
 from twinlog.model.groups import GroupMember, GroupMembers
 from twinlog.ops.status import connectors
-from twinlog.ops.status.connectors import ConnectorSeen, ConnectorsReader, ReportedState
+from twinlog.ops.status.connectors import ConnectorSnapshot, ConnectorsReader, ReportedState
 
 ONE = GroupMembers("connect", "Stable", (GroupMember("m", "c", "h", b"", b""),))
 
@@ -58,7 +58,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> type[Topic]:
     return Own
 
 
-def seen(name: str, group: GroupMembers | RefusedError = ONE) -> ConnectorSeen | None:
+def seen(name: str, group: GroupMembers | RefusedError = ONE) -> ConnectorSnapshot | None:
     def call(*_: Any) -> GroupMembers:
         if isinstance(group, RefusedError):
             raise group

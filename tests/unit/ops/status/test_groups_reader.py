@@ -18,11 +18,11 @@ from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.groups.checkpoints import Checkpoint
 from twinlog.mirror.groups.group_offsets import TranslatedGroupOffset
 from twinlog.mirror.groups.safe_move import Obstacle
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.types import Alias, GroupId, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.groups.command import lines, missing
-from twinlog.ops.groups.reader import GroupsReader, GroupsSeen
-from twinlog.ops.inventory.contents import Log
+from twinlog.ops.groups.reader import GroupsReader, GroupsSnapshot
+from twinlog.ops.inventory.contents import LogOffsets
 
 SYNCED = replace(flow("a", "b", "default"), sync_group_offsets_interval_s=1.0)
 SHOP, BILLING = GroupId("shop"), GroupId("billing")
@@ -47,7 +47,9 @@ class Cluster:
         code = self.code if self.clock.monotonic() < self.answers_at else 0
         there = [BILLING] if code else [BILLING, SHOP]
         if step.__name__ == GroupAdmin.listed.__name__:
-            return {group: Group(group, "consumer", "Stable" if self.alias == "a" else "Empty") for group in there}
+            return {
+                group: GroupListing(group, "consumer", "Stable" if self.alias == "a" else "Empty") for group in there
+            }
         if step.__name__ == GroupAdmin.unlisted.__name__:
             return 1 if code == Code.COORDINATOR_NOT_AVAILABLE and self.kept else 0
         if step.__name__ == GroupAdmin.kept.__name__:
@@ -73,13 +75,13 @@ class Scene:
             self.reader._last[group] = {THERE: (checkpoint, 0)}
         monkeypatch.setattr(self.reader, "_read_checkpoints", lambda: None)
         monkeypatch.setattr(self.reader, "_learn", lambda _: None)
-        monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: 5}, {THERE: Log(0, 5)}))
+        monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: 5}, {THERE: LogOffsets(0, 5)}))
         monkeypatch.setattr(self.reader, "_copied", lambda *_: SourceOffset(5))
         found = TranslatedGroupOffset(THERE, TargetOffset(5), exact=True)
         monkeypatch.setattr(self.reader._translator, "find", lambda *_: found)
         monkeypatch.setattr(self.reader._translator, "past_copies", lambda *_: None)
 
-    def read(self, *wanted: str) -> GroupsSeen:
+    def read(self, *wanted: str) -> GroupsSnapshot:
         return self.reader.read(wanted)
 
 
@@ -143,6 +145,6 @@ def test_a_named_group_is_not_said_to_have_committed_nothing(scene: Scene) -> No
 
 
 def test_nobody_waits_for_no_group_where_some_cannot_be_listed() -> None:
-    assert missing(GroupsSeen("a->b", 0, unlisted=2)) == (
+    assert missing(GroupsSnapshot("a->b", 0, unlisted=2)) == (
         "a->b: partitions of __consumer_offsets without a leader: 2; the source does not list the groups there"
     )

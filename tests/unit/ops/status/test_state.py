@@ -12,31 +12,31 @@ from tests.unit.worker.test_driver_report import FULL
 from twinlog.mirror.offsets.positions import Position
 from twinlog.model.groups import GroupMember, GroupMembers
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
-from twinlog.ops.status.connectors import ConnectorSeen, ReportedState
+from twinlog.ops.status.connectors import ConnectorSnapshot, ReportedState
 from twinlog.ops.status.flow import lag_by_positions, others_of, processes_of
-from twinlog.ops.status.state import STALE_S, Condition, FlowFacts, ProcessSeen, state_of
-from twinlog.worker.election.member import Leadership, Mate, Member, Term
+from twinlog.ops.status.state import STALE_S, FlowCondition, FlowStatusFacts, ProcessSnapshot, state_of
+from twinlog.worker.election.member import Leadership, LeaderTerm, Member, MemberInfo
 
 NOW = 1_000_000
 REPORT = replace(FULL, at_ms=NOW - 1000, process="host-1", detail=None)
-LEADS, STANDS_BY = ProcessSeen("host-1", leads=True, ready=True), ProcessSeen("host-2", ready=True)
-RUNS = FlowFacts(NOW, REPORT, NOW - 500, 1.0, True, (LEADS, STANDS_BY), 5.0)
+LEADS, STANDS_BY = ProcessSnapshot("host-1", leads=True, ready=True), ProcessSnapshot("host-2", ready=True)
+RUNS = FlowStatusFacts(NOW, REPORT, NOW - 500, 1.0, True, (LEADS, STANDS_BY), 5.0)
 OLD = replace(REPORT, at_ms=NOW - int(1000 * STALE_S) - 1000)
 
 
-def of(**changes: Any) -> tuple[Condition, str, str | None]:
+def of(**changes: Any) -> tuple[FlowCondition, str, str | None]:
     state = state_of(replace(RUNS, **changes))
     return state.condition, state.word, state.detail
 
 
 def test_a_flow_whose_leader_reports_is_what_it_reports() -> None:
-    assert of() == (Condition.RUNNING, "running", None)
-    assert of(report=replace(REPORT, state="idle", detail="no topic")) == (Condition.RUNNING, "idle", "no topic")
+    assert of() == (FlowCondition.RUNNING, "running", None)
+    assert of(report=replace(REPORT, state="idle", detail="no topic")) == (FlowCondition.RUNNING, "idle", "no topic")
     starting = replace(REPORT, state="starting")
-    assert of(report=starting) == (Condition.NOT_YET, "starting", "no Spark task copies for it yet")
+    assert of(report=starting) == (FlowCondition.NOT_YET, "starting", "no Spark task copies for it yet")
     assert of(report=replace(starting, detail="its topics do not answer"))[2] == "its topics do not answer"
     waiting = replace(REPORT, state="waiting", detail="source cluster unreachable")
-    assert of(report=waiting) == (Condition.NOT_YET, "waiting", "source cluster unreachable")
+    assert of(report=waiting) == (FlowCondition.NOT_YET, "waiting", "source cluster unreachable")
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_a_flow_whose_leader_reports_is_what_it_reports() -> None:
 )
 def test_what_may_be_dead_is_not_called_running(changes: dict[str, Any], condition: str, word: str, text: str) -> None:
     found = of(**changes)
-    assert found[:2] == (Condition[condition], word)
+    assert found[:2] == (FlowCondition[condition], word)
     assert text in (found[2] or "")
 
 
 def test_a_connector_has_no_election_of_its_own() -> None:
-    assert of(elected=False, processes=()) == (Condition.RUNNING, "running", None)
-    assert of(elected=False, processes=(), report=OLD)[:2] == (Condition.DOWN, "dead")
-    assert of(elected=False, processes=(), report=None)[:2] == (Condition.RUNNING, "alive")
-    assert of(elected=False, processes=(), report=None, heartbeat_ms=None)[:2] == (Condition.DOWN, "not running")
+    assert of(elected=False, processes=()) == (FlowCondition.RUNNING, "running", None)
+    assert of(elected=False, processes=(), report=OLD)[:2] == (FlowCondition.DOWN, "dead")
+    assert of(elected=False, processes=(), report=None)[:2] == (FlowCondition.RUNNING, "alive")
+    assert of(elected=False, processes=(), report=None, heartbeat_ms=None)[:2] == (FlowCondition.DOWN, "not running")
 
 
 def member(number: int, leadership: Leadership | None, **fields: Any) -> GroupMember:
@@ -91,16 +91,18 @@ def member(number: int, leadership: Leadership | None, **fields: Any) -> GroupMe
 
 
 def test_members_of_the_group_are_processes_the_leader_first() -> None:
-    term = Term(3, "id-2", 70.0)
-    leadership = Leadership(Member("host-2"), term, {"id-1": Mate("host-1", True), "id-2": Mate("host-2", True)})
+    term = LeaderTerm(3, "id-2", 70.0)
+    leadership = Leadership(
+        Member("host-2"), term, {"id-1": MemberInfo("host-1", True), "id-2": MemberInfo("host-2", True)}
+    )
     members = (member(1, leadership, ready=True), member(2, leadership), member(3, leadership))
     found = processes_of(GroupMembers("twinlog", "Stable", members))
     assert found == (
-        (ProcessSeen("host-2", leads=True), ProcessSeen("host-1", ready=True), ProcessSeen("host-3")),
+        (ProcessSnapshot("host-2", leads=True), ProcessSnapshot("host-1", ready=True), ProcessSnapshot("host-3")),
         70.0,
     )
     joining = GroupMembers("twinlog", "PreparingRebalance", (member(1, None, ready=True),))
-    assert processes_of(joining) == ((ProcessSeen("host-1", ready=True),), None)
+    assert processes_of(joining) == ((ProcessSnapshot("host-1", ready=True),), None)
     assert processes_of(GroupMembers("", "Dead", ())) == ((), None)
 
 
@@ -134,7 +136,7 @@ def reported(state: str, at_ms: int = NOW - 5000, trace: str | None = None) -> R
     return ReportedState(state, "host:8083", at_ms, trace)
 
 
-RUN = ConnectorSeen("w", "c", 1, reported("RUNNING"), (reported("RUNNING"), reported("RUNNING")))
+RUN = ConnectorSnapshot("w", "c", 1, reported("RUNNING"), (reported("RUNNING"), reported("RUNNING")))
 BROKEN = replace(RUN, tasks=(reported("RUNNING"), reported("FAILED", trace="java.lang.Oops: no\n\tat x")))
 
 
@@ -172,27 +174,31 @@ BROKEN = replace(RUN, tasks=(reported("RUNNING"), reported("FAILED", trace="java
     ],
 )
 def test_a_connector_that_does_not_report_is_what_its_workers_say(
-    seen: ConnectorSeen, report: Any, condition: str, word: str, text: str
+    seen: ConnectorSnapshot, report: Any, condition: str, word: str, text: str
 ) -> None:
     found = of(elected=False, processes=(), report=report, connector=seen)
-    assert found[:2] == (Condition[condition], word)
+    assert found[:2] == (FlowCondition[condition], word)
     assert text in (found[2] or "")
 
 
 def test_a_heartbeat_connector_is_alive_while_its_worker_and_its_heartbeats_are() -> None:
     beats = {"elected": False, "processes": (), "report": None, "connector": RUN, "heartbeat_writer": True}
-    assert of(**beats)[:2] == (Condition.RUNNING, "alive")
-    assert of(**{**beats, "heartbeat_ms": None})[:2] == (Condition.NOT_YET, "silent")
-    assert of(**{**beats, "connector": replace(RUN, members=0)})[:2] == (Condition.DOWN, "not running")
+    assert of(**beats)[:2] == (FlowCondition.RUNNING, "alive")
+    assert of(**{**beats, "heartbeat_ms": None})[:2] == (FlowCondition.NOT_YET, "silent")
+    assert of(**{**beats, "connector": replace(RUN, members=0)})[:2] == (FlowCondition.DOWN, "not running")
 
 
 def test_what_mirror_maker_2_failed_at_counts_more_than_its_heartbeats() -> None:
     others = {"others": "MirrorMaker 2 runs it", "connector": BROKEN}
-    assert of(**others) == (Condition.DOWN, "failed", "MirrorMaker 2 runs it; 1 of 2 tasks: java.lang.Oops: no")
-    assert of(**{**others, "connector": RUN})[:2] == (Condition.RUNNING, "run by others")
+    assert of(**others) == (FlowCondition.DOWN, "failed", "MirrorMaker 2 runs it; 1 of 2 tasks: java.lang.Oops: no")
+    assert of(**{**others, "connector": RUN})[:2] == (FlowCondition.RUNNING, "run by others")
     silent: dict[str, Any] = {"others": "MirrorMaker 2 runs it", "heartbeat_ms": None, "heartbeat_every_s": None}
-    assert of(**silent)[0] is Condition.NOT_YET
-    assert of(**silent, connector=RUN) == (Condition.RUNNING, "run by others", "MirrorMaker 2 runs it, c is running")
+    assert of(**silent)[0] is FlowCondition.NOT_YET
+    assert of(**silent, connector=RUN) == (
+        FlowCondition.RUNNING,
+        "run by others",
+        "MirrorMaker 2 runs it, c is running",
+    )
 
 
 def test_another_program_has_copied_what_its_offset_syncs_show() -> None:

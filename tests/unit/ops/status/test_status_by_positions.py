@@ -21,7 +21,7 @@ from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.heartbeats.records import Heartbeat
 from twinlog.mirror.offsets.positions import Position, encode_position
-from twinlog.mirror.offsets.starts import Begin, TopicStart, encode_start, start_key
+from twinlog.mirror.offsets.starts import StartSpec, TopicStart, encode_start, start_key
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.status import flow
 from twinlog.settings.flow import ClientSettings
@@ -112,7 +112,7 @@ def test_what_lies_before_the_begin_does_not_wait(clusters: Clusters, tmp_path: 
     source, target = clusters
     source.create("t")
     source.write("t", b"1", b"2", b"3", b"4", b"5")
-    start = TopicStart(0, str(source.topics.ids["t"]), (Begin(offset=SourceOffset(3)),))
+    start = TopicStart(0, str(source.topics.ids["t"]), (StartSpec(offset=SourceOffset(3)),))
     store(target, record_body(start_key(Alias("s"), TopicName("t")), encode_start(start)))
     assert json.loads(run(tmp_path, "--json")[1])["flows"][0]["lag"]["records"] == 2
     source.topics.delete("t")

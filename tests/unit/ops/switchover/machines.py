@@ -8,26 +8,26 @@ import pytest
 
 from tests.unit.ops.switchover.scripted import Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.model.types import Alias
-from twinlog.ops.switchover.entries import Entries
-from twinlog.ops.switchover.machine import Machine
-from twinlog.ops.switchover.model import Ends, Kind, Options
+from twinlog.ops.switchover.entries import JournalEntries
+from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.model import SwitchoverDirection, SwitchoverKind, SwitchoverOptions
 
-A_TO_B, B_TO_A = Ends(Alias("a"), Alias("b")), Ends(Alias("b"), Alias("a"))
-PLANNED = Options(Kind.PLANNED, near=100)
+A_TO_B, B_TO_A = SwitchoverDirection(Alias("a"), Alias("b")), SwitchoverDirection(Alias("b"), Alias("a"))
+PLANNED = SwitchoverOptions(SwitchoverKind.PLANNED, near=100)
 BOTH_NAMINGS = pytest.mark.parametrize("keeps_names", [True, False], ids=["identity", "prefix"])
 
 
-def machine(brokers: Brokers, kill: Kill | None = None, told: list[str] | None = None) -> Machine:
+def machine(brokers: Brokers, kill: Kill | None = None, told: list[str] | None = None) -> SwitchoverMachine:
     kill = kill or Kill()
 
     def show(step: str, words: str) -> None:
         if told is not None:
             told.append(f"{step}: {words}")
 
-    return Machine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", show)
+    return SwitchoverMachine(ScriptedWorld(brokers, kill), ScriptedJournal(brokers, kill), "host 1", show)
 
 
-def killed_everywhere(make: Callable[[], Brokers], act: Callable[[Brokers, Kill], Entries]) -> list[Brokers]:
+def killed_everywhere(make: Callable[[], Brokers], act: Callable[[Brokers, Kill], JournalEntries]) -> list[Brokers]:
     """What comes of it with the process killed at its first call, its second and so on, and then called again."""
     clean = Kill()
     act(make(), clean)
@@ -53,4 +53,4 @@ def stopped_in_watch(brokers: Brokers) -> None:
             raise KilledError
 
     with pytest.raises(KilledError):
-        Machine(world, journal, "host 1", show).run(PLANNED)
+        SwitchoverMachine(world, journal, "host 1", show).run(PLANNED)

@@ -7,18 +7,26 @@ from dataclasses import dataclass, field, replace
 
 from twinlog.errors import RefusedError
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.switchover.entries import Entries, Line, Run, line_record, read_entries, run_record, with_lines
+from twinlog.ops.switchover.entries import (
+    JournalEntries,
+    JournalLine,
+    SwitchoverRun,
+    line_record,
+    read_entries,
+    run_record,
+    with_lines,
+)
 from twinlog.ops.switchover.model import (
-    Copied,
+    CopiedPosition,
     Data,
-    End,
-    Ends,
-    Fence,
+    FenceMethod,
     GroupOffset,
-    GroupsSeen,
+    MovedGroups,
     MovedTopic,
-    Options,
     Preflight,
+    SourceEnd,
+    SwitchoverDirection,
+    SwitchoverOptions,
 )
 from twinlog.ops.switchover.world import Side
 
@@ -51,7 +59,7 @@ class Kill:
 class Brokers:
     """What outlives processes. Each look moves time on, and with it producers and the flow."""
 
-    ends: Ends
+    ends: SwitchoverDirection
     keeps_names: bool = True
     logs: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 50, P1: 20})
     copied: dict[TopicPartition, int] = field(default_factory=lambda: {P0: 10, P1: 20})
@@ -74,7 +82,7 @@ class Brokers:
     """For so many looks a transaction is open."""
     stops_when_fenced: bool = False
     """The flow dies once producers are fenced."""
-    earlier: Entries = field(default_factory=Entries)
+    earlier: JournalEntries = field(default_factory=JournalEntries)
     source_lost: bool = False
     problems: tuple[str, ...] = ()
     closed: bool = False
@@ -127,15 +135,17 @@ class ScriptedWorld:
     def moving(self) -> tuple[MovedTopic, ...]:
         return self.topics
 
-    def preflight(self, options: Options) -> Preflight:
+    def preflight(self, options: SwitchoverOptions) -> Preflight:
         self._kill.before()
-        return Preflight(self.topics, options.fence or Fence.ACL, self.brokers.problems, ("a note",), groups=("shop",))
+        return Preflight(
+            self.topics, options.fence or FenceMethod.ACL, self.brokers.problems, ("a note",), groups=("shop",)
+        )
 
-    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, End]:
+    def source_ends(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, SourceEnd]:
         self._kill.before()
         self.brokers.tick()
         pending = 1 if self.brokers.open_txn else 0
-        return {where: End(end, end - pending) for where, end in self.brokers.logs.items()}
+        return {where: SourceEnd(end, end - pending) for where, end in self.brokers.logs.items()}
 
     def source_starts(self, topics: Collection[MovedTopic]) -> dict[TopicPartition, int]:
         return dict.fromkeys(self.brokers.logs, 0)
@@ -148,10 +158,10 @@ class ScriptedWorld:
             for where in partitions
         }
 
-    def copied(self) -> dict[TopicPartition, Copied]:
+    def copied(self) -> dict[TopicPartition, CopiedPosition]:
         self._kill.before()
         shift = self.brokers.shift
-        return {where: Copied(offset, offset + shift) for where, offset in self.brokers.copied.items()}
+        return {where: CopiedPosition(offset, offset + shift) for where, offset in self.brokers.copied.items()}
 
     def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return set()
@@ -159,7 +169,7 @@ class ScriptedWorld:
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
         return ["a transaction"]
 
-    def plan_fence(self, fence: Fence, topics: Collection[MovedTopic]) -> Data:
+    def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
         self._kill.before()
         # What is restored must have been read before anything was changed.
         assert not self.brokers.fenced
@@ -181,7 +191,9 @@ class ScriptedWorld:
         assert self.brokers.fenced
         return self.brokers.reports_fence
 
-    def get_ready(self, fence: Fence, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]) -> None:
+    def get_ready(
+        self, fence: FenceMethod, topics: Collection[MovedTopic], began: Mapping[TopicPartition, int]
+    ) -> None:
         self._kill.before()
         assert not self.brokers.fenced
 
@@ -222,7 +234,7 @@ class ScriptedWorld:
         there: Mapping[TopicPartition, int],
         began: Mapping[TopicPartition, int],
         known: Collection[str],
-    ) -> GroupsSeen:
+    ) -> MovedGroups:
         assert "shop" in known
         self._kill.before()
         found = []
@@ -240,10 +252,10 @@ class ScriptedWorld:
                     present=self.brokers.committed.get(remote),
                 )
             )
-        return GroupsSeen({"shop": "Stable"}, {"shop": "Empty"}, tuple(found))
+        return MovedGroups({"shop": "Stable"}, {"shop": "Empty"}, tuple(found))
 
-    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> GroupsSeen:
-        copied = {where: Copied(offset, None) for where, offset in self.brokers.copied.items()}
+    def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
+        copied = {where: CopiedPosition(offset, None) for where, offset in self.brokers.copied.items()}
         seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {}, ("shop",))
         return replace(seen, offsets=tuple(replace(one, exact=False) for one in seen.offsets))
 
@@ -264,7 +276,7 @@ class ScriptedWorld:
             self.brokers.copied |= positions
         self._kill.afterwards()
 
-    def earlier(self) -> Entries:
+    def earlier(self) -> JournalEntries:
         return replace(self.brokers.earlier, fenced=self.brokers.noted_fence)
 
     def close_earlier(self) -> None:
@@ -281,7 +293,7 @@ class ScriptedJournal:
         self._kill = kill
         self.entries = read_entries(brokers.ends, brokers.records)
 
-    def write(self, lines: Sequence[Line], run: Run | None = None) -> None:
+    def write(self, lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         self._kill.before()
         now = run or self.entries.run
         assert now is not None

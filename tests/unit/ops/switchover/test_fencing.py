@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlog.model.acls import Operation, Pattern, Permission, TopicAcl
+from twinlog.model.acls import AclOperation, AclPermissionType, PatternType, TopicAcl
 from twinlog.model.quotas import EVERY_USER, Quota, QuotaEntity
 from twinlog.model.topic_names import HeartbeatNames
 from twinlog.model.types import Alias, TopicName
@@ -30,13 +30,13 @@ from twinlog.ops.switchover.fencing import (
     throttles,
     with_left,
 )
-from twinlog.ops.switchover.model import Ends
+from twinlog.ops.switchover.model import SwitchoverDirection
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 ORDERS = TopicName("orders")
-DENY = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY)
-PREFIX = TopicAcl(ORDERS, "User:*", "*", Operation.WRITE, Permission.DENY, Pattern.PREFIXED)
-READ = TopicAcl(ORDERS, "User:ann", "*", Operation.READ, Permission.ALLOW)
+DENY = TopicAcl(ORDERS, "User:*", "*", AclOperation.WRITE, AclPermissionType.DENY)
+PREFIX = TopicAcl(ORDERS, "User:*", "*", AclOperation.WRITE, AclPermissionType.DENY, PatternType.PREFIXED)
+READ = TopicAcl(ORDERS, "User:ann", "*", AclOperation.READ, AclPermissionType.ALLOW)
 OTHERS = [ORDERS, TopicName("orders-old"), TopicName("mm2-offset-syncs.west.internal")]
 NAMES = HeartbeatNames(".", frozenset((Alias("east"), Alias("west"))))
 
@@ -57,7 +57,7 @@ def test_where_literal_rights_are_carried_over_it_is_a_prefix() -> None:
 def test_topics_of_flows_are_never_denied() -> None:
     short = TopicName("m")
     add, _ = denials([short], [short, *OTHERS], [READ], NAMES, carried=True, open_without_acls=False)
-    assert [acl.pattern for acl in add] == [Pattern.LITERAL]
+    assert [acl.pattern for acl in add] == [PatternType.LITERAL]
     assert fenced_too([short], OTHERS, NAMES) == []
 
 
@@ -65,15 +65,18 @@ def test_heartbeats_are_never_denied_and_a_topic_of_a_user_is_whatever_its_name_
     west, device = TopicName("west"), TopicName("device")
     here = [west, device, TopicName("west.heartbeats"), TopicName("device.heartbeats")]
     add, _ = denials([west, device], here, [READ], NAMES, carried=True, open_without_acls=False)
-    assert [(acl.topic, acl.pattern) for acl in add] == [(device, Pattern.PREFIXED), (west, Pattern.LITERAL)]
+    assert [(acl.topic, acl.pattern) for acl in add] == [(device, PatternType.PREFIXED), (west, PatternType.LITERAL)]
     assert fenced_too([west, device], here, NAMES) == ["device.heartbeats"]
 
 
 def test_the_first_right_on_an_open_topic_does_not_close_it_to_readers() -> None:
-    allow = TopicAcl(ORDERS, "User:*", "*", Operation.ALL, Permission.ALLOW)
+    allow = TopicAcl(ORDERS, "User:*", "*", AclOperation.ALL, AclPermissionType.ALLOW)
     assert denials([ORDERS], OTHERS, [], NAMES, carried=False, open_without_acls=True)[0] == [allow, DENY]
     # Another right is there already: whoever reads has one.
-    for acl in (READ, TopicAcl(TopicName("ord"), "User:ann", "*", Operation.READ, Permission.ALLOW, Pattern.PREFIXED)):
+    for acl in (
+        READ,
+        TopicAcl(TopicName("ord"), "User:ann", "*", AclOperation.READ, AclPermissionType.ALLOW, PatternType.PREFIXED),
+    ):
         assert denials([ORDERS], OTHERS, [acl], NAMES, carried=False, open_without_acls=True)[0] == [DENY]
 
 
@@ -81,13 +84,16 @@ def test_a_wave_keeps_a_topic_open_to_readers_when_another_one_with_its_prefix_i
     old = TopicName("orders-old")
     theirs, _ = denials([ORDERS], OTHERS, [], NAMES, carried=True, open_without_acls=True)
     add, remove = denials([old], OTHERS, theirs, NAMES, carried=True, open_without_acls=True, passing=theirs)
-    assert [(acl.topic, acl.permission) for acl in add] == [(old, Permission.ALLOW), (old, Permission.DENY)]
+    assert [(acl.topic, acl.permission) for acl in add] == [
+        (old, AclPermissionType.ALLOW),
+        (old, AclPermissionType.DENY),
+    ]
     assert remove == add
     assert opened_too(remove, OTHERS, lasting_acls(theirs, theirs)) == []
 
 
 def test_a_right_for_everyone_on_a_prefix_opens_no_topic_that_has_its_own() -> None:
-    own = TopicAcl(TopicName("orders-old"), "User:ann", "*", Operation.READ, Permission.ALLOW)
+    own = TopicAcl(TopicName("orders-old"), "User:ann", "*", AclOperation.READ, AclPermissionType.ALLOW)
     add, _ = denials([ORDERS], OTHERS, [own], NAMES, carried=True, open_without_acls=True)
     assert opened_too(add, OTHERS, [own]) == ["orders-old"]
     assert opened_too(add, OTHERS, []) == []
@@ -122,7 +128,7 @@ def test_without_logins_client_ids_are_exempt() -> None:
 
 
 def test_the_acls_of_a_fence_whose_journal_is_lost_are_taken_away_with_the_next_one() -> None:
-    other = TopicAcl(TopicName("gone"), "User:*", "*", Operation.WRITE, Permission.DENY)
+    other = TopicAcl(TopicName("gone"), "User:*", "*", AclOperation.WRITE, AclPermissionType.DENY)
     left = {"add": acls_data([DENY, other]), "remove": acls_data([DENY, other])}
     before = acls_before([READ, DENY, other], left)
     assert before == [READ]
@@ -206,8 +212,8 @@ def test_two_waves_over_one_topic_share_a_denial() -> None:
 
 def test_the_journal_tells_the_fences_of_other_moves() -> None:
     plan = {"remove": acls_data([DENY])}
-    own, wave = Ends(Alias("b"), Alias("a")), Ends(Alias("b"), Alias("a"), "one")
-    third = Ends(Alias("c"), Alias("a"))
+    own, wave = SwitchoverDirection(Alias("b"), Alias("a")), SwitchoverDirection(Alias("b"), Alias("a"), "one")
+    third = SwitchoverDirection(Alias("c"), Alias("a"))
     records = [fence_record(ends, plan) for ends in (own, wave, third)]
     assert other_fences(own, records) == {"wave one of switchover a->b": plan, "switchover a->c": plan}
     assert other_fences(wave, [*records, fence_record(third, None)]) == {"switchover a->b": plan}

@@ -13,11 +13,11 @@ from twinlog.errors import ClusterError
 from twinlog.kafka.admin.cluster import ClusterAdmin
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.translator import Translation
-from twinlog.model.groups import CommittedOffset, Group, GroupOffsets
+from twinlog.model.groups import CommittedOffset, GroupListing, GroupOffsets
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, GroupId, TopicName, TopicPartition
-from twinlog.ops.switchover.group_facts import COMMIT_TRIES, GroupFacts
-from twinlog.ops.switchover.model import GroupsSeen, MovedTopic
+from twinlog.ops.switchover.group_facts import COMMIT_TRIES, SwitchoverGroups
+from twinlog.ops.switchover.model import MovedGroups, MovedTopic
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 
 SHOP, ORDERS = GroupId("shop"), TopicName("orders")
@@ -53,7 +53,7 @@ class ScriptedGroups:
                 raise self.listing
             if self.hides or (self.moves and self.errors):
                 return {}
-            return {name: Group(name, "consumer", self.state) for name in (SHOP, *self.others)}
+            return {name: GroupListing(name, "consumer", self.state) for name in (SHOP, *self.others)}
         assert step.__name__ in ("offsets", "stable_offsets"), args
         (groups,) = args
         self.asked.append(groups)
@@ -74,7 +74,7 @@ class ScriptedGroups:
         return {part: self.log[part][latest] for part in parts if part in self.log}
 
 
-def facts(source: ScriptedGroups, target: ScriptedGroups) -> GroupFacts:
+def facts(source: ScriptedGroups, target: ScriptedGroups) -> SwitchoverGroups:
     flow = FlowSettings(
         source=Alias("a"),
         target=Alias("b"),
@@ -85,10 +85,10 @@ def facts(source: ScriptedGroups, target: ScriptedGroups) -> GroupFacts:
         policy="identity",
     )
     back = replace(flow, source=flow.target, target=flow.source)
-    return GroupFacts(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
+    return SwitchoverGroups(flow, back, cast("ClusterAdmin", source), cast("ClusterAdmin", target), flow)
 
 
-def seen(source: ScriptedGroups, target: ScriptedGroups) -> GroupsSeen:
+def seen(source: ScriptedGroups, target: ScriptedGroups) -> MovedGroups:
     return facts(source, target).seen([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {P0: 10}, {P0: 25}, {})
 
 

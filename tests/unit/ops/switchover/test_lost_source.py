@@ -19,13 +19,13 @@ from tests.unit.ops.switchover.machines import (
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import RefusedError
 from twinlog.model.types import TopicPartition
-from twinlog.ops.switchover.entries import Entries
-from twinlog.ops.switchover.machine import Machine
-from twinlog.ops.switchover.model import Kind, Options, SwitchoverState, TooLongError
+from twinlog.ops.switchover.entries import JournalEntries
+from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.model import SwitchoverKind, SwitchoverOptions, SwitchoverState, TooLongError
 from twinlog.ops.switchover.report import report
 
 
-def way_back(there: Brokers, earlier: Entries, **what: Any) -> Brokers:
+def way_back(there: Brokers, earlier: JournalEntries, **what: Any) -> Brokers:
     """The clusters after a switchover, with some records more where producers went."""
     brokers = Brokers(B_TO_A, there.keeps_names, earlier=earlier, **what)
     if there.keeps_names:
@@ -35,7 +35,7 @@ def way_back(there: Brokers, earlier: Entries, **what: Any) -> Brokers:
 
 
 def test_a_lost_source_is_left_where_it_was_copied_to() -> None:
-    emergency = Options(Kind.EMERGENCY)
+    emergency = SwitchoverOptions(SwitchoverKind.EMERGENCY)
     for brokers in killed_everywhere(
         lambda: Brokers(A_TO_B, source_lost=True), lambda brokers, kill: machine(brokers, kill).run(emergency)
     ):
@@ -49,10 +49,10 @@ def test_a_lost_source_is_left_where_it_was_copied_to() -> None:
 @pytest.mark.parametrize("lost", [False, True], ids=["planned", "emergency"])
 def test_the_way_back_begins_at_the_cut(keeps_names: bool, lost: bool) -> None:
     there = Brokers(A_TO_B, keeps_names, source_lost=lost)
-    earlier = machine(there).run(Options(Kind.EMERGENCY) if lost else PLANNED)
+    earlier = machine(there).run(SwitchoverOptions(SwitchoverKind.EMERGENCY) if lost else PLANNED)
     for brokers in killed_everywhere(
         lambda: way_back(there, earlier, left_fence=None if lost else {"restore": "open"}),
-        lambda brokers, kill: machine(brokers, kill).run(Options(Kind.BACK, near=100)),
+        lambda brokers, kill: machine(brokers, kill).run(SwitchoverOptions(SwitchoverKind.BACK, near=100)),
     ):
         assert brokers.fenced
         assert lost or "target" in brokers.lifts
@@ -70,9 +70,9 @@ def test_the_way_back_begins_at_the_cut(keeps_names: bool, lost: bool) -> None:
 
 def test_a_way_back_that_was_undone_does_not_begin_at_the_cut_again() -> None:
     there = Brokers(A_TO_B, source_lost=True)
-    earlier = machine(there).run(Options(Kind.EMERGENCY))
+    earlier = machine(there).run(SwitchoverOptions(SwitchoverKind.EMERGENCY))
     brokers = way_back(there, earlier, stops_when_fenced=True)
-    back = Options(Kind.BACK, near=60, at_most_s=60)
+    back = SwitchoverOptions(SwitchoverKind.BACK, near=60, at_most_s=60)
     with pytest.raises(TooLongError):
         machine(brokers).run(back)
     copied = dict(brokers.copied)
@@ -86,10 +86,10 @@ def test_a_way_back_that_was_undone_does_not_begin_at_the_cut_again() -> None:
 
 def test_what_a_lost_cluster_had_left_is_seen_where_nothing_was_copied_since_an_earlier_way_back() -> None:
     there = Brokers(A_TO_B, source_lost=True)
-    earlier = machine(there).run(Options(Kind.EMERGENCY))
+    earlier = machine(there).run(SwitchoverOptions(SwitchoverKind.EMERGENCY))
     brokers = way_back(there, earlier)
     brokers.copied = {P0: 1010, P1: 1020}
-    entries = machine(brokers).run(Options(Kind.BACK, near=60))
+    entries = machine(brokers).run(SwitchoverOptions(SwitchoverKind.BACK, near=60))
     assert (entries.done("rejoin") or {})["tail"]["orders"].keys() == {"0", "1"}
 
 
@@ -105,9 +105,9 @@ def test_a_source_that_is_lost_on_the_way_makes_an_emergency_of_it(undoing: bool
     if undoing:
         with pytest.raises(RefusedError):
             machine(brokers).abort()
-    entries = machine(brokers).run(Options(Kind.EMERGENCY))
+    entries = machine(brokers).run(SwitchoverOptions(SwitchoverKind.EMERGENCY))
     assert entries.run is not None
-    assert (entries.run.state, entries.run.options.kind) == (SwitchoverState.DONE, Kind.EMERGENCY)
+    assert (entries.run.state, entries.run.options.kind) == (SwitchoverState.DONE, SwitchoverKind.EMERGENCY)
     # How to lift the fence went along.
     assert entries.begun("fence") == plan
 
@@ -117,14 +117,14 @@ def test_an_emergency_after_the_end_brings_groups_alone_unless_there_was_a_way_b
     planned = machine(brokers).run(PLANNED).run
     brokers.source_lost = True
     assert planned is not None
-    again = machine(brokers).run(Options(Kind.EMERGENCY)).run
+    again = machine(brokers).run(SwitchoverOptions(SwitchoverKind.EMERGENCY)).run
     assert again is not None
     assert again.name == planned.name
     # The journal that tells of the way back is lost with the source; but more was copied since.
     brokers.copied[P0] += 5
-    another = machine(brokers).run(Options(Kind.EMERGENCY)).run
+    another = machine(brokers).run(SwitchoverOptions(SwitchoverKind.EMERGENCY)).run
     assert another is not None
-    assert (another.state, another.options.kind) == (SwitchoverState.DONE, Kind.EMERGENCY)
+    assert (another.state, another.options.kind) == (SwitchoverState.DONE, SwitchoverKind.EMERGENCY)
     assert another.name != planned.name
 
 
@@ -133,7 +133,7 @@ def test_a_target_that_lost_copies_is_the_only_one_there_is_where_the_source_is_
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
     ends = world.target_ends
     world.target_ends = lambda parts: {where: end - 5 for where, end in ends(parts).items()}  # type: ignore[method-assign]
-    entries = Machine(world, journal, "host 1").run(Options(Kind.EMERGENCY))
+    entries = SwitchoverMachine(world, journal, "host 1").run(SwitchoverOptions(SwitchoverKind.EMERGENCY))
     # The flow back passes over nothing that is written after the end.
     assert (entries.done("prove") or {})["positions"] == {"orders": {"0": 1005, "1": 1015}}
     (line,) = [line for line in report(entries)["next"] if "lost records that were copied" in line]
@@ -158,9 +158,11 @@ def test_a_source_that_is_lost_when_producers_may_write_to_the_target_is_waited_
     world.target_ends = written  # type: ignore[method-assign]
     for _ in range(2):
         # What was late is no way back for the second one either.
-        entries = Machine(world, ScriptedJournal(brokers, Kill()), "host 1").run(Options(Kind.EMERGENCY))
+        entries = SwitchoverMachine(world, ScriptedJournal(brokers, Kill()), "host 1").run(
+            SwitchoverOptions(SwitchoverKind.EMERGENCY)
+        )
         assert entries.run is not None
-        assert (entries.run.state, entries.run.options.kind) == (SwitchoverState.DONE, Kind.PLANNED)
+        assert (entries.run.state, entries.run.options.kind) == (SwitchoverState.DONE, SwitchoverKind.PLANNED)
         assert entries.done("watch") == {"late": {"orders": {"1": [20, 22]}} if late else {}, "lost": True}
         assert brokers.committed[P0] == 1030
     (line,) = [line for line in report(entries)["next"] if line.startswith("a was lost before it had stood still")]
@@ -175,10 +177,10 @@ def test_what_was_late_is_no_way_back_to_an_emergency_after_the_end() -> None:
         if step == "watch" and not brokers.late_writes and brokers.logs[P1] == 20:
             brokers.logs[P1] += 3
 
-    entries = Machine(world, journal, "host 1", show).run(PLANNED)
+    entries = SwitchoverMachine(world, journal, "host 1", show).run(PLANNED)
     assert (entries.done("watch") or {})["late"] == {"orders": {"1": [20, 23]}}
     brokers.source_lost = True
-    again = machine(brokers).run(Options(Kind.EMERGENCY)).run
+    again = machine(brokers).run(SwitchoverOptions(SwitchoverKind.EMERGENCY)).run
     assert entries.run is not None
     assert again is not None
     assert again.name == entries.run.name

@@ -14,7 +14,7 @@ from twinlog.errors import RefusedError
 from twinlog.kafka.admin.cluster import ClusterAdmin, both_clusters
 from twinlog.model.types import Alias
 from twinlog.ops.switchover import clusters
-from twinlog.ops.switchover.clusters import Clusters
+from twinlog.ops.switchover.clusters import LiveClusters
 from twinlog.settings.flow import AdminSettings, ClientSettings, FlowSettings
 
 
@@ -35,7 +35,7 @@ def test_one_cluster_is_refused(one_cluster: bool, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(clusters, "both_clusters", partial(both_clusters, connect=connect))
         there = between(flow("east", "west", "default"), east, west)
         back = between(flow("west", "east", "default"), west, east)
-        found = Clusters(there, back, [Alias("east"), Alias("west")])
+        found = LiveClusters(there, back, [Alias("east"), Alias("west")])
         try:
             if one_cluster:
                 with pytest.raises(RefusedError, match=r"^east and west are the same cluster .*no other one to switch"):

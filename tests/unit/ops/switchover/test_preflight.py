@@ -6,43 +6,45 @@ from dataclasses import replace
 
 import pytest
 
-from twinlog.mirror.topology.filters import TopicFilter
-from twinlog.mirror.topology.naming import IdentityPolicy, ReplicationPolicy
+from twinlog.mirror.topology.filters import DefaultTopicFilter
+from twinlog.mirror.topology.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from twinlog.mirror.topology.topology import Topology
-from twinlog.model.acls import Operation
+from twinlog.model.acls import AclOperation
 from twinlog.model.topics import Topic
 from twinlog.model.types import Alias, TopicName, TopicPartition
-from twinlog.ops.switchover.model import Copied, End, Fence, Kind, MovedTopic
-from twinlog.ops.switchover.preflight import Facts, judge, moved_topics
+from twinlog.ops.switchover.model import CopiedPosition, FenceMethod, MovedTopic, SourceEnd, SwitchoverKind
+from twinlog.ops.switchover.preflight import PreflightFacts, judge, moved_topics
 
 EAST, WEST, SOUTH = Alias("east"), Alias("west"), Alias("south")
 ORDERS, REMOTE = TopicName("orders"), TopicName("east.orders")
 P0 = TopicPartition(ORDERS, 0)
-GOOD = Facts(
+GOOD = PreflightFacts(
     EAST,
     WEST,
-    Kind.PLANNED,
+    SwitchoverKind.PLANNED,
     (MovedTopic(ORDERS, REMOTE, 1, ORDERS),),
     {REMOTE: Topic(REMOTE, 1)},
-    {P0: End(10, 10)},
+    {P0: SourceEnd(10, 10)},
     {P0: 0},
-    {P0: Copied(7, 7)},
+    {P0: CopiedPosition(7, 7)},
     authorizer=True,
-    operations=frozenset({Operation.ALTER}),
+    operations=frozenset({AclOperation.ALTER}),
 )
 
 
-def problems(facts: Facts, fence: Fence | None = None) -> list[str]:
+def problems(facts: PreflightFacts, fence: FenceMethod | None = None) -> list[str]:
     return list(judge(facts, fence).problems)
 
 
 def test_nothing_is_against_it() -> None:
     found = judge(GOOD, None)
-    assert (found.fence, found.problems, found.lag) == (Fence.ACL, (), 3)
+    assert (found.fence, found.problems, found.lag) == (FenceMethod.ACL, (), 3)
 
 
-@pytest.mark.parametrize(("authorizer", "fence"), [(True, Fence.ACL), (None, Fence.ACL), (False, Fence.QUOTA)])
-def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: Fence) -> None:
+@pytest.mark.parametrize(
+    ("authorizer", "fence"), [(True, FenceMethod.ACL), (None, FenceMethod.ACL), (False, FenceMethod.QUOTA)]
+)
+def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: FenceMethod) -> None:
     assert judge(replace(GOOD, authorizer=authorizer, operations=None), None).fence is fence
 
 
@@ -65,12 +67,12 @@ def test_the_fence_is_chosen_by_the_authorizer(authorizer: bool | None, fence: F
         (replace(GOOD, ends={}), "1 partitions of east have no leader"),
         (replace(GOOD, operations=frozenset()), "this login lacks ALTER on cluster east, needed for --fence acl"),
         (
-            replace(GOOD, kind=Kind.BACK, earlier=False),
+            replace(GOOD, kind=SwitchoverKind.BACK, earlier=False),
             "no switchover west->east is recorded as done, so there is no way back",
         ),
     ],
 )
-def test_what_prevents_it_is_named(facts: Facts, problem: str) -> None:
+def test_what_prevents_it_is_named(facts: PreflightFacts, problem: str) -> None:
     assert problem in problems(facts)
 
 
@@ -88,25 +90,29 @@ def test_what_producers_will_miss_is_noted() -> None:
 
 def test_acls_need_an_authorizer() -> None:
     facts = replace(GOOD, authorizer=False, operations=None)
-    assert problems(facts, Fence.ACL) == ["cluster east has no authorizer, so ACLs refuse nobody; use --fence quota"]
-    assert problems(facts, Fence.QUOTA) == []
+    assert problems(facts, FenceMethod.ACL) == [
+        "cluster east has no authorizer, so ACLs refuse nobody; use --fence quota"
+    ]
+    assert problems(facts, FenceMethod.QUOTA) == []
 
 
 def test_an_old_cluster_takes_neither_acls_nor_quotas() -> None:
     facts = replace(GOOD, authorizer=False, operations=None, quotas=False)
-    assert problems(facts, Fence.ACL) == ["cluster east has no authorizer, so ACLs refuse nobody; use --fence none"]
-    (problem,) = problems(facts, Fence.QUOTA)
+    assert problems(facts, FenceMethod.ACL) == [
+        "cluster east has no authorizer, so ACLs refuse nobody; use --fence none"
+    ]
+    (problem,) = problems(facts, FenceMethod.QUOTA)
     assert "takes no quotas over its protocol" in problem
     assert "use --fence none" in problem
-    assert problems(facts, Fence.NONE) == []
+    assert problems(facts, FenceMethod.NONE) == []
 
 
 def test_the_way_back_waits_for_its_flow() -> None:
-    assert problems(replace(GOOD, kind=Kind.BACK, copied={}, target_topics={})) == []
+    assert problems(replace(GOOD, kind=SwitchoverKind.BACK, copied={}, target_topics={})) == []
 
 
 def test_a_lost_source_has_no_facts() -> None:
-    facts = replace(GOOD, kind=Kind.EMERGENCY, ends={}, starts={}, source_error="gone", authorizer=None)
+    facts = replace(GOOD, kind=SwitchoverKind.EMERGENCY, ends={}, starts={}, source_error="gone", authorizer=None)
     assert judge(facts, None).problems == ()
     assert judge(facts, None).notes == ("cluster east does not answer, and producers there are not fenced",)
 
@@ -114,7 +120,7 @@ def test_a_lost_source_has_no_facts() -> None:
 def test_which_topics_move_and_what_their_producers_write_to() -> None:
     names = ["orders", "shop.orders", "south.orders", "west.orders", "heartbeats", "mm2-offsets.west.internal"]
     there = {TopicName(name): Topic(TopicName(name), 2) for name in names}
-    flow = Topology(EAST, WEST, ReplicationPolicy(), TopicFilter())
+    flow = Topology(EAST, WEST, DefaultReplicationPolicy(), DefaultTopicFilter())
     assert [(one.name, one.remote, one.producers) for one in moved_topics(flow, [EAST, WEST, SOUTH], there)] == [
         ("orders", "east.orders", "orders"),
         # No cluster is called shop.
@@ -125,5 +131,5 @@ def test_which_topics_move_and_what_their_producers_write_to() -> None:
         TopicName(name): Topic(TopicName(name), 1) for name in ("device.heartbeats", "heartbeats", "east.heartbeats")
     }
     assert [one.name for one in moved_topics(flow, [EAST, WEST, SOUTH], beating)] == ["device.heartbeats"]
-    flow = Topology(EAST, WEST, IdentityPolicy(source=EAST), TopicFilter((".*orders",)))
+    flow = Topology(EAST, WEST, IdentityReplicationPolicy(source=EAST), DefaultTopicFilter((".*orders",)))
     assert all(one.keeps_name for one in moved_topics(flow, [EAST, WEST], there))

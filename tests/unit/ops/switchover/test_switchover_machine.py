@@ -19,15 +19,15 @@ from tests.unit.ops.switchover.machines import (
 from tests.unit.ops.switchover.scripted import P0, P1, Brokers, Kill, KilledError, ScriptedJournal, ScriptedWorld
 from twinlog.errors import ClusterError, RefusedError, TwinlogError
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.switchover.entries import Line, Phase, Run
-from twinlog.ops.switchover.machine import Machine
+from twinlog.ops.switchover.entries import JournalLine, StepPhase, SwitchoverRun
+from twinlog.ops.switchover.machine import SwitchoverMachine
 from twinlog.ops.switchover.model import (
-    End,
-    Fence,
-    Kind,
+    FenceMethod,
     MovedTopic,
     NotReadyError,
-    Options,
+    SourceEnd,
+    SwitchoverKind,
+    SwitchoverOptions,
     SwitchoverState,
     TooLongError,
     UnderWayError,
@@ -164,13 +164,13 @@ def test_what_writes_after_the_cut_takes_it_back() -> None:
 def test_the_source_stands_still_for_less_time_where_brokers_report_that_the_fence_holds(reports_fence: bool) -> None:
     brokers = Brokers(A_TO_B, reports_fence=reports_fence)
     entries = machine(brokers).run(PLANNED)
-    assert ((entries.done("settle") or {})["still_ms"] < STILL_S[Fence.ACL] * 1000) is reports_fence
+    assert ((entries.done("settle") or {})["still_ms"] < STILL_S[FenceMethod.ACL] * 1000) is reports_fence
     # Before it ends it has stood for as long either way.
-    settled, end = (entries.at_ms(step, Phase.DONE) for step in ("settle", "watch"))
+    settled, end = (entries.at_ms(step, StepPhase.DONE) for step in ("settle", "watch"))
     assert settled is not None
     assert end is not None
     still_ms = (entries.done("settle") or {})["still_ms"]
-    assert end - settled + still_ms >= STILL_S[Fence.ACL] * 1000
+    assert end - settled + still_ms >= STILL_S[FenceMethod.ACL] * 1000
     require_moved(brokers)
 
 
@@ -183,7 +183,7 @@ def test_somebody_who_writes_on_past_the_fence_is_no_success() -> None:
             brokers.logs[P1] += 1
 
     with pytest.raises(TwinlogError, match="somebody writes to orders on a in spite of the fence"):
-        Machine(world, journal, "host 1", show).run(replace(PLANNED, at_most_s=60))
+        SwitchoverMachine(world, journal, "host 1", show).run(replace(PLANNED, at_most_s=60))
     machine(brokers).run(PLANNED)
     assert brokers.copied == brokers.logs
 
@@ -229,7 +229,7 @@ def test_one_kind_does_not_go_on_as_another() -> None:
     with pytest.raises(KilledError):
         machine(brokers, Kill(30)).run(PLANNED)
     with pytest.raises(UnderWayError, match=r"of another kind \(planned\) has begun"):
-        machine(brokers).run(Options(Kind.BACK))
+        machine(brokers).run(SwitchoverOptions(SwitchoverKind.BACK))
 
 
 def test_before_the_check_is_passed_other_options_count() -> None:
@@ -237,7 +237,7 @@ def test_before_the_check_is_passed_other_options_count() -> None:
     with pytest.raises(NotReadyError):
         machine(brokers).run(PLANNED)
     brokers.problems = ()
-    entries = machine(brokers).run(replace(PLANNED, fence=Fence.QUOTA))
+    entries = machine(brokers).run(replace(PLANNED, fence=FenceMethod.QUOTA))
     assert (entries.done("check") or {})["fence"] == "quota"
 
 
@@ -295,7 +295,7 @@ def test_partitions_that_come_before_the_fence_are_moved_too() -> None:
             brokers.partitions = 3
             brokers.logs[P2], brokers.copied[P2] = 7, 0
 
-    entries = Machine(world, journal, "host 1", show).run(PLANNED)
+    entries = SwitchoverMachine(world, journal, "host 1", show).run(PLANNED)
     assert "topics: orders: topics or partitions came to the source: goes back to check" in told
     assert (entries.done("settle") or {})["cut"]["orders"]["2"] == 7
 
@@ -312,10 +312,10 @@ def test_records_in_partitions_that_came_after_the_fence_are_no_success() -> Non
     ends = world.source_ends
     world.source_ends = lambda topics: {  # type: ignore[method-assign]
         **ends(topics),
-        **({P2: End(1, 1)} if any(one.partitions == 3 for one in topics) else {}),
+        **({P2: SourceEnd(1, 1)} if any(one.partitions == 3 for one in topics) else {}),
     }
     with pytest.raises(TwinlogError, match="orders: came to a after the check"):
-        Machine(world, journal, "host 1").run(PLANNED)
+        SwitchoverMachine(world, journal, "host 1").run(PLANNED)
 
 
 def test_copies_that_have_no_end_are_no_proof() -> None:
@@ -324,7 +324,7 @@ def test_copies_that_have_no_end_are_no_proof() -> None:
     ends = world.target_ends
     world.target_ends = lambda parts: {where: end for where, end in ends(parts).items() if where != P1}  # type: ignore[method-assign]
     with pytest.raises(ClusterError, match="cluster b: orders-1 does not report where it ends"):
-        Machine(world, journal, "host 1").run(PLANNED)
+        SwitchoverMachine(world, journal, "host 1").run(PLANNED)
 
 
 def test_a_process_that_only_waits_hears_that_another_one_took_over() -> None:
@@ -333,14 +333,14 @@ def test_a_process_that_only_waits_hears_that_another_one_took_over() -> None:
     seen: list[int] = []
     write = journal.write
 
-    def noted(lines: Sequence[Line], run: Run | None = None) -> None:
+    def noted(lines: Sequence[JournalLine], run: SwitchoverRun | None = None) -> None:
         if run is not None:
             seen.append(run.seen_ms)
         write(lines, run)
 
     journal.write = noted  # type: ignore[method-assign]
     with pytest.raises(TooLongError):
-        Machine(ScriptedWorld(brokers, Kill()), journal, "host 1").run(replace(PLANNED, at_most_s=60))
+        SwitchoverMachine(ScriptedWorld(brokers, Kill()), journal, "host 1").run(replace(PLANNED, at_most_s=60))
     assert len(seen) > 5
     assert max(after - before for before, after in pairwise(seen)) < 20_000
 
@@ -358,8 +358,8 @@ def test_nothing_is_undone_twice_or_after_the_end() -> None:
 def test_every_step_is_written_down_before_and_after() -> None:
     brokers = Brokers(A_TO_B)
     entries = machine(brokers).run(PLANNED)
-    for step in ORDER[Kind.PLANNED]:
-        begun, done = (entries.at_ms(step, phase) for phase in Phase)
+    for step in ORDER[SwitchoverKind.PLANNED]:
+        begun, done = (entries.at_ms(step, phase) for phase in StepPhase)
         assert begun is not None
         assert done is not None
         assert begun <= done
@@ -371,7 +371,7 @@ def test_a_target_that_lost_copies_is_no_proof() -> None:
     ends = world.target_ends
     world.target_ends = lambda parts: {where: end - 5 for where, end in ends(parts).items()}  # type: ignore[method-assign]
     with pytest.raises(TwinlogError, match="cluster b lost records that were copied: orders-0, orders-1"):
-        Machine(world, journal, "host 1").run(PLANNED)
+        SwitchoverMachine(world, journal, "host 1").run(PLANNED)
     # Whoever calls next may end or undo it.
     assert brokers.fenced
 

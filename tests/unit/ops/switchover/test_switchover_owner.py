@@ -9,29 +9,45 @@ import time
 import pytest
 
 from twinlog.model.types import Alias
-from twinlog.ops.switchover.entries import Entries, Run
-from twinlog.ops.switchover.model import Ends, Kind, Options, SwitchoverState, UnderWayError
+from twinlog.ops.switchover.entries import JournalEntries, SwitchoverRun
+from twinlog.ops.switchover.model import (
+    SwitchoverDirection,
+    SwitchoverKind,
+    SwitchoverOptions,
+    SwitchoverState,
+    UnderWayError,
+)
 from twinlog.ops.switchover.session import ALIVE_S, require_free
 
 HERE = socket.gethostname()
 
 
-def entries(owner: str, silent_s: float = 0.0, state: SwitchoverState = SwitchoverState.RUNNING) -> Entries:
+def entries(owner: str, silent_s: float = 0.0, state: SwitchoverState = SwitchoverState.RUNNING) -> JournalEntries:
     seen_ms = int((time.time() - silent_s) * 1000)
-    return Entries(Run("r", Ends(Alias("a"), Alias("b")), Options(Kind.PLANNED), state, seen_ms, owner, seen_ms))
+    return JournalEntries(
+        SwitchoverRun(
+            "r",
+            SwitchoverDirection(Alias("a"), Alias("b")),
+            SwitchoverOptions(SwitchoverKind.PLANNED),
+            state,
+            seen_ms,
+            owner,
+            seen_ms,
+        )
+    )
 
 
 @pytest.mark.parametrize(
     "free",
     [
-        Entries(),
+        JournalEntries(),
         entries("elsewhere 1", state=SwitchoverState.DONE),
         entries("elsewhere 1", silent_s=2 * ALIVE_S),
         # A container that was started anew has its host's name and its number again.
         entries(f"{HERE} {os.getpid()}"),
     ],
 )
-def test_it_is_free(free: Entries) -> None:
+def test_it_is_free(free: JournalEntries) -> None:
     require_free(free)
 
 

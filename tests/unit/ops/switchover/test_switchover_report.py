@@ -9,20 +9,27 @@ import pytest
 from tests.unit.ops.switchover.scripted import Brokers, Kill, ScriptedJournal, ScriptedWorld
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.ops.switchover.entries import read_entries
-from twinlog.ops.switchover.machine import Machine
-from twinlog.ops.switchover.model import Ends, GroupOffset, GroupsSeen, Kind, Options, TooLongError
+from twinlog.ops.switchover.machine import SwitchoverMachine
+from twinlog.ops.switchover.model import (
+    GroupOffset,
+    MovedGroups,
+    SwitchoverDirection,
+    SwitchoverKind,
+    SwitchoverOptions,
+    TooLongError,
+)
 from twinlog.ops.switchover.rehearsal import as_json, rehearse, unavailable_s
 from twinlog.ops.switchover.report import markdown, report
 from twinlog.ops.switchover.steps.group_step import judge
 
-A_TO_B = Ends(Alias("a"), Alias("b"))
+A_TO_B = SwitchoverDirection(Alias("a"), Alias("b"))
 P0 = TopicPartition(TopicName("orders"), 0)
 
 
 def test_a_planned_switchover() -> None:
     brokers = Brokers(A_TO_B, keeps_names=False)
-    entries = Machine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1").run(
-        Options(Kind.PLANNED, near=100)
+    entries = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1").run(
+        SwitchoverOptions(SwitchoverKind.PLANNED, near=100)
     )
     found = json.loads(json.dumps(report(entries)))
     assert (found["kind"], found["state"], found["fence"]) == ("planned", "done", "acl")
@@ -44,9 +51,9 @@ def test_a_planned_switchover() -> None:
 
 def test_what_an_undone_switchover_leaves_is_named() -> None:
     brokers = Brokers(A_TO_B, keeps_names=False, stops_when_fenced=True)
-    machine = Machine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
+    machine = SwitchoverMachine(ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill()), "me 1")
     with pytest.raises(TooLongError):
-        machine.run(Options(Kind.PLANNED, near=100, at_most_s=60))
+        machine.run(SwitchoverOptions(SwitchoverKind.PLANNED, near=100, at_most_s=60))
     found = report(ScriptedJournal(brokers, Kill()).entries)
     assert found["state"] == "aborted"
     assert found["next"] == [
@@ -69,7 +76,7 @@ def test_offsets_never_go_back_on_the_target() -> None:
         ("Empty", ["committed", "committed", "there", "ahead", "unknown"]),
         ("Stable", ["in use", "in use", "there", "ahead", "unknown"]),
     ):
-        seen = GroupsSeen({"g": "Empty"}, {"g": state}, offsets)
+        seen = MovedGroups({"g": "Empty"}, {"g": state}, offsets)
         assert [one.result for one in judge(seen)] == results
 
 
@@ -77,7 +84,7 @@ def test_a_rehearsal_changes_nothing_and_names_each_call() -> None:
     brokers = Brokers(A_TO_B, keeps_names=False)
     brokers.copied = dict(brokers.logs)
     world = ScriptedWorld(brokers, Kill())
-    preflight, steps = rehearse(world, Options(Kind.PLANNED))
+    preflight, steps = rehearse(world, SwitchoverOptions(SwitchoverKind.PLANNED))
     assert (brokers.fenced, brokers.created, brokers.committed, brokers.records) == (False, set(), {}, [])
     calls = {one.step: one.calls for one in steps}
     assert calls["topics"] == ("create topic orders on b with 2 partitions",)

@@ -20,7 +20,7 @@ from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.positions import Position, encode_position
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.ops.topics import reader as topics
 from twinlog.settings.flow import ClientSettings
@@ -143,7 +143,7 @@ def test_partitions_without_a_remote_partition_wait_for_the_target(here: Scene) 
 def test_a_topic_that_was_created_again_is_behind_by_all_of_its_records(here: Scene) -> None:
     error = GapError("logs-0: created again", kind="recreated", resume_at=0, way_out="")
     offsets = {"source_offset": SourceOffset(4), "target_offset": TargetOffset(4)}
-    held = Held.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
+    held = HeldPartition.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
     here.report(held=1, held_partitions=(held,))
     assert "logs 1 10 held: TW-GAP-03" in flat(here.call("list")[1])
 
@@ -151,7 +151,7 @@ def test_a_topic_that_was_created_again_is_behind_by_all_of_its_records(here: Sc
 def test_a_partition_without_a_gap_is_shown_with_the_reason_for_which_it_is_held(here: Scene) -> None:
     error = RefusedError("it lacks WRITE", resource="topic s.logs")
     offsets = {"source_offset": SourceOffset(4), "target_offset": TargetOffset(4)}
-    held = Held.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
+    held = HeldPartition.by(error, TopicPartition(TopicName("logs"), 0), 0, **offsets)
     here.report(held=1, held_partitions=(held,))
     code, out, _ = here.call("accept-gap", "logs")
     assert code == 3

@@ -16,7 +16,7 @@ from twinlog.kafka.record.batch import Batch
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
-from twinlog.ops.verify.findings import Findings
+from twinlog.ops.verify.findings import VerifyFindings
 from twinlog.ops.verify.sections import Bounds
 
 PLANTED = 150
@@ -60,13 +60,13 @@ def test_equal_however_batches_are_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole: list[int] = []
-    same_batch = Findings.same_batch
+    same_batch = VerifyFindings.same_batch
 
-    def seen(findings: Findings, batch: Batch, copy: Batch, block: memoryview) -> None:
+    def seen(findings: VerifyFindings, batch: Batch, copy: Batch, block: memoryview) -> None:
         whole.append(batch.base_offset)
         same_batch(findings, batch, copy, block)
 
-    monkeypatch.setattr(Findings, "same_batch", seen)
+    monkeypatch.setattr(VerifyFindings, "same_batch", seen)
     records = some(400)
     put(clusters[0], "t", records, source_batch)
     put(clusters[1], "s.t", records, target_batch, codec)

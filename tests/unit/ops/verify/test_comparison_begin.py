@@ -11,7 +11,7 @@ from tests.unit.ops.verify.two_logs import NOW, made, put, some, stamped_by_brok
 from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.own_records import record_body
 from twinlog.kafka.record.stamp import stamp
-from twinlog.ops.verify.model import Left
+from twinlog.ops.verify.model import UncomparedRange
 from twinlog.ops.verify.sections import (
     RETAINED_SOURCE,
     RETAINED_TARGET,
@@ -31,7 +31,11 @@ def test_the_begin_is_found_where_brokers_set_timestamps(clusters: tuple[Virtual
     bounds = Bounds(0, 400, 100, 400, until=250)
     for syncs in ((), ((390, 390),)):
         found = verify(clusters, None, bounds, syncs=syncs)
-        assert (found.equal, found.records, found.left) == (True, 150, [Left("source", 0, 100, RETAINED_TARGET)])
+        assert (found.equal, found.records, found.left) == (
+            True,
+            150,
+            [UncomparedRange("source", 0, 100, RETAINED_TARGET)],
+        )
 
 
 @pytest.mark.parametrize(
@@ -83,9 +87,9 @@ def test_the_begin_is_found_without_a_map(clusters: tuple[VirtualCluster, Virtua
     found = verify(clusters)
     assert (found.equal, found.records, found.differences) == (True, 1_000, 0)
     # The source begins with a record whose copy the target has, so it is the source that has deleted something.
-    assert found.left == [Left("target", 1_500, 2_500, RETAINED_SOURCE)]
+    assert found.left == [UncomparedRange("target", 1_500, 2_500, RETAINED_SOURCE)]
     target.log("s.t").delete_before(3_000)
-    assert verify(clusters).left == [Left("source", 2_000, 2_500, RETAINED_TARGET)]
+    assert verify(clusters).left == [UncomparedRange("source", 2_000, 2_500, RETAINED_TARGET)]
 
 
 @pytest.mark.parametrize("limit", [{"until": 100}, {"copied_up_to": 100}])
@@ -103,7 +107,9 @@ def test_a_target_that_begins_after_what_is_asked_for_is_no_difference(
     target.log("s.t").delete_before(250)
     found = verify(clusters, None, Bounds(0, 400, 250, 400, **limit))
     assert (found.equal, found.differences) == (None, 0)
-    assert [one for one in found.left if one.reason == RETAINED_TARGET] == [Left("source", 0, 100, RETAINED_TARGET)]
+    assert [one for one in found.left if one.reason == RETAINED_TARGET] == [
+        UncomparedRange("source", 0, 100, RETAINED_TARGET)
+    ]
     # Somebody else's record in front of them may be there in the place of a copy.
     log = target.log("s.t")
     log.batches.clear()

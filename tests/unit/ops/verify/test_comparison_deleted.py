@@ -7,7 +7,7 @@ import pytest
 from harness.virtual.cluster import VirtualCluster
 from tests.unit.ops.verify.two_logs import in_step, made, put, some, verify
 from twinlog.ops.verify import alignment
-from twinlog.ops.verify.model import MOST_LEFT, Left
+from twinlog.ops.verify.model import MOST_LEFT, UncomparedRange
 from twinlog.ops.verify.sections import (
     COMPACTED_SOURCE,
     COMPACTED_TARGET,
@@ -38,9 +38,9 @@ def test_compaction_and_retention_are_reported_not_counted(
     ranges = {(one.side, one.start, one.end) for one in found.left}
     assert {("target", 100, 120), ("source", 200, 201)} <= ranges
     if mapped:
-        assert Left("source", 0, 60, RETAINED_TARGET) in found.left
+        assert UncomparedRange("source", 0, 60, RETAINED_TARGET) in found.left
         assert (
-            Left("target", 0, 40, RETAINED_SOURCE)
+            UncomparedRange("target", 0, 40, RETAINED_SOURCE)
             in verify(clusters, known, Bounds(40, 300, 0, 300), source_compacted=True, target_compacted=True).left
         )
     else:
@@ -105,7 +105,7 @@ def test_a_side_whose_retention_took_everything_is_no_difference(
     target.log("s.t").delete_before(300)
     found = verify(clusters, None, Bounds(0, 300, 300, 300, copied_up_to=position))
     assert (found.equal, found.differences) == (None, 0)
-    assert found.left == [Left("source", 0, 300, RETAINED_TARGET)]
+    assert found.left == [UncomparedRange("source", 0, 300, RETAINED_TARGET)]
 
 
 def test_copies_whose_source_deleted_everything_are_not_foreign(
@@ -116,7 +116,7 @@ def test_copies_whose_source_deleted_everything_are_not_foreign(
     put(target, "s.t", some(100))
     source.log("t").delete_before(100)
     found = verify(clusters)
-    assert (found.equal, found.differences, found.left) == (True, 0, [Left("target", 0, 100, OLDER)])
+    assert (found.equal, found.differences, found.left) == (True, 0, [UncomparedRange("target", 0, 100, OLDER)])
     # A log that never lost its begin has no such excuse.
     source.log("t").start = 0
     assert verify(clusters, None, Bounds(0, 0, 0, 100)).differences == 100

@@ -21,7 +21,7 @@ from twinlog.mirror.offsets.exact_map import Point
 from twinlog.mirror.offsets.positions import Position, encode_position
 from twinlog.mirror.offsets.segments import Segment, segments_topic
 from twinlog.model.types import Alias, SourceOffset, TargetOffset, TopicName, TopicPartition
-from twinlog.ops.verify.model import Left, PartitionToVerify, Section
+from twinlog.ops.verify.model import PartitionToVerify, Section, UncomparedRange
 from twinlog.ops.verify.planner import VerifyOptions, VerifyPlanner
 from twinlog.ops.verify.sections import BEFORE_COPYING, NOT_YET
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
@@ -86,7 +86,7 @@ def test_by_the_map_up_to_the_position(clusters: Clusters) -> None:
     store(clusters, replace(position, remote_topic_id=str(target.topics.ids["s.t"]), remote_topic="s.t"))
     (part,) = plan(clusters)
     assert part.sections == (Section("exact", 10, 22, 0, 12),)
-    assert part.left == (Left("source", 22, 30, NOT_YET), Left("source", 0, 10, BEFORE_COPYING))
+    assert part.left == (UncomparedRange("source", 22, 30, NOT_YET), UncomparedRange("source", 0, 10, BEFORE_COPYING))
     assert (part.source_compacted, part.target_compacted, part.problem) == (True, False, None)
     # Another topic of that name has nothing to do with it.
     target.topics.delete("s.t")

@@ -11,7 +11,7 @@ from harness.wait import wait_for
 from twinlog.errors import OptionError
 from twinlog.lease.task_progress import ProgressLine, ProgressServer
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.ops.verify.model import MOST_LEFT, Left, PartitionToVerify, Section, Verdict, VerifyRules
+from twinlog.ops.verify.model import MOST_LEFT, PartitionToVerify, Section, UncomparedRange, Verdict, VerifyRules
 from twinlog.ops.verify.options import read_verify_options
 from twinlog.ops.verify.planner import VerifyPlan
 from twinlog.settings.flow import ClientSettings, ConsumerSettings
@@ -67,7 +67,7 @@ def test_ranges_that_were_left_out_are_bounded() -> None:
     verdict = Verdict.of(partition(0, 10))
     verdict.leave("source", 0, 10, "gone")
     verdict.leave("source", 10, 20, "gone")
-    assert verdict.left == [Left("source", 0, 20, "gone")]
+    assert verdict.left == [UncomparedRange("source", 0, 20, "gone")]
     for start in range(30, 100_000, 10):
         verdict.leave("target", start, start + 1, "gone")
     assert len(verdict.left) <= MOST_LEFT

@@ -10,7 +10,7 @@ from twinlog.kafka.record.builder import encode_batch
 from twinlog.kafka.record.stamp import stamp
 from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import SourceOffset, TargetOffset
-from twinlog.ops.verify.model import Left, Section
+from twinlog.ops.verify.model import Section, UncomparedRange
 from twinlog.ops.verify.sections import (
     IN_TRANSACTION,
     NOT_YET,
@@ -61,7 +61,7 @@ def test_copies_after_an_open_transaction_are_not_missing() -> None:
     assert sections_of(known, bounds)[0][1] == Section("not copied", 60, 100, 60, 60)
     found, left = sections_of(known, replace(bounds, hidden=True))
     assert found == [Section("exact", 0, 60, 0, 60)]
-    assert left == [Left("source", 60, 100, IN_TRANSACTION)]
+    assert left == [UncomparedRange("source", 60, 100, IN_TRANSACTION)]
 
 
 def test_sections_of_a_map_with_what_nobody_knows() -> None:
@@ -76,7 +76,7 @@ def test_sections_of_a_map_with_what_nobody_knows() -> None:
         Section("exact", 40, 50, 25, 35),
         Section("by content", 50, 55, 35, 40),
     ]
-    assert left == [Left("source", 55, 60, NOT_YET)]
+    assert left == [UncomparedRange("source", 55, 60, NOT_YET)]
 
 
 def test_the_marker_after_a_position_is_no_record_that_was_not_copied(
@@ -92,15 +92,15 @@ def test_the_marker_after_a_position_is_no_record_that_was_not_copied(
     assert (found.equal, found.records, found.left) == (True, 10, [])
     put(source, "t", [made(11)])
     found = verify(clusters, None, Bounds(0, 12, 0, 10, copied_up_to=10))
-    assert found.left == [Left("source", 10, 12, NOT_YET)]
+    assert found.left == [UncomparedRange("source", 10, 12, NOT_YET)]
 
 
 def test_what_lies_after_the_position_is_named() -> None:
     for known in (in_step(60), None):
         _, left = sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60))
-        assert left == [Left("source", 60, 100, NOT_YET)]
+        assert left == [UncomparedRange("source", 60, 100, NOT_YET)]
         _, left = sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60, since=70, until=90))
-        assert left == [Left("source", 70, 90, NOT_YET)]
+        assert left == [UncomparedRange("source", 70, 90, NOT_YET)]
         assert sections_of(known, Bounds(0, 100, 0, 60, copied_up_to=60, copies_end=60, until=50))[1] == []
 
 
@@ -108,4 +108,4 @@ def test_a_source_that_ends_before_what_was_copied_is_named() -> None:
     """As after an election of an unclean leader: no copy is compared with nothing."""
     found, left = sections_of(in_step(100), Bounds(0, 80, 0, 100, copied_up_to=100, copies_end=100))
     assert found == [Section("exact", 0, 80, 0, 80)]
-    assert left == [Left("target", 80, 100, TRUNCATED)]
+    assert left == [UncomparedRange("target", 80, 100, TRUNCATED)]

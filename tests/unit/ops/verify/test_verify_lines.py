@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from twinlog.console.options import moment_ms
-from twinlog.ops.verify.model import Difference, Left, Verdict
+from twinlog.ops.verify.model import RecordDifference, UncomparedRange, Verdict
 from twinlog.ops.verify.sections import NOT_YET
 from twinlog.ops.verify.verify_lines import verdict_lines
 
@@ -19,9 +19,9 @@ def verdict(partition: int, *, topic: str = "t", equal: bool | None = True) -> V
 
 def test_topics_differences_and_ranges_that_were_left_out() -> None:
     changed, lacking, partly = verdict(1, equal=False), verdict(0, topic="u", equal=None), verdict(0, topic="v")
-    changed.differences, changed.first = 2, Difference("order", 7, 9, "crossed")
+    changed.differences, changed.first = 2, RecordDifference("order", 7, 9, "crossed")
     lacking.problem = "cluster b: u-0 has no leader"
-    partly.left = [Left("target", 0, 5, "gone")]
+    partly.left = [UncomparedRange("target", 0, 5, "gone")]
     lines = verdict_lines([verdict(0), changed, lacking, partly], 2.0, everything=False)
     assert [line.split()[-1] for line in lines[1:4]] == ["different", "compared", "compared"]
     assert lines[3].endswith("equal where compared")
@@ -38,7 +38,7 @@ def test_topics_differences_and_ranges_that_were_left_out() -> None:
     assert alone[-1] == "flows not compared: 1; 10 records, 900 bytes are equal; 2 s, 0 MB/s"
     many = [verdict(number) for number in range(20)]
     for one in many:
-        one.left = [Left("source", 0, 5, "gone")]
+        one.left = [UncomparedRange("source", 0, 5, "gone")]
     assert "and 15 more ranges that were not compared; --all prints them" in verdict_lines(many, 2.0, everything=False)
     assert len(verdict_lines(many, 2.0, everything=True)) == 23
     for one in many:
@@ -52,9 +52,9 @@ def test_what_counts_is_not_hidden_behind_what_does_not() -> None:
     """Of a flow that runs each partition has records that are not copied yet; foreign ones may be in each, too."""
     many = [verdict(number) for number in range(20)]
     for one in many:
-        one.foreign, one.left = 3, [Left("source", 5, 9, NOT_YET)]
-    many[17].left.append(Left("source", 0, 5, "gone"))
-    many[18].equal, many[18].differences, many[18].first = False, 1, Difference("value", 7, 9)
+        one.foreign, one.left = 3, [UncomparedRange("source", 5, 9, NOT_YET)]
+    many[17].left.append(UncomparedRange("source", 0, 5, "gone"))
+    many[18].equal, many[18].differences, many[18].first = False, 1, RecordDifference("value", 7, 9)
     lines = verdict_lines(many, 2.0, everything=False)
     assert (
         "t-18: 1 different, 3 of them of somebody else; the first is value, at source offset 7, target offset 9"
@@ -65,7 +65,7 @@ def test_what_counts_is_not_hidden_behind_what_does_not() -> None:
 
 def test_flows_are_named_where_there_are_several() -> None:
     other = verdict(0, equal=False)
-    other.flow, other.differences, other.first = "c->b", 1, Difference("value", 7, 9)
+    other.flow, other.differences, other.first = "c->b", 1, RecordDifference("value", 7, 9)
     other.remote_topic = "a.t"
     lines = verdict_lines([verdict(0), other], 2.0, everything=False)
     assert [line.split()[:4] for line in lines[1:3]] == [["a->b", "t", "a.t", "1"], ["c->b", "t", "a.t", "1"]]

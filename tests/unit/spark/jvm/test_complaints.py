@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from twinlog.spark.jvm.process import Complaints
+from twinlog.spark.jvm.process import JvmErrorOutput
 
 IDLE_WORKER_ENDS = """\
 Traceback (most recent call last):
@@ -21,7 +21,7 @@ BrokenPipeError: [Errno 32] Broken pipe
 
 def shown(text: str) -> list[str]:
     """The lines that are warnings."""
-    complaints = Complaints()
+    complaints = JvmErrorOutput()
     return [line for line in text.splitlines() if complaints.level(line) == logging.WARNING]
 
 
@@ -61,8 +61,8 @@ def test_a_query_that_is_ended_is_nothing_to_say() -> None:
 
 
 def test_greetings_are_nothing_at_all() -> None:
-    assert Complaints().level("WARNING: Using incubator modules: jdk.incubator.vector") is None
-    assert Complaints().level("") is None
+    assert JvmErrorOutput().level("WARNING: Using incubator modules: jdk.incubator.vector") is None
+    assert JvmErrorOutput().level("") is None
 
 
 def test_another_version_is_reported_by_the_driver_alone() -> None:

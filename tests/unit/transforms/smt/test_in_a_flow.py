@@ -8,14 +8,14 @@ import pytest
 
 from tests.source_log import New, SourceLog
 from twinlog.errors import TransformError
-from twinlog.kafka.producer.appends import CopyRules, Prepared
+from twinlog.kafka.producer.appends import CopyRules, PreparedFetch
 from twinlog.kafka.record.batch import read_batch
 from twinlog.kafka.record.records import decode_records
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.smt import SmtChain, SmtConverter, SmtStage
 from twinlog.settings.transform import TransformSettings
 from twinlog.transforms.build import build
-from twinlog.transforms.road import TransformedRoad
+from twinlog.transforms.road import FetchTransformer
 
 NOW = 1_700_000_000_000
 SOURCE, REMOTE = TopicPartition(TopicName("shop"), 1), TopicPartition(TopicName("north.shop"), 1)
@@ -28,14 +28,14 @@ MASK = SmtStage(
 SETTINGS = TransformSettings(smts=SmtChain((MASK,), value=SmtConverter("json")))
 
 
-def prepared(settings: TransformSettings, *values: bytes) -> Prepared:
+def prepared(settings: TransformSettings, *values: bytes) -> PreparedFetch:
     log = SourceLog()
     log.batch([New(NOW, value, b"k") for value in values])
-    road = TransformedRoad(build(settings), settings, "a->b", SOURCE, REMOTE, lambda _: 3, lambda: 0.0)
+    road = FetchTransformer(build(settings), settings, "a->b", SOURCE, REMOTE, lambda _: 3, lambda: 0.0)
     return road.prepare(log.fetch(), 0, CopyRules())
 
 
-def values(found: Prepared) -> list[bytes | None]:
+def values(found: PreparedFetch) -> list[bytes | None]:
     made: list[bytes | None] = []
     for append in found.appends:
         view = memoryview(append.data)

@@ -16,9 +16,9 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from tests.unit.transforms.sql.lost import ROWS, no_thread
 from twinlog.errors import EngineError, EngineLostError
-from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.sql import jvm as module
-from twinlog.transforms.sql.evaluate import Evaluation
+from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import SqlJvm, reason
 
 HANGS = f"""#!{sys.executable}
@@ -86,10 +86,10 @@ def raising(rows: Any) -> Any:
 def test_a_jvm_that_is_lost_before_it_says_what_was_wrong_leaves_no_record_at_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    evaluation: Any = Evaluation.__new__(Evaluation)
+    evaluation: Any = SqlEvaluation.__new__(SqlEvaluation)
     evaluation.jvm, evaluation._answer_s = Ending(), 1.0
     monkeypatch.setattr(evaluation, "_made", raising, raising=False)
-    failures: list[Failure] = []
+    failures: list[FailedRow] = []
     with pytest.raises(EngineLostError, match="was killed by SIGKILL"):
         list(apply(evaluation, ROWS, failures.append))
     assert failures == []
@@ -202,7 +202,7 @@ class Thrown:
 def test_a_spark_that_fails_by_a_method_it_lacks_ends_the_partition_in_the_place_of_a_jvm_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    evaluation: Any = Evaluation.__new__(Evaluation)
+    evaluation: Any = SqlEvaluation.__new__(SqlEvaluation)
     evaluation._answer_s = 1.0
     monkeypatch.setattr(Py4JJavaError, "__str__", lambda error: "\tat org.apache.spark")
     monkeypatch.setattr(evaluation, "_made", lambda rows: throwing(), raising=False)

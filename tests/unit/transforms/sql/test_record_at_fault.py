@@ -13,7 +13,7 @@ import pytest
 from harness.wait import wait_for
 from tests.unit.transforms.sql.lost import ROWS, Ended, WithoutRoom, rows_from
 from twinlog.errors import EngineLostError, TransformError
-from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.sql import transform
 from twinlog.transforms.sql.transform import SqlTransform
 
@@ -51,10 +51,10 @@ def test_a_record_that_ends_a_jvm_of_its_own_is_at_fault(
         begun.release()
         return Evil(**how)
 
-    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    monkeypatch.setattr(transform, "SqlEvaluation", evaluation)
     sql = SqlTransform("SELECT value FROM records", Room(0))  # type: ignore[arg-type]
     sql.start()
-    failures: list[Failure] = []
+    failures: list[FailedRow] = []
     rows = rows_from(10, 8) if "stuck_at" in how else rows_from(13, 1)
     for _ in range(2):
         assert begun.acquire(timeout=60)
@@ -95,7 +95,7 @@ def sql_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlTransfor
         def end(self) -> None:
             pass
 
-    monkeypatch.setattr(transform, "Evaluation", lambda *_: NeverEnding(hung=True, busy=True, stuck_at=13))
+    monkeypatch.setattr(transform, "SqlEvaluation", lambda *_: NeverEnding(hung=True, busy=True, stuck_at=13))
     sql = SqlTransform("SELECT value FROM records", Room(0))  # type: ignore[arg-type]
     sql.start()
     yield sql
@@ -136,7 +136,7 @@ def test_rows_that_were_made_of_one_record_before_the_query_are_tried_together(
     """The record failed after one try, which may be the fault of a busy machine, and without a reason."""
     sql, one = sql_that_never_ends, rows_from(13, 1)
     three = pa.concat_batches([one] * 3)
-    failures: list[Failure] = []
+    failures: list[FailedRow] = []
     with pytest.raises(EngineLostError):
         list(apply(lambda rows: sql(three), one, failures.append))
     until_there_is_another(sql)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.transforms.sql.lost import ROWS, Ended, WithoutRoom, no_thread
 from twinlog.errors import EngineError, EngineLostError, TwinlogError
-from twinlog.transforms.apply import Failure, apply
+from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.sql import transform
 from twinlog.transforms.sql.transform import SharedJvm, SqlTransform
 
@@ -57,7 +57,7 @@ def test_a_spark_that_no_try_will_find_is_looked_for_less_and_less_often(
         begun.release()
         return Ended()
 
-    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    monkeypatch.setattr(transform, "SqlEvaluation", evaluation)
     failing = Failing(error, len(pauses))
     sql = SqlTransform("SELECT value FROM records", failing)  # type: ignore[arg-type]
     sql.start()
@@ -77,13 +77,13 @@ def test_a_jvm_that_finds_no_room_is_started_again_once_there_is_some(monkeypatc
         begun.release()
         return Ended()
 
-    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    monkeypatch.setattr(transform, "SqlEvaluation", evaluation)
     room = WithoutRoom(0)
     sql = SqlTransform("SELECT value FROM records", room)  # type: ignore[arg-type]
     sql.start()
     assert begun.acquire(timeout=60)
     room.left = 3
-    failures: list[Failure] = []
+    failures: list[FailedRow] = []
     with monkeypatch.context() as exhausted:
         exhausted.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(EngineLostError, match="a new JVM is started"):
@@ -115,7 +115,7 @@ def test_a_query_that_a_jvm_did_not_answer_gets_one_of_its_own_and_names_the_rec
         begun.release()
         return Ended(hung=hung)
 
-    monkeypatch.setattr(transform, "Evaluation", evaluation)
+    monkeypatch.setattr(transform, "SqlEvaluation", evaluation)
     shared = Room()
     guilty, other = SqlTransform("SELECT key FROM records", shared), SqlTransform("SELECT value FROM records", shared)
     for sql in (guilty, other):

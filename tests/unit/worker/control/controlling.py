@@ -18,14 +18,21 @@ from twinlog.mirror.offsets.positions import Position, PositionRecord, decode_po
 from twinlog.model.types import Alias, TopicName, TopicPartition
 from twinlog.worker.control.control import TopicControl
 from twinlog.worker.control.journal import ControlJournal
-from twinlog.worker.control.model import Command, Outcome, Place, PlaceKind, Selector, Verb
-from twinlog.worker.flow_tasks import Tasks
+from twinlog.worker.control.model import (
+    CommandOutcome,
+    LogPlace,
+    LogPlaceKind,
+    PartitionSelector,
+    TopicCommand,
+    TopicVerb,
+)
+from twinlog.worker.flow_tasks import FlowTasks
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.held_partitions import HeldPartitions
+from twinlog.worker.status.held_partitions import FlowHeldPartitions
 
 TOPIC, REMOTE = TopicName("t"), TopicName("east.t")
 PARTS = [TopicPartition(TOPIC, number) for number in range(3)]
-EARLIEST, LATEST = Place(PlaceKind.EARLIEST), Place(PlaceKind.LATEST)
+EARLIEST, LATEST = LogPlace(LogPlaceKind.EARLIEST), LogPlace(LogPlaceKind.LATEST)
 
 
 @dataclass
@@ -37,7 +44,7 @@ class Process:
     leases: Leases
     positions: PositionStore
     maps: MapStore
-    held: HeldPartitions
+    held: FlowHeldPartitions
 
     @property
     def planned(self) -> set[TopicPartition]:
@@ -110,13 +117,18 @@ class Scene:
         return position
 
     def ask(
-        self, verb: Verb, *words: str, place: Place | None = None, partitions: Sequence[int] = (), name: str = "c1"
-    ) -> Outcome:
+        self,
+        verb: TopicVerb,
+        *words: str,
+        place: LogPlace | None = None,
+        partitions: Sequence[int] = (),
+        name: str = "c1",
+    ) -> CommandOutcome:
         """What a command does on some host."""
-        selectors = tuple(Selector(word, tuple(partitions) or None) for word in words)
-        return self.journal.ask(Command(name, verb, selectors, place, by="host-1"))
+        selectors = tuple(PartitionSelector(word, tuple(partitions) or None) for word in words)
+        return self.journal.ask(TopicCommand(name, verb, selectors, place, by="host-1"))
 
-    def outcome(self, name: str = "c1") -> Outcome:
+    def outcome(self, name: str = "c1") -> CommandOutcome:
         found = self.journal.read().outcome(name)
         assert found is not None
         return found
@@ -129,8 +141,8 @@ class Scene:
         maps = MapStore(self.settings, target, positions)
         status = FlowStatus(clock.monotonic)
         leases = Leases("east->west", lambda parts: [], lambda kind, text: None, lambda kind, text: None, clock=clock)
-        tasks = Tasks(self.settings, status, leases, slots=1, tasks=1, clock=clock)
-        held = HeldPartitions("east->west", leases.grant_again, clock)
+        tasks = FlowTasks(self.settings, status, leases, slots=1, tasks=1, clock=clock)
+        held = FlowHeldPartitions("east->west", leases.grant_again, clock)
         control = TopicControl(
             *(self.settings, source, target, positions, maps, status, tasks, leases, None),
             held=held,

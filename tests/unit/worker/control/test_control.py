@@ -16,10 +16,10 @@ from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.mirror.offsets.positions import Writer
 from twinlog.mirror.offsets.segments import SegmentWriter, segments_topic
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset
 from twinlog.worker.control.journal import KEEP_S, MOST_OVER, ControlJournal
-from twinlog.worker.control.model import Place, PlaceKind, Result, Selector, Verb
+from twinlog.worker.control.model import CommandState, LogPlace, LogPlaceKind, PartitionSelector, TopicVerb
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def here() -> Iterator[Scene]:
 def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene) -> None:
     process = here.process()
     assert process.planned == set(PARTS)
-    here.ask(Verb.PAUSE, "t", partitions=(0, 1))
+    here.ask(TopicVerb.PAUSE, "t", partitions=(0, 1))
     here.write(1, 5)
     process.control.turn()
     process.control.attend()
     assert process.planned == {PARTS[2]}
     found = here.outcome()
-    assert (found.result, found.reason) == (Result.APPLIED, "")
+    assert (found.result, found.reason) == (CommandState.APPLIED, "")
     assert [(move.partition, move.before, move.changes) for move in found.moves or ()] == [
         (PARTS[0], 10, False),
         (PARTS[1], 10, False),
@@ -45,7 +45,7 @@ def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene
     assert (process.status.paused.lag, process.status.paused.partitions) == (5, PARTS[:2])
     # A process that takes over plans it no moment.
     assert here.process().planned == {PARTS[2]}
-    here.ask(Verb.RESUME, "t", partitions=(1,), name="c2")
+    here.ask(TopicVerb.RESUME, "t", partitions=(1,), name="c2")
     process.control.turn()
     process.control.attend()
     assert process.planned == set(PARTS[1:])
@@ -53,7 +53,7 @@ def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene
 
 
 def test_a_topic_to_come_is_paused_by_a_pattern(here: Scene) -> None:
-    here.ask(Verb.PAUSE, "t.*")
+    here.ask(TopicVerb.PAUSE, "t.*")
     process = here.process()
     assert process.planned == set()
     later = [part._replace(topic="t2") for part in PARTS]
@@ -67,7 +67,7 @@ def test_a_topic_to_come_is_paused_by_a_pattern(here: Scene) -> None:
 def test_a_restart_goes_on_at_the_end_of_the_remote_log_as_another_writer(here: Scene) -> None:
     before = replace(here.position(PARTS[0], 10), writer=Writer(77, 3, 10), leader_epoch=4, generation=512)
     here.store({PARTS[0]: before})
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process = here.process()
     process.control.turn()
     found = here.last()
@@ -81,13 +81,13 @@ def test_a_restart_goes_on_at_the_end_of_the_remote_log_as_another_writer(here: 
 def test_an_append_that_is_not_counted_is_waited_for_and_not_compared(here: Scene) -> None:
     """A lost copier's: the position after it is the end of the log, where nothing counts as a copy from offset 3 on."""
     here.copy(0, 4)
-    here.ask(Verb.RESTART_FROM, "t", place=Place(PlaceKind.OFFSET, 3), partitions=(0,))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=LogPlace(LogPlaceKind.OFFSET, 3), partitions=(0,))
     here.process().control.turn()
     assert (here.last().next_source, here.last().next_target) == (3, 14)
 
 
 def test_nothing_is_copied_of_a_partition_before_its_command_is_done(here: Scene) -> None:
-    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(1,))
+    here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(1,))
     here.write(1, 7)
     process = here.process()
     assert process.planned == {PARTS[0], PARTS[2]}
@@ -99,14 +99,14 @@ def test_nothing_is_copied_of_a_partition_before_its_command_is_done(here: Scene
 
 
 def test_a_command_that_has_no_effect_is_refused_with_the_reason(here: Scene) -> None:
-    here.ask(Verb.SKIP_TO, "t", place=EARLIEST)
-    here.ask(Verb.RELEASE, "nothing", name="c2")
+    here.ask(TopicVerb.SKIP_TO, "t", place=EARLIEST)
+    here.ask(TopicVerb.RELEASE, "nothing", name="c2")
     process = here.process()
     process.control.turn()
-    assert here.outcome().result is Result.REFUSED
+    assert here.outcome().result is CommandState.REFUSED
     assert "t-0: it is at offset 10, after 0: restart-from copies again" in here.outcome().reason
     assert (here.outcome("c2").result, here.outcome("c2").reason) == (
-        Result.REFUSED,
+        CommandState.REFUSED,
         "the flow copies no partition that is meant",
     )
     assert len(here.stored()) == 3
@@ -114,7 +114,7 @@ def test_a_command_that_has_no_effect_is_refused_with_the_reason(here: Scene) ->
 
 def test_a_release_takes_a_partition_back_and_grants_it_again(here: Scene) -> None:
     process = here.process()
-    here.ask(Verb.RELEASE, "t", partitions=(0,))
+    here.ask(TopicVerb.RELEASE, "t", partitions=(0,))
     plans: list[set[Any]] = []
     attend = process.control.attend
 
@@ -127,36 +127,36 @@ def test_a_release_takes_a_partition_back_and_grants_it_again(here: Scene) -> No
     process.control.attend()
     assert set(PARTS[1:]) in plans
     assert process.planned == set(PARTS)
-    assert here.outcome().result is Result.APPLIED
+    assert here.outcome().result is CommandState.APPLIED
     assert len(here.stored()) == 3
 
 
 def test_a_release_says_where_no_partition_was_held(here: Scene) -> None:
     process = here.process()
-    here.ask(Verb.RELEASE, "t", partitions=(0,))
+    here.ask(TopicVerb.RELEASE, "t", partitions=(0,))
     process.control.turn()
-    assert (here.outcome().result, here.outcome().reason) == (Result.APPLIED, "none of these partitions was held")
+    assert (here.outcome().result, here.outcome().reason) == (CommandState.APPLIED, "none of these partitions was held")
     offsets = {"source_offset": SourceOffset(10), "target_offset": TargetOffset(10)}
-    process.held.hold(Held.by(RefusedError("it lacks WRITE", resource="topic west.t"), PARTS[1], 0, **offsets))
-    here.ask(Verb.RELEASE, "t", name="c2")
+    process.held.hold(HeldPartition.by(RefusedError("it lacks WRITE", resource="topic west.t"), PARTS[1], 0, **offsets))
+    here.ask(TopicVerb.RELEASE, "t", name="c2")
     process.control.turn()
-    assert (here.outcome("c2").result, here.outcome("c2").reason) == (Result.APPLIED, "")
+    assert (here.outcome("c2").result, here.outcome("c2").reason) == (CommandState.APPLIED, "")
 
 
 def test_what_had_arrived_when_a_copier_was_lost_counts_as_copied(here: Scene) -> None:
     process = here.process()
     here.write(0, 5)
     here.copy(0, 3)
-    here.ask(Verb.SKIP_TO, "t", place=Place(PlaceKind.OFFSET, 12), partitions=(0,))
+    here.ask(TopicVerb.SKIP_TO, "t", place=LogPlace(LogPlaceKind.OFFSET, 12), partitions=(0,))
     process.control.turn()
-    assert here.outcome().result is Result.REFUSED
+    assert here.outcome().result is CommandState.REFUSED
     assert here.outcome().reason == "t-0: it is at offset 13, after 12: restart-from copies again"
     assert (here.last().next_source, here.last().next_target) == (13, 13)
     process.maps.read()
     map_ = process.maps.maps.map(PARTS[0])
     assert map_ is not None
     assert map_.to_target(SourceOffset(12)) == (12, True)
-    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
+    here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
     process.control.turn()
     assert [(move.before, move.after, move.passed) for move in here.outcome("c2").moves or ()] == [(13, 15, 2)]
 
@@ -183,15 +183,15 @@ def test_a_command_waits_for_a_plan_that_is_being_made(here: Scene) -> None:
 
 def test_what_was_asked_by_one_id_is_done_once(here: Scene) -> None:
     process = here.process()
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST)
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST)
     process.control.turn()
     here.store({part: here.position(part, 10, 20) for part in PARTS})
-    assert here.ask(Verb.RESTART_FROM, "t", place=EARLIEST).result is Result.APPLIED
+    assert here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST).result is CommandState.APPLIED
     process.control.turn()
     here.process().control.turn()
     assert [here.last(part).next_source for part in PARTS] == [10, 10, 10]
     with pytest.raises(OptionError, match="was given to another command: restart-from earliest t"):
-        here.ask(Verb.RESTART_FROM, "t", place=LATEST)
+        here.ask(TopicVerb.RESTART_FROM, "t", place=LATEST)
 
 
 class DiedError(Exception):
@@ -233,7 +233,7 @@ def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
         here.copy(0, 3)
         here.store({PARTS[0]: here.position(PARTS[0], 10, end)})
         stored = len(here.stored())
-        here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,), name=name)
+        here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,), name=name)
         first = here.process()
         count = crash_at(number, after)
         try:
@@ -248,7 +248,7 @@ def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
         decided = here.outcome(name).moves
         here.process().control.turn()
         done = here.outcome(name)
-        assert done.result is Result.APPLIED
+        assert done.result is CommandState.APPLIED
         assert decided in (None, done.moves)
         assert [(one.before, one.after) for one in done.changed] == [(10, 0)]
         assert (here.last().next_source, here.last().next_target) == (0, end)
@@ -263,7 +263,7 @@ def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
 def test_a_position_that_another_program_stored_since_stays(
     here: Scene, crash_at: Callable[[int, bool], Callable[[], int]]
 ) -> None:
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0, 1))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0, 1))
     process = here.process()
     crash_at(2, True)
     with pytest.raises(DiedError):
@@ -273,7 +273,7 @@ def test_a_position_that_another_program_stored_since_stays(
     here.process().control.turn()
     assert [here.last(part).next_source for part in PARTS] == [12, 0, 10]
     found = here.outcome()
-    assert found.result is Result.APPLIED
+    assert found.result is CommandState.APPLIED
     assert found.reason == "t-0: another program stored offset 12 meanwhile, and it stays there"
 
 
@@ -283,14 +283,14 @@ def test_a_recreated_topic_is_copied_from_its_first_record_even_at_the_offset_wh
     here.store({PARTS[0]: here.position(PARTS[0], 0)})
     here.source.topics.delete(TOPIC)
     here.source.create(TOPIC, 3)
-    here.ask(Verb.ACCEPT_GAP, "t", partitions=(0,))
+    here.ask(TopicVerb.ACCEPT_GAP, "t", partitions=(0,))
     process = here.process()
     crash_at(2, True)
     with pytest.raises(DiedError):
         process.control.turn()
     crash_at(0, False)
     here.process().control.turn()
-    assert here.outcome().result is Result.APPLIED
+    assert here.outcome().result is CommandState.APPLIED
     assert "was deleted and created again" in here.outcome().changed[0].text
     assert (here.last().next_source, here.last().topic_id) == (0, str(here.source.topics.ids[TOPIC]))
 
@@ -299,7 +299,7 @@ def test_records_that_the_source_deleted_are_passed_over_by_accepting_the_gap(he
     for number in range(2):
         here.write(number, 10)
     here.source.log(TOPIC, 0).delete_before(20)
-    here.ask(Verb.ACCEPT_GAP, "t")
+    here.ask(TopicVerb.ACCEPT_GAP, "t")
     here.process().control.turn()
     assert [here.last(part).next_source for part in PARTS] == [20, 10, 10]
     (gap,) = here.outcome().changed
@@ -310,11 +310,11 @@ def test_records_that_the_source_deleted_are_passed_over_by_accepting_the_gap(he
 def test_a_partition_without_a_leader_keeps_none_of_the_others(here: Scene) -> None:
     here.source.move(TOPIC, 0, None)
     here.target.move(REMOTE, 1, None)
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST)
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST)
     here.process().control.turn()
     assert [here.last(part).next_source for part in PARTS] == [10, 10, 0]
     found = here.outcome()
-    assert found.result is Result.APPLIED
+    assert found.result is CommandState.APPLIED
     assert "east.t-1 on west does not report where it ends; ask again" in found.reason
     assert found.moves is not None
     assert found.moves[0].text == "the source does not report its offsets now; ask again"
@@ -329,7 +329,7 @@ def test_the_map_of_a_lost_copier_is_closed_before_its_position_is_overwritten(h
     admin.call(topic.append, [(segment.key, segment.value) for segment in segments])
     here.store({PARTS[0]: replace(here.position(PARTS[0], 10), generation=256)})
     here.write(0, 10)
-    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,))
+    here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(0,))
     process = here.process()
     process.control.turn()
     process.maps.read()
@@ -350,12 +350,12 @@ def test_a_restart_that_is_taken_back_leads_groups_to_the_first_copies(here: Sce
 
     copied_to(10, 10, SegmentWriter(PARTS[0], 0, 0, generation=256, complete=True))
     process = here.process()
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process.control.turn()
     assert [(move.after, move.repeated, move.first_target) for move in here.outcome().moves or ()] == [(0, 10, 0)]
     here.copy(0, 3)
     copied_to(3, 13, SegmentWriter(PARTS[0], 0, 10, generation=512))
-    here.ask(Verb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
+    here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
     process.control.turn()
     (move,) = here.outcome("c2").moves or ()
     assert (move.before, move.after, move.passed) == (3, 10, 0)
@@ -367,7 +367,7 @@ def test_a_restart_that_is_taken_back_leads_groups_to_the_first_copies(here: Sce
 
 
 def test_a_right_that_is_missing_is_named_and_holds_nothing_up(here: Scene) -> None:
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process = here.process()
     assert process.planned == set(PARTS[1:])
     here.target.codes(PRODUCE, here.journal.topic, Code.TOPIC_AUTHORIZATION_FAILED)
@@ -375,25 +375,25 @@ def test_a_right_that_is_missing_is_named_and_holds_nothing_up(here: Scene) -> N
         process.control.turn()
     process.control.attend()
     assert process.planned == set(PARTS)
-    assert here.outcome().result is Result.REQUESTED
+    assert here.outcome().result is CommandState.REQUESTED
     process.control.turn()
-    assert here.outcome().result is Result.APPLIED
+    assert here.outcome().result is CommandState.APPLIED
 
 
 def test_a_position_that_may_not_be_written_refuses_the_command(here: Scene) -> None:
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process = here.process()
     for number in range(here.settings.offset_storage_partitions):
         here.target.codes(PRODUCE, here.settings.positions_topic, Code.TOPIC_AUTHORIZATION_FAILED, partition=number)
     process.control.turn()
     process.control.attend()
-    assert here.outcome().result is Result.REFUSED
+    assert here.outcome().result is CommandState.REFUSED
     assert f"lacks WRITE on topic {here.settings.positions_topic}" in here.outcome().reason
     assert process.planned == set(PARTS)
 
 
 def test_a_target_that_does_not_answer_is_asked_again_and_nothing_is_copied_meanwhile(here: Scene) -> None:
-    here.ask(Verb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
+    here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process = here.process()
     here.target.fault(PRODUCE, Fault(lost=True), topic=here.settings.positions_topic)
     with pytest.raises(ClusterError):
@@ -402,26 +402,26 @@ def test_a_target_that_does_not_answer_is_asked_again_and_nothing_is_copied_mean
     assert process.planned == set(PARTS[1:])
     process.control.turn()
     process.control.attend()
-    assert here.outcome().result is Result.APPLIED
+    assert here.outcome().result is CommandState.APPLIED
     assert (process.planned, here.last().next_source) == (set(PARTS), 0)
 
 
 def test_what_is_over_for_long_is_forgotten_and_what_is_paused_is_not(here: Scene) -> None:
-    here.ask(Verb.PAUSE, "t", partitions=(0,))
-    here.ask(Verb.PAUSE, "u", name="c2")
-    here.ask(Verb.RESUME, ".*", name="c3")
-    here.ask(Verb.PAUSE, "t", partitions=(1,), name="c4")
+    here.ask(TopicVerb.PAUSE, "t", partitions=(0,))
+    here.ask(TopicVerb.PAUSE, "u", name="c2")
+    here.ask(TopicVerb.RESUME, ".*", name="c3")
+    here.ask(TopicVerb.PAUSE, "t", partitions=(1,), name="c4")
     process = here.process()
     process.control.turn()
     clock: Any = here.connect().clock
     clock.sleep(KEEP_S - 60)
-    here.ask(Verb.RELEASE, "t", name="c5")
+    here.ask(TopicVerb.RELEASE, "t", name="c5")
     process.control.turn()
     clock.sleep(1000)
     process.control.turn()
     asked = here.journal.read()
     assert [one.command.id for one in asked.outcomes] == ["c5"]
-    assert [(entry.selector, entry.paused) for entry in asked.pauses.entries] == [(Selector("t", (1,)), True)]
+    assert [(entry.selector, entry.paused) for entry in asked.pauses.entries] == [(PartitionSelector("t", (1,)), True)]
     assert here.process().planned == {PARTS[0], PARTS[2]}
 
 
@@ -430,9 +430,9 @@ def test_no_more_commands_than_some_are_remembered(here: Scene, monkeypatch: pyt
     assert MOST_OVER > 100
     process = here.process()
     for number in range(5):
-        here.ask(Verb.RELEASE, "t", name=f"c{number}")
+        here.ask(TopicVerb.RELEASE, "t", name=f"c{number}")
         process.control.turn()
-    here.ask(Verb.RELEASE, "t", name="c9")
+    here.ask(TopicVerb.RELEASE, "t", name="c9")
     clock: Any = here.connect().clock
     clock.sleep(1000)
     journal = ControlJournal(here.settings, here.connect())
@@ -442,10 +442,10 @@ def test_no_more_commands_than_some_are_remembered(here: Scene, monkeypatch: pyt
 
 
 def test_heartbeats_are_paused_by_their_own_name_only(here: Scene) -> None:
-    here.ask(Verb.PAUSE, ".*")
+    here.ask(TopicVerb.PAUSE, ".*")
     process = here.process(heartbeats=lambda topic: topic == TOPIC)
     assert process.planned == set(PARTS)
-    here.ask(Verb.PAUSE, "t", name="c2")
+    here.ask(TopicVerb.PAUSE, "t", name="c2")
     process.control.turn()
     process.control.attend()
     assert process.planned == set()
@@ -466,7 +466,7 @@ def test_a_login_that_may_not_see_whether_anything_is_asked_copies_all_the_same(
     assert process.planned == set(PARTS)
     assert len([text for text in caplog.messages if "nothing can be asked of single topics" in text]) == 1
     # Something may be paused in a topic that is there.
-    here.ask(Verb.PAUSE, "t")
+    here.ask(TopicVerb.PAUSE, "t")
     with monkeypatch.context() as patched:
         patched.setattr(ControlJournal, "read", refused)
         with pytest.raises(RefusedError, match="lacks READ"):

@@ -6,7 +6,15 @@ import pytest
 
 from twinlog.errors import OptionError
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.worker.control.model import Command, Pause, Pauses, Selector, Verb, selected, without_effect
+from twinlog.worker.control.model import (
+    PartitionSelector,
+    TopicCommand,
+    TopicPause,
+    TopicPauses,
+    TopicVerb,
+    selected,
+    without_effect,
+)
 
 PARTS = [
     TopicPartition(TopicName(topic), number) for topic in ("orders", "orders-3", "heartbeats") for number in (0, 3)
@@ -14,40 +22,40 @@ PARTS = [
 
 
 def paused(*entries: tuple[str, tuple[int, ...] | None, bool]) -> set[str]:
-    pauses = Pauses(tuple(Pause(Selector(pattern, numbers), on) for pattern, numbers, on in entries))
+    pauses = TopicPauses(tuple(TopicPause(PartitionSelector(pattern, numbers), on) for pattern, numbers, on in entries))
     return {str(part) for part in pauses.paused(PARTS, lambda topic: topic == "heartbeats")}
 
 
 @pytest.mark.parametrize(
     ("entries", "verb", "words", "changes_nothing"),
     [
-        ([], Verb.RESUME, ["orders"], True),
-        ([("orders.*", True)], Verb.RESUME, ["orders"], False),
-        ([("orders.*", True), ("orders", False)], Verb.RESUME, ["orders"], False),
-        ([("orders-3", True)], Verb.RESUME, ["orders"], True),
+        ([], TopicVerb.RESUME, ["orders"], True),
+        ([("orders.*", True)], TopicVerb.RESUME, ["orders"], False),
+        ([("orders.*", True), ("orders", False)], TopicVerb.RESUME, ["orders"], False),
+        ([("orders-3", True)], TopicVerb.RESUME, ["orders"], True),
         # A topic to come may be paused.
-        ([("later", True)], Verb.RESUME, ["orders.*"], False),
-        ([], Verb.PAUSE, ["orders"], False),
-        ([("orders", True)], Verb.PAUSE, ["orders"], True),
-        ([(".*", True)], Verb.PAUSE, ["orders"], False),
-        ([("orders", True), ("ord.*", False)], Verb.PAUSE, ["orders"], False),
-        ([("ord.*", False), ("orders", True)], Verb.PAUSE, ["orders"], True),
-        ([("orders", True)], Verb.PAUSE, ["orders", "orders-3"], False),
+        ([("later", True)], TopicVerb.RESUME, ["orders.*"], False),
+        ([], TopicVerb.PAUSE, ["orders"], False),
+        ([("orders", True)], TopicVerb.PAUSE, ["orders"], True),
+        ([(".*", True)], TopicVerb.PAUSE, ["orders"], False),
+        ([("orders", True), ("ord.*", False)], TopicVerb.PAUSE, ["orders"], False),
+        ([("ord.*", False), ("orders", True)], TopicVerb.PAUSE, ["orders"], True),
+        ([("orders", True)], TopicVerb.PAUSE, ["orders", "orders-3"], False),
     ],
 )
 def test_what_is_so_already_is_known(
-    entries: list[tuple[str, bool]], verb: Verb, words: list[str], changes_nothing: bool
+    entries: list[tuple[str, bool]], verb: TopicVerb, words: list[str], changes_nothing: bool
 ) -> None:
-    pauses = Pauses(tuple(Pause(Selector(pattern), on) for pattern, on in entries))
-    command = Command("c", verb, tuple(map(Selector, words)))
+    pauses = TopicPauses(tuple(TopicPause(PartitionSelector(pattern), on) for pattern, on in entries))
+    command = TopicCommand("c", verb, tuple(map(PartitionSelector, words)))
     assert pauses.has(command, PARTS, lambda topic: topic == "heartbeats") is changes_nothing
 
 
 def test_a_pattern_must_match_a_whole_name() -> None:
-    assert {str(part) for part in selected([Selector("orders")], PARTS)} == {"orders-0", "orders-3"}
-    assert {str(part) for part in selected([Selector("orders", (3,))], PARTS)} == {"orders-3"}
-    assert {str(part) for part in selected([Selector("rders.*")], PARTS)} == set()
-    some = [Selector("orders", (3,)), Selector("orders[-]3", (0,))]
+    assert {str(part) for part in selected([PartitionSelector("orders")], PARTS)} == {"orders-0", "orders-3"}
+    assert {str(part) for part in selected([PartitionSelector("orders", (3,))], PARTS)} == {"orders-3"}
+    assert {str(part) for part in selected([PartitionSelector("rders.*")], PARTS)} == set()
+    some = [PartitionSelector("orders", (3,)), PartitionSelector("orders[-]3", (0,))]
     assert {str(part) for part in selected(some, PARTS)} == {"orders-3", "orders-3-0"}
 
 
@@ -71,8 +79,8 @@ def test_heartbeats_are_meant_only_by_their_name() -> None:
 
 
 def test_an_entry_that_no_partition_can_need_is_found() -> None:
-    def entry(pattern: str, on: bool, partitions: tuple[int, ...] | None = None) -> Pause:
-        return Pause(Selector(pattern, partitions), on)
+    def entry(pattern: str, on: bool, partitions: tuple[int, ...] | None = None) -> TopicPause:
+        return TopicPause(PartitionSelector(pattern, partitions), on)
 
     some = [entry("a", False), entry("b.*", True), entry("b1", False), entry("c", True)]
     assert without_effect(some) == [some[0]]
@@ -88,4 +96,4 @@ def test_an_entry_that_no_partition_can_need_is_found() -> None:
 
 def test_what_is_no_pattern_is_refused() -> None:
     with pytest.raises(OptionError, match="is no pattern of topics"):
-        Selector("orders(")
+        PartitionSelector("orders(")

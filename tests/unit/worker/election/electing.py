@@ -9,7 +9,7 @@ from tests.unit.worker.election.test_election import SETTINGS
 from twinlog.clock import SYSTEM, Clock
 from twinlog.settings.flow import FlowSettings
 from twinlog.worker.elected_flow import ElectedFlow
-from twinlog.worker.election.role import Standing
+from twinlog.worker.election.role import ElectionState
 from twinlog.worker.flow.flow import FlowState
 from twinlog.worker.status.flow_status import FlowStatus
 
@@ -18,7 +18,7 @@ class Election:
     """Leads from the beginning, until it is asked to give up."""
 
     term = 1
-    standing = Standing.LEADING
+    standing = ElectionState.LEADING
     text = "this process runs the flow"
     unfit = False
     twin: str | None = None
@@ -32,7 +32,7 @@ class Election:
     def give_up(self, heir: str, *, unfit_s: float = 0.0) -> None:
         self._done.append(f"leave to {heir}")
         self.unfit = unfit_s > 0
-        self.standing = Standing.STANDBY
+        self.standing = ElectionState.STANDBY
 
     def change(self, settings: FlowSettings) -> None:
         self._done.append("tell the others")

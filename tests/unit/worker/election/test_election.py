@@ -16,8 +16,8 @@ from twinlog.worker.election import announcements
 from twinlog.worker.election import election as module
 from twinlog.worker.election.announcements import Announcements
 from twinlog.worker.election.election import Election
-from twinlog.worker.election.role import Standing
-from twinlog.worker.election.roster import Roster
+from twinlog.worker.election.role import ElectionState
+from twinlog.worker.election.roster import ElectionRegistry
 
 NOWHERE = ClientSettings(("127.0.0.1:1",))
 SETTINGS = FlowSettings(
@@ -35,7 +35,7 @@ def test_a_target_that_is_down_is_logged_now_and_then(
 ) -> None:
     monkeypatch.setattr(module, "CONNECT_S", 0.05)
     monkeypatch.setattr(module, "RETRY_S", 0.01)
-    member = Election(SETTINGS, lambda: None, Roster(ready=True))
+    member = Election(SETTINGS, lambda: None, ElectionRegistry(ready=True))
     tries: list[float] = []
     connect = ClusterClient.connect
 
@@ -50,7 +50,7 @@ def test_a_target_that_is_down_is_logged_now_and_then(
             wait_for(lambda: len(tries) >= 10, 60, "it tries again and again")
         finally:
             member.stop(1.0)
-    assert member.standing is Standing.JOINING
+    assert member.standing is ElectionState.JOINING
     logged = [record.getMessage() for record in caplog.records if record.name.startswith("twinlog")]
     assert len(logged) == 1
     assert logged[0].startswith("a->z: cannot connect yet, trying again: ")

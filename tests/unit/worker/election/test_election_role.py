@@ -10,14 +10,16 @@ from harness.virtual.clock import VirtualClock
 from tests.unit.worker.election.test_election import SETTINGS
 from twinlog.errors import ClusterError, RefusedError
 from twinlog.worker.election.announcements import Announcements
-from twinlog.worker.election.member import Leadership, Mate, Member, Term
-from twinlog.worker.election.role import SILENT_S, Role, Standing
+from twinlog.worker.election.member import Leadership, LeaderTerm, Member, MemberInfo
+from twinlog.worker.election.role import SILENT_S, ElectionRole, ElectionState
 
-LEADERSHIP = Leadership(Member("other"), Term(3, "id", 1.0), {"me": Mate("this", True, ("tasks.max",))})
+LEADERSHIP = Leadership(Member("other"), LeaderTerm(3, "id", 1.0), {"me": MemberInfo("this", True, ("tasks.max",))})
 
 
-def role_of(clock: VirtualClock, changed: list[Standing]) -> Role:
-    role = Role(SETTINGS, Announcements(SETTINGS, "this", "a-mm2", clock), clock, lambda: changed.append(role.standing))
+def role_of(clock: VirtualClock, changed: list[ElectionState]) -> ElectionRole:
+    role = ElectionRole(
+        SETTINGS, Announcements(SETTINGS, "this", "a-mm2", clock), clock, lambda: changed.append(role.standing)
+    )
     return role
 
 
@@ -62,9 +64,9 @@ def test_a_standby_that_is_refused_does_not_call_the_target_silent(caplog: pytes
 
 
 def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
-    changed: list[Standing] = []
+    changed: list[ElectionState] = []
     role = role_of(VirtualClock(), changed)
-    role.become(Standing.WAITING, "others are there")
+    role.become(ElectionState.WAITING, "others are there")
     assert (role.term, role.text(ready=True, unfit=False)) == (0, "others are there")
     role.stand_by(LEADERSHIP, "me")
     assert role.text(ready=False, unfit=False).endswith(", not ready yet, its tasks.max differ")
@@ -75,21 +77,21 @@ def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
     role.lose()
     role.lose()
     assert role.term == 2
-    assert changed == [Standing.WAITING, Standing.STANDBY, Standing.LEADING, Standing.JOINING]
+    assert changed == [ElectionState.WAITING, ElectionState.STANDBY, ElectionState.LEADING, ElectionState.JOINING]
 
 
 def test_processes_of_one_name_are_two_and_a_twin_is_logged_by_itself(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     # As two containers with one host name have it, where each process has the id 1.
     mates = {
-        "me": Mate("twinlog-1", True),
-        "namesake": Mate("twinlog-1", True, ("tasks.max",)),
-        "twin": Mate("x", True),
+        "me": MemberInfo("twinlog-1", True),
+        "namesake": MemberInfo("twinlog-1", True, ("tasks.max",)),
+        "twin": MemberInfo("x", True),
     }
     announced = Announcements(SETTINGS, "twinlog-1", "a-mm2", is_twin=lambda member: member == "twin")
-    announced.leads(Leadership(Member("twinlog-1"), Term(3, "me", 1.0), mates), "me", anew=False)
-    announced.stands_by(Leadership(Member("twinlog-1"), Term(4, "namesake", 1.0), mates), ("tasks.max",))
-    announced.stands_by(Leadership(Member("x"), Term(5, "twin", 1.0), mates), ())
+    announced.leads(Leadership(Member("twinlog-1"), LeaderTerm(3, "me", 1.0), mates), "me", anew=False)
+    announced.stands_by(Leadership(Member("twinlog-1"), LeaderTerm(4, "namesake", 1.0), mates), ("tasks.max",))
+    announced.stands_by(Leadership(Member("x"), LeaderTerm(5, "twin", 1.0), mates), ())
     stands_by, warning, standing_by, differ = [record.getMessage() for record in caplog.records]
     assert stands_by == "a->z: twinlog-1 stands by"
     assert "stands by with other settings than this process: tasks.max" in warning

@@ -16,7 +16,7 @@ from tests.unit.worker.processes import LEADS, SOON_S, STANDS_BY, Process, world
 from twinlog.kafka.coordinator.membership import REBALANCE_S, SESSION_S
 from twinlog.kafka.protocol.error_codes import Code
 from twinlog.model.types import Alias
-from twinlog.worker.election.role import Standing
+from twinlog.worker.election.role import ElectionState
 
 
 def test_two_flows_of_a_process_into_one_cluster_by_two_names(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,7 +108,7 @@ def test_a_rebalance_that_somebody_holds_up_ends_the_lease_before_another_can_le
         here.begin("three")
         here.pass_by(REBALANCE_S + SESSION_S + 10)
         here.until(lambda: len(here.leaders) == 1, 200)
-        assert {one.standing, two.standing} <= {LEADS, STANDS_BY, Standing.JOINING}
+        assert {one.standing, two.standing} <= {LEADS, STANDS_BY, ElectionState.JOINING}
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
@@ -226,10 +226,10 @@ def test_a_target_that_is_away_ends_the_lead_until_it_is_back(caplog: pytest.Log
 def test_members_of_another_kind_are_waited_for(kind: str, text: str) -> None:
     with world() as here:
         member = here.join_others(kind)
-        one = here.begin("one", Standing.WAITING)
+        one = here.begin("one", ElectionState.WAITING)
         here.pass_by(30)
         assert text in one.election.text
-        assert one.went == [Standing.WAITING]
+        assert one.went == [ElectionState.WAITING]
         here.target.groups.forget(here.settings.group_id, member)
         assert here.until(lambda: one.may_append) < SOON_S
 
@@ -239,19 +239,19 @@ def test_an_intruder_that_comes_while_the_target_was_away_is_waited_for(caplog: 
     with world() as here:
         one = here.begin("one", LEADS)
         member = here.join_others("connect")
-        here.until(lambda: one.standing is Standing.WAITING)
+        here.until(lambda: one.standing is ElectionState.WAITING)
         assert not one.may_append
         assert "MirrorMaker 2 still runs this flow" in caplog.text
         here.target.groups.forget(here.settings.group_id, member)
         here.until(lambda: one.may_append)
-        assert one.went == [LEADS, Standing.JOINING, Standing.WAITING, LEADS]
+        assert one.went == [LEADS, ElectionState.JOINING, ElectionState.WAITING, LEADS]
 
 
 @pytest.mark.parametrize("key", [JOIN_GROUP, SYNC_GROUP, FIND_COORDINATOR])
 def test_without_the_right_nobody_leads_until_it_is_granted(key: int, caplog: pytest.LogCaptureFixture) -> None:
     with world() as here:
         here.target.fault(key, Fault(code=Code.GROUP_AUTHORIZATION_FAILED), times=3)
-        one = here.begin("one", Standing.REFUSED)
+        one = here.begin("one", ElectionState.REFUSED)
         assert "lacks READ on group east-mm2" in one.election.text
         here.until(lambda: one.may_append, 120)
         assert here.target.faults_left == 0
@@ -263,7 +263,7 @@ def test_a_leader_that_loses_the_right_keeps_the_lead_while_it_is_confirmed() ->
         one = here.begin("one", LEADS)
         here.target.fault(JOIN_GROUP, Fault(code=Code.GROUP_AUTHORIZATION_FAILED))
         two = here.begin("two")
-        here.until(lambda: two.standing is Standing.REFUSED)
+        here.until(lambda: two.standing is ElectionState.REFUSED)
         here.until(lambda: two.standing is STANDS_BY)
         assert one.went == [LEADS]
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.unit.worker.leasing import PARTS, Copier, World, require
-from twinlog.lease.granting import Granting
-from twinlog.lease.messages import Bye, End, Stop
+from twinlog.lease.granting import PartitionGranter
+from twinlog.lease.messages import CopierEnded, LeaseEnded, Stop
 from twinlog.model.types import TopicPartition
 from twinlog.spark.warm_up import SETTINGS
 from twinlog.worker import flow_tasks as module
-from twinlog.worker.flow_tasks import Tasks
+from twinlog.worker.flow_tasks import FlowTasks
 
 PATIENCE_S = 60.0
 
@@ -27,7 +27,7 @@ class Scene:
     def __init__(self, count: int) -> None:
         self.world = World()
         settings = replace(SETTINGS, tasks_max=count)
-        self.tasks = Tasks(settings, self.world.flow_status, self.world.leases, slots=count, tasks=None)
+        self.tasks = FlowTasks(settings, self.world.flow_status, self.world.leases, slots=count, tasks=None)
         self.tasks.plan(frozenset(PARTS))
         self.copiers = [self.world.copier(f"c{number}") for number in range(count)]
         self._over = threading.Event()
@@ -65,7 +65,7 @@ def scene() -> Iterator[Scene]:
 
 
 def ends(copier: Copier) -> list[int]:
-    return [message.lease for message in copier.received(End)]
+    return [message.lease for message in copier.received(LeaseEnded)]
 
 
 def test_others_go_on_for_a_lost_copier_within_the_lease(scene: Scene) -> None:
@@ -152,7 +152,7 @@ def test_tasks_end_only_once_the_other_copiers_are_granted_what_moved(
 ) -> None:
     one, two, leaving = scene.copiers
     lease = scene.world.leases.lease
-    wait_for_release = Granting._wait_for_release
+    wait_for_release = PartitionGranter._wait_for_release
     slow, asked = threading.Event(), threading.Event()
 
     def wait_long(*args: Any) -> None:
@@ -160,7 +160,7 @@ def test_tasks_end_only_once_the_other_copiers_are_granted_what_moved(
         asked.set()
         slow.wait(60)
 
-    monkeypatch.setattr(Granting, "_wait_for_release", wait_long)
+    monkeypatch.setattr(PartitionGranter, "_wait_for_release", wait_long)
     scene.tasks.leave(frozenset({100 * lease + 2}))
     require(lambda: not leaving.holds and asked.is_set(), "the partitions are released")
     time.sleep(0.1)
@@ -207,4 +207,4 @@ def test_a_copier_that_does_not_let_go_is_not_waited_for_longer_than_others_wait
     lease = scene.world.leases.lease
     scene.tasks.leave(frozenset({100 * lease + 2}))
     require(lambda: scene.world.leases.lease == lease + 1, "its task may end all the same")
-    assert not leaving.received(Bye)
+    assert not leaving.received(CopierEnded)

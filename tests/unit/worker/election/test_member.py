@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlog.worker.election.member import Leadership, Mate, Member, Term, appoint
+from twinlog.worker.election.member import Leadership, LeaderTerm, Member, MemberInfo, appoint
 
 FLOW = "east->west"
-OLD, TERM = Term(3, "id-b", 1.0), Term(7, "id-a", 2.0)
+OLD, TERM = LeaderTerm(3, "id-b", 1.0), LeaderTerm(7, "id-a", 2.0)
 
 
 def members(*names: str, **changes: object) -> dict[str, Member]:
@@ -43,7 +43,7 @@ def test_a_new_term_has_the_number_of_its_generation() -> None:
     known = members("b", "c")
     one = appoint(FLOW, 9, known, {"b": 1}, now=0.0)
     assert (one.term.number, one.term.runner, one.leader.name) == (9, "id-c", "c")
-    assert one.mates == {"id-b": Mate("b", True), "id-c": Mate("c", True)}
+    assert one.mates == {"id-b": MemberInfo("b", True), "id-c": MemberInfo("c", True)}
 
 
 def test_every_member_learns_whether_the_runner_ends_by_itself() -> None:
@@ -84,9 +84,9 @@ def test_where_one_packs_all_do() -> None:
 def test_metadata_round_trips_and_unreadable_metadata_is_unknown() -> None:
     one = Member("a", {"topics": "0a"}, ready=True, packs=True, until=True, term=TERM, over=True, heir="b")
     assert Member.decode(one.encode()) == one
-    known = Leadership(Member("a", {"topics": "0a"}, until=True), TERM, {"id-b": Mate("b", False, ("topics",))})
+    known = Leadership(Member("a", {"topics": "0a"}, until=True), TERM, {"id-b": MemberInfo("b", False, ("topics",))})
     heard = Leadership.decode(known.encode())
     assert (heard, heard.mates) == (known, known.mates)
     for data in (b"", b"[]", b"\xff", b'{"term":[1],"mates":[],"settings":3,"over":1,"heir":0}'):
         assert Member.decode(data) == Member("unknown")
-        assert Leadership.decode(data) == Leadership(Member("unknown"), Term(0, "", 0.0))
+        assert Leadership.decode(data) == Leadership(Member("unknown"), LeaderTerm(0, "", 0.0))

@@ -9,8 +9,8 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.worker.election import spreading
-from twinlog.worker.election.roster import Roster
-from twinlog.worker.election.spread import Crew
+from twinlog.worker.election.roster import ElectionRegistry
+from twinlog.worker.election.spread import FlowMembers
 from twinlog.worker.election.spreading import spread
 
 BOTH = {"me": True, "other": True}
@@ -36,10 +36,10 @@ def hosted_flows() -> list[HostedFlow]:
 
 
 @pytest.fixture
-def roster(hosted_flows: list[HostedFlow]) -> Roster:
-    roster = Roster(name="me")
+def roster(hosted_flows: list[HostedFlow]) -> ElectionRegistry:
+    roster = ElectionRegistry(name="me")
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, Crew("me", BOTH))
+        roster.note(hosted.settings.name, FlowMembers("me", BOTH))
     return roster
 
 
@@ -48,7 +48,7 @@ def handed_over(hosted_flows: list[HostedFlow]) -> int:
 
 
 def test_nothing_moves_before_a_calm(
-    roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
@@ -64,20 +64,20 @@ def test_nothing_moves_before_a_calm(
     for hosted in hosted_flows:
         hosted.can_hand_over = True
     roster.note("1", None)
-    roster.note("1", Crew("me", BOTH))
+    roster.note("1", FlowMembers("me", BOTH))
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == 1
 
 
 @pytest.mark.parametrize("packs", [True, False])
 def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
-    roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch, *, packs: bool
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch, *, packs: bool
 ) -> None:
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     roster.packs = packs
     if packs:
         for number in range(4):
-            roster.note(f"theirs {number}", Crew("other", BOTH))
+            roster.note(f"theirs {number}", FlowMembers("other", BOTH))
     for count in (1, 2, 3):
         spread(roster, hosted_flows)
         moved = [hosted for hosted in hosted_flows if hosted.heirs]
@@ -85,11 +85,11 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
         # Nothing came of it.
         for hosted in moved:
             hosted.can_hand_over = False
-            roster.note(hosted.settings.name, Crew("me", BOTH))
+            roster.note(hosted.settings.name, FlowMembers("me", BOTH))
 
 
 def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(
-    roster: Roster, hosted_flows: list[HostedFlow]
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow]
 ) -> None:
     roster._clock = clock = VirtualClock(0.0)
     roster.changing()
@@ -110,9 +110,9 @@ def test_no_process_gives_more_than_its_share_before_the_group_reports(monkeypat
     """A rebalance may take longer than the calm."""
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     hosted_flows = [HostedFlow(str(number)) for number in range(4)]
-    roster = Roster(name="me")
+    roster = ElectionRegistry(name="me")
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, Crew("me", BOTH))
+        roster.note(hosted.settings.name, FlowMembers("me", BOTH))
     for _ in range(10):
         spread(roster, hosted_flows)
         for hosted in hosted_flows:
@@ -121,16 +121,16 @@ def test_no_process_gives_more_than_its_share_before_the_group_reports(monkeypat
 
 
 def test_patience_begins_once_this_process_could_give_one_itself(
-    roster: Roster, hosted_flows: list[HostedFlow]
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow]
 ) -> None:
     """Else two that could give nothing for long would give one in the same moment once they can."""
     roster._clock = clock = VirtualClock(0.0)
     everybody = {**BOTH, "busier": True}
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, Crew("me", everybody))
+        roster.note(hosted.settings.name, FlowMembers("me", everybody))
         hosted.can_hand_over = False
     for number in range(4):
-        roster.note(f"theirs {number}", Crew("busier", everybody))
+        roster.note(f"theirs {number}", FlowMembers("busier", everybody))
     for _ in range(10):
         clock.now += spreading.PATIENCE_S
         spread(roster, hosted_flows)
@@ -144,14 +144,14 @@ def test_patience_begins_once_this_process_could_give_one_itself(
 
 
 def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
-    roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roster._clock = clock = VirtualClock(0.0)
     roster.changing()
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     asked: list[str] = []
-    really = Roster.crews
-    monkeypatch.setattr(Roster, "crews", lambda roster: asked.append("") or really(roster))  # type: ignore[func-returns-value]
+    really = ElectionRegistry.crews
+    monkeypatch.setattr(ElectionRegistry, "crews", lambda roster: asked.append("") or really(roster))  # type: ignore[func-returns-value]
     for hosted in hosted_flows:
         hosted.can_hand_over = False
     for _ in range(100):
@@ -165,15 +165,15 @@ def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
 
 
 def test_no_process_waits_for_ever_for_one_that_has_more_to_give(
-    roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody = {**BOTH, "busier": True}
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     monkeypatch.setattr(spreading, "LOOK_S", 0.0)
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, Crew("me", everybody))
+        roster.note(hosted.settings.name, FlowMembers("me", everybody))
     for number in range(4):
-        roster.note(f"theirs {number}", Crew("busier", everybody))
+        roster.note(f"theirs {number}", FlowMembers("busier", everybody))
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
     monkeypatch.setattr(spreading, "PATIENCE_S", 1e-9)
@@ -182,7 +182,7 @@ def test_no_process_waits_for_ever_for_one_that_has_more_to_give(
 
 
 def test_what_was_found_counts_until_something_changes(
-    roster: Roster, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
+    roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     asked: list[str] = []
@@ -193,11 +193,11 @@ def test_what_was_found_counts_until_something_changes(
         return really(crews, me, able, overlook=overlook)
 
     monkeypatch.setattr(spreading, "next_move", counted)
-    roster.note("1", Crew("other", BOTH))
+    roster.note("1", FlowMembers("other", BOTH))
     for _ in range(3):
         spread(roster, hosted_flows)
     assert (len(asked), handed_over(hosted_flows)) == (2, 0)
-    roster.note("1", Crew("other", BOTH))
+    roster.note("1", FlowMembers("other", BOTH))
     spread(roster, hosted_flows)
     assert len(asked) == 2
     # What changed while it was thought of counts as well.
@@ -205,7 +205,7 @@ def test_what_was_found_counts_until_something_changes(
     roster.note("1", None)
     roster.balanced(crews)
     assert roster.may_move
-    roster.note("1", Crew("me", BOTH))
+    roster.note("1", FlowMembers("me", BOTH))
     spread(roster, hosted_flows)
     assert (len(asked), handed_over(hosted_flows)) == (4, 1)
 
@@ -216,9 +216,9 @@ def test_a_runner_missing_from_its_own_candidates_is_accepted(
 ) -> None:
     """As by the leader of a group that is of another version."""
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
-    roster = Roster(name="me", packs=packs)
+    roster = ElectionRegistry(name="me", packs=packs)
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, Crew("me", {"other": True}))
-    roster.note("theirs", Crew("other", {"other": True}))
+        roster.note(hosted.settings.name, FlowMembers("me", {"other": True}))
+    roster.note("theirs", FlowMembers("other", {"other": True}))
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == packs

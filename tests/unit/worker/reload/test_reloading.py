@@ -12,12 +12,12 @@ import pytest
 
 from harness.virtual.clock import VirtualClock
 from twinlog.config.file_changes import RunningFile
-from twinlog.config.keys.live_keys import Takes
+from twinlog.config.keys.live_keys import UpdateMode
 from twinlog.config.load import load_file
 from twinlog.settings.flow import FlowSettings
-from twinlog.worker.reload.reload_report import ReadKey, ReloadReport
+from twinlog.worker.reload.reload_report import ReloadedKey, ReloadReport
 from twinlog.worker.reload.reload_requests import ReloadRequest, answer_key, answered_by, flow_id
-from twinlog.worker.reload.reloading import ReadAgain, Reloader
+from twinlog.worker.reload.reloading import ReloadableFile, Reloader
 
 FILE = """\
 clusters = a, b
@@ -58,7 +58,7 @@ class Process:
         self.flows = Flows([Running(flow) for flow in loaded.config.flows])
         self.clock = VirtualClock()
         self.reloader = Reloader(
-            ReadAgain("f", RunningFile.of(loaded), lambda: load_file(file)), self.flows, self.clock
+            ReloadableFile("f", RunningFile.of(loaded), lambda: load_file(file)), self.flows, self.clock
         )
 
     def reload(self, text: str, *, only_look: bool = False) -> ReloadReport:
@@ -89,9 +89,9 @@ def test_the_log_has_what_was_taken_over_and_what_was_not(process: Process, capl
     assert report.needs_restart
     assert report.flows == {"a->b": "runs with its new settings", "b->a": "unchanged"}
     assert [(key.takes, key.flows) for key in report.keys] == [
-        (Takes.AT_ONCE, ("a->b",)),
-        (Takes.RESTART, ("a->b", "b->a")),
-        (Takes.NOTHING, ()),
+        (UpdateMode.AT_ONCE, ("a->b",)),
+        (UpdateMode.RESTART, ("a->b", "b->a")),
+        (UpdateMode.NOTHING, ()),
     ]
     lines = caplog.messages
     assert f"{process.file}:6: a->b.topics = x (not written before): taken over by a->b" in lines
@@ -161,7 +161,7 @@ def test_a_report_travels_as_it_is() -> None:
         1,
         ("wrong",),
         ("odd",),
-        (ReadKey("f:1: topics = x (y before)", Takes.AT_ONCE, ("a->b",)),),
+        (ReloadedKey("f:1: topics = x (y before)", UpdateMode.AT_ONCE, ("a->b",)),),
         3,
         {"a->b": "unchanged"},
         only_looked=True,

@@ -10,7 +10,7 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.errors import GapError, RefusedError, TwinlogError
 from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.model.held import Held
+from twinlog.model.held import HeldPartition
 from twinlog.model.types import SourceOffset, TargetOffset, TopicName, TopicPartition
 from twinlog.worker.status.held_partitions import (
     ANSWER_S,
@@ -19,7 +19,7 @@ from twinlog.worker.status.held_partitions import (
     NAMED,
     QUIET_S,
     SUM_EVERY_S,
-    HeldPartitions,
+    FlowHeldPartitions,
 )
 
 LACKS = RefusedError("cluster south: anonymous lacks WRITE on topic north.shop", resource="topic north.shop")
@@ -38,7 +38,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.tried: list[tuple[float, Set[TopicPartition]]] = []
-        self.held = HeldPartitions("north->south", self._try_again, self.clock)
+        self.held = FlowHeldPartitions("north->south", self._try_again, self.clock)
         self.begun = self.clock.monotonic()
 
     def _try_again(self, partitions: Set[TopicPartition]) -> None:
@@ -47,7 +47,7 @@ class Scene:
     def hold(self, error: TwinlogError = LACKS, number: int = 0, *, at: int = 5) -> bool:
         since_ms = round(self.clock.monotonic() * 1000)
         offsets = {"source_offset": SourceOffset(at), "target_offset": TargetOffset(at)}
-        return self.held.hold(Held.by(error, part(number), since_ms, **offsets))
+        return self.held.hold(HeldPartition.by(error, part(number), since_ms, **offsets))
 
     def completed(self, *, at: int = 5, end: int = 9) -> PartitionProgress:
         """The progress of a partition in a completed report."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlog.lease.progress import PartitionProgress, Report
 from twinlog.model.types import TopicName, TopicPartition
-from twinlog.worker.status.load import LASTS_S, LOOK_S, QUIET_S, Load
+from twinlog.worker.status.load import LASTS_S, LOOK_S, QUIET_S, LoadMonitor
 
 MB = 1_000_000
 PARTS = [TopicPartition(TopicName("t"), number) for number in range(4)]
@@ -27,7 +27,7 @@ def report(*sizes: int, busy: float = 0.9) -> Report:
     return Report("a->b", "c1", 1, 0, 1.0, busy, parts, ())
 
 
-def follow(load: Load, clock: Clock, seconds: float, *sizes: int, busy: float = 0.9) -> int:
+def follow(load: LoadMonitor, clock: Clock, seconds: float, *sizes: int, busy: float = 0.9) -> int:
     """Reports once a second; how often partitions should have moved."""
     times = 0
     for _ in range(int(seconds)):
@@ -39,7 +39,7 @@ def follow(load: Load, clock: Clock, seconds: float, *sizes: int, busy: float = 
 
 def test_an_imbalance_that_lasts_moves_partitions() -> None:
     clock = Clock()
-    load = Load(clock)
+    load = LoadMonitor(clock)
     assert follow(load, clock, LASTS_S - LOOK_S, 9 * MB, 9 * MB, MB, MB) == 0
     assert follow(load, clock, LASTS_S, 9 * MB, 9 * MB, MB, MB) == 1
     weights = load.weights()
@@ -50,7 +50,7 @@ def test_an_imbalance_that_lasts_moves_partitions() -> None:
 
 def test_what_is_even_idle_or_passes_moves_nothing() -> None:
     clock = Clock()
-    load = Load(clock)
+    load = LoadMonitor(clock)
     assert follow(load, clock, 100, 5 * MB, 5 * MB, 4 * MB, 4 * MB) == 0
     assert follow(load, clock, 100, 9 * MB, 9 * MB, MB, MB, busy=0.3) == 0
     for _ in range(5):
@@ -60,7 +60,7 @@ def test_what_is_even_idle_or_passes_moves_nothing() -> None:
 
 def test_a_partition_that_falls_quiet_weighs_nothing_soon() -> None:
     clock = Clock()
-    load = Load(clock)
+    load = LoadMonitor(clock)
     follow(load, clock, 60, 9 * MB, 9 * MB)
     follow(load, clock, 30, 0, 9 * MB)
     weights = load.weights()
@@ -74,7 +74,7 @@ def test_a_partition_that_falls_quiet_weighs_nothing_soon() -> None:
 
 def test_a_flow_is_quiet_when_its_copiers_have_little_to_do_for_long() -> None:
     clock = Clock()
-    load = Load(clock)
+    load = LoadMonitor(clock)
     follow(load, clock, QUIET_S - LOOK_S, MB, busy=0.1)
     assert not load.quiet
     follow(load, clock, 2 * LOOK_S, MB, busy=0.1)

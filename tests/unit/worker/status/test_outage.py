@@ -12,15 +12,15 @@ import pytest
 from harness.virtual.clock import VirtualClock
 from twinlog.kafka.net.unreachable import throttles
 from twinlog.lease.progress import PartitionProgress, Report
-from twinlog.model.reach import Reach
+from twinlog.model.reach import ClusterReachability
 from twinlog.model.types import TopicName, TopicPartition
 from twinlog.worker.status import outage as outage_module
 from twinlog.worker.status.flow_status import FlowStatus
-from twinlog.worker.status.outage import THROTTLED_S, Outage, OutageWatch, Waiting, clock_time
+from twinlog.worker.status.outage import THROTTLED_S, Outage, OutageDetector, OutageWatch, clock_time
 
 PART = TopicPartition(TopicName("t"), 0)
-FINE = Reach(heard_s=0.1)
-OUT = Reach(heard_s=6.0, out_s=5.0, why="refused")
+FINE = ClusterReachability(heard_s=0.1)
+OUT = ClusterReachability(heard_s=6.0, out_s=5.0, why="refused")
 
 
 @pytest.fixture
@@ -37,7 +37,12 @@ def status(clock: VirtualClock) -> FlowStatus:
 
 
 def take(
-    status: FlowStatus, copier: str, *, source: Reach = FINE, target: Reach = FINE, trouble: str | None = None
+    status: FlowStatus,
+    copier: str,
+    *,
+    source: ClusterReachability = FINE,
+    target: ClusterReachability = FINE,
+    trouble: str | None = None,
 ) -> None:
     part = PartitionProgress("t", 0, 1, 1, 1, trouble=trouble)
     status.take(Report("a->b", copier, 1, 0, 1.0, 0.1, (part,), source=source, target=target))
@@ -74,7 +79,7 @@ def test_a_copier_that_was_answered_meanwhile_copies_whatever_the_driver_reaches
 
 
 def test_an_idle_copier_does_not_know_what_the_driver_knows(status: FlowStatus, clock: VirtualClock) -> None:
-    take(status, "one", target=Reach(heard_s=60.0))
+    take(status, "one", target=ClusterReachability(heard_s=60.0))
     assert what(OutageWatch(status, clock).look(FINE, OUT)) == "target cluster unreachable"
 
 
@@ -148,7 +153,7 @@ def test_the_beginning_of_an_outage_does_not_move(status: FlowStatus, clock: Vir
     watch = OutageWatch(status, clock)
     take(status, "one", target=OUT)
     first = watch.look(FINE, FINE)
-    take(status, "one", target=Reach(heard_s=6.0, out_s=4.0))
+    take(status, "one", target=ClusterReachability(heard_s=6.0, out_s=4.0))
     second = watch.look(FINE, FINE)
     assert first is not None
     assert second is not None
@@ -166,7 +171,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
 ) -> None:
     ended: list[bool] = []
     settings: Any = SimpleNamespace(name="a->b", source="a", target="b")
-    waiting = Waiting(
+    waiting = OutageDetector(
         *(settings, status),
         source=lambda: FINE,
         target=lambda: FINE,
@@ -175,7 +180,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
         clock=clock,
     )
     with caplog.at_level(logging.INFO):
-        take(status, "one", target=Reach(heard_s=2.0, out_s=1.0, why="refused"))
+        take(status, "one", target=ClusterReachability(heard_s=2.0, out_s=1.0, why="refused"))
         waiting.look()
         assert "target cluster unreachable" in str(waiting.outage)
         assert caplog.records == []
@@ -196,7 +201,7 @@ def test_a_lasting_outage_and_its_end_are_logged_once(
 
 def test_a_suspended_process_reports_no_outage_of_others(status: FlowStatus, clock: VirtualClock) -> None:
     watch = OutageWatch(status, clock)
-    asked = Reach(heard_s=21.0, out_s=20.0)
+    asked = ClusterReachability(heard_s=21.0, out_s=20.0)
     clock.now += 20.0
     assert (
         what(watch.look(FINE, asked, leads=False))
@@ -205,7 +210,7 @@ def test_a_suspended_process_reports_no_outage_of_others(status: FlowStatus, clo
     clock.now += 1.0
     assert what(watch.look(FINE, asked)) is None
     # What begins afterwards counts, and what lasts.
-    assert what(watch.look(FINE, Reach(heard_s=1.0, out_s=0.5))) == "target cluster unreachable"
+    assert what(watch.look(FINE, ClusterReachability(heard_s=1.0, out_s=0.5))) == "target cluster unreachable"
     for _ in range(5):
         clock.now += 1.0
         last = watch.look(FINE, asked)

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.worker.status.test_flow_status import OLD, ORDERS, progress, report
 from twinlog.clock import SYSTEM
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
-from twinlog.worker.status.flow_families import FlowFacts, flow_families, seconds_to_safe_failover
+from twinlog.worker.status.flow_families import FlowMetricFacts, flow_families, seconds_to_safe_failover
 from twinlog.worker.status.flow_reporter import MOST_LEFT_OUT, MOST_TEXT, FlowReporter
 from twinlog.worker.status.flow_status import FlowStatus
 from twinlog.worker.status.paused import PausedPartitions, PausedTopic
@@ -80,7 +80,7 @@ def test_a_target_that_lacks_what_is_paused_is_not_safe() -> None:
 
 @pytest.mark.parametrize(("lags", "value"), [(True, 3.0), (False, None)])
 def test_metrics_have_it(lags: bool, value: float | None) -> None:
-    facts = FlowFacts("a->b", leads=True, report=made(flow(("old", 0), lags=lags)))
+    facts = FlowMetricFacts("a->b", leads=True, report=made(flow(("old", 0), lags=lags)))
     found = {family.name: family.samples for family in flow_families([facts])}
     assert [one.value for one in found["twinlog_paused_partitions"]] == [1.0]
     (lag,) = found["twinlog_paused_lag_records"]

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from twinlog.mirror.offsets.starts import AT_FIRST, Begin, ChosenTopics, FirstStart, TopicStart
+from twinlog.mirror.offsets.starts import AT_FIRST, ChosenTopics, FirstStart, StartSpec, TopicStart
 from twinlog.model.topics import Topic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.worker.topics.starts import TopicPlan, first_start, plan_topics
@@ -14,7 +14,7 @@ from twinlog.worker.topics.starts import TopicPlan, first_start, plan_topics
 NAME = TopicName("orders")
 ID, OTHER = uuid.UUID(int=1), uuid.UUID(int=2)
 ALL, PAYMENTS = ChosenTopics((".*",), ()), ChosenTopics(("payments",), ())
-FIVE = Begin(offset=SourceOffset(5))
+FIVE = StartSpec(offset=SourceOffset(5))
 
 
 def plan(

@@ -22,13 +22,13 @@ from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.mirror.offsets.position_store import PositionStore
 from twinlog.mirror.offsets.position_writer import position_records
 from twinlog.mirror.offsets.positions import Position
-from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, Begin
+from twinlog.mirror.offsets.starts import AT_FIRST, REFUSED, StartSpec
 from twinlog.mirror.topology.topology import topology_of
 from twinlog.model.types import Alias, SourceOffset, TopicName, TopicPartition
 from twinlog.settings.flow import AdminSettings, ClientSettings, ConsumerSettings, FlowSettings, ProducerSettings
 from twinlog.settings.per_topic import PerTopic
 from twinlog.settings.start import Start
-from twinlog.worker.topics.starts import Starts
+from twinlog.worker.topics.starts import PartitionStarts
 
 BEGUN_MS = int(WALL_BEGIN * 1000)
 LATEST, DAY = Start("latest"), Start("ago", 86_400_000, "P1D")
@@ -43,8 +43,8 @@ def part(topic: str, number: int = 0) -> TopicPartition:
     return TopicPartition(TopicName(topic), number)
 
 
-def at(offset: int) -> Begin:
-    return Begin(offset=SourceOffset(offset))
+def at(offset: int) -> StartSpec:
+    return StartSpec(offset=SourceOffset(offset))
 
 
 class Driver:
@@ -62,13 +62,13 @@ class Driver:
         )
         self.topology = topology_of(settings)
         self.positions = PositionStore(settings, self.target)
-        self.starts = Starts(settings, self.source, self.target, self.positions)
+        self.starts = PartitionStarts(settings, self.source, self.target, self.positions)
 
     def decide(self) -> None:
         topics = [topic for name, topic in sorted(self.source.topics().items()) if self.topology.mirrors(name)]
         self.starts.decide(topics)
 
-    def begins(self, topic: str, partitions: int = 1) -> list[Begin]:
+    def begins(self, topic: str, partitions: int = 1) -> list[StartSpec]:
         return [self.starts.begin(part(topic, number)) for number in range(partitions)]
 
     def copied(self, **positions: int) -> None:

@@ -14,17 +14,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api, connector_of, flag
-from twinlog.connect.rest.resource import Handler, Method, resource
-from twinlog.connect.rest.resources.internal import Internal
-from twinlog.connectors.model import Config, ConnectorName, Restart, TargetState, TaskId
+from twinlog.connect.rest.api import RestApi, connector_of, flag
+from twinlog.connect.rest.resource import Handler, RestMethod, resource
+from twinlog.connect.rest.resources.internal import InternalConnectResource
+from twinlog.connectors.model import Config, ConnectorName, RestartRequest, TargetState, TaskId
 from twinlog.errors import RequestError
 
 
-class States:
+class ConnectorStatesResource:
     """Changes of a connector's state. Their effect shows in its status a moment later."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
 
@@ -39,7 +39,7 @@ class States:
 
     async def restart(self, request: Request) -> Response:
         """204 for the connector's own instance; 202 with the states when its tasks may be meant (KIP-745)."""
-        wanted = Restart(connector_of(request), flag(request, "includeTasks"), flag(request, "onlyFailed"))
+        wanted = RestartRequest(connector_of(request), flag(request, "includeTasks"), flag(request, "onlyFailed"))
         return await self._api.change(
             request,
             lambda: self._herder.restart(wanted),
@@ -63,17 +63,17 @@ class States:
 _LARGEST = 2**31
 
 
-class ConnectorTasks:
+class TasksResource:
     """What a connector is split into, and how each part is."""
 
-    def __init__(self, api: Api, internal: Internal) -> None:
+    def __init__(self, api: RestApi, internal: InternalConnectResource) -> None:
         self._api = api
         self._herder = api.herder
         self._internal = internal
 
     def routes(self) -> list[Route]:
         one = "/connectors/{connector:encoded}"
-        store = Method(self._internal.put_task_configs, json=False, login=False)
+        store = RestMethod(self._internal.put_task_configs, json=False, login=False)
         return [
             resource(self._api, f"{one}/status", {"GET": self.status}),
             resource(self._api, f"{one}/tasks", {"GET": self.tasks, "POST": store}),
@@ -128,10 +128,10 @@ _EXPANSIONS = ("status", "info")
 _UNQUOTED = "!$&'()*+,=:@"
 
 
-class Connectors:
+class ConnectorsResource:
     """The connectors of the group, as they were submitted."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
         self._lists: dict[tuple[str, ...], tuple[int, bytes]] = {}

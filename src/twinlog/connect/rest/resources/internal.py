@@ -14,22 +14,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.api import RestApi, connector_of
 from twinlog.connect.rest.forward import ALGORITHM, SIGNATURE, sign, supported
-from twinlog.connect.rest.resource import Method, resource
+from twinlog.connect.rest.resource import RestMethod, resource
 from twinlog.errors import RequestError
 
 
-class Internal:
+class InternalConnectResource:
     """Requests of other workers."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
 
     def routes(self) -> list[Route]:
         """`POST /connectors/{name}/tasks` shares its path with `ConnectorTasks`, and is routed there."""
-        fence = Method(self.fence, json=False, login=False)
+        fence = RestMethod(self.fence, json=False, login=False)
         return [resource(self._api, "/connectors/{connector:encoded}/fence", {"PUT": fence})]
 
     async def put_task_configs(self, request: Request) -> Response:

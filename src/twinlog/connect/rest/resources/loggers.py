@@ -12,16 +12,16 @@ from starlette.routing import Route
 
 from twinlog.clock import wall_ms
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.levels import LEVELS
 from twinlog.connect.rest.resource import resource
 from twinlog.errors import RequestError
 
 
-class Loggers:
+class LoggingResource:
     """The loggers of this worker, or with `scope=cluster` of all."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._levels = api.levels
 

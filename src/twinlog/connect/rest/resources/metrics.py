@@ -9,24 +9,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinlog.connect.rest.api import Api
+from twinlog.connect.rest.api import RestApi
 from twinlog.connect.rest.metric_pages import MetricPages
-from twinlog.connect.rest.resource import Method, resource
+from twinlog.connect.rest.resource import RestMethod, resource
 
 TEXT, JSON = "/metrics", "/metrics.json"
 
 
-class Metrics:
+class MetricsResource:
     """The pages among the other resources of a worker, for whom it lets in."""
 
-    def __init__(self, api: Api, pages: MetricPages) -> None:
+    def __init__(self, api: RestApi, pages: MetricPages) -> None:
         self._api = api
         self._pages = pages
 
     def routes(self) -> list[Route]:
         return [
-            resource(self._api, TEXT, {"GET": Method(self.text, json=False, accepts_all=True)}),
-            resource(self._api, JSON, {"GET": Method(self.json, json=False)}),
+            resource(self._api, TEXT, {"GET": RestMethod(self.text, json=False, accepts_all=True)}),
+            resource(self._api, JSON, {"GET": RestMethod(self.json, json=False)}),
         ]
 
     async def text(self, request: Request) -> Response:

@@ -7,14 +7,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.api import RestApi, connector_of
 from twinlog.connect.rest.resource import resource
 
 
-class Offsets:
+class OffsetsResource:
     """The stored offsets of a connector; only those of a stopped one may be changed."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
 

@@ -7,17 +7,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api, flag
+from twinlog.connect.rest.api import RestApi, flag
 from twinlog.connect.rest.resource import resource
 from twinlog.errors import RequestError
 
 _ALIAS_SUFFIX = "Connector"
 
 
-class Plugins:
+class ConnectorPluginsResource:
     """What this worker can run."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
 

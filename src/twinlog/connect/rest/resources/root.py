@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import responses
-from twinlog.connect.rest.api import Api
-from twinlog.connect.rest.resource import Method, resource
+from twinlog.connect.rest.api import RestApi
+from twinlog.connect.rest.resource import RestMethod, resource
 from twinlog.connectors.model import Health, HealthStatus
 
 HEALTH = "/health"
@@ -19,16 +19,16 @@ _STATUS = {Health.HEALTHY: 200, Health.STARTING: 503, Health.UNHEALTHY: 500}
 _SILENT = "Worker did not answer in time, and may not answer other requests either."
 
 
-class Root:
+class RootResource:
     """Who this worker is, and how it is."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
 
     def routes(self) -> list[Route]:
         return [
-            resource(self._api, "/", {"GET": Method(self.info, json=False)}),
-            resource(self._api, HEALTH, {"GET": Method(self.health, json=False)}),
+            resource(self._api, "/", {"GET": RestMethod(self.info, json=False)}),
+            resource(self._api, HEALTH, {"GET": RestMethod(self.health, json=False)}),
         ]
 
     async def info(self, request: Request) -> Response:

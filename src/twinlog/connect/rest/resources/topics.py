@@ -10,17 +10,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twinlog.connect.rest import bodies, responses
-from twinlog.connect.rest.api import Api, connector_of
+from twinlog.connect.rest.api import RestApi, connector_of
 from twinlog.connect.rest.resource import Handler, resource
 from twinlog.errors import RequestError
 
 VERBS = ("pause", "resume", "restart-from", "skip-to", "accept-gap", "release")
 
 
-class TopicVerbs:
+class TopicControlResource:
     """Any worker answers: what is asked is written to the connector's target, and done by the worker that has it."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
 
@@ -50,10 +50,10 @@ def _answered(found: object) -> Response:
     return responses.json_response(found, 202 if later else 200)
 
 
-class Topics:
+class TopicsResource:
     """The topics of a connector since the last reset. An unknown connector has none, as in Connect."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RestApi) -> None:
         self._api = api
         self._herder = api.herder
 

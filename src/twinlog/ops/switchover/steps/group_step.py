@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlog.mirror.groups.safe_move import Facts, MoveVerdict
+from twinlog.mirror.groups.safe_move import MoveFacts, MoveVerdict
 from twinlog.mirror.groups.safe_move import judge as judge_move
 from twinlog.model.types import GroupId, SourceOffset, TargetOffset
 from twinlog.ops.switchover.entries import Offsets, from_json
-from twinlog.ops.switchover.model import Data, GroupOffset, GroupsSeen, Kind
-from twinlog.ops.switchover.steps.step import Context
-from twinlog.ops.switchover.world import World
+from twinlog.ops.switchover.model import Data, GroupOffset, MovedGroups, SwitchoverKind
+from twinlog.ops.switchover.steps.step import StepContext
+from twinlog.ops.switchover.world import SwitchoverClusters
 
 COMMITTED, THERE, AHEAD, IN_USE, UNKNOWN, REFUSED = "committed", "there", "ahead", "in use", "unknown", "refused"
 """What became of an offset: committed now, was there, the target is further, the target's group has members, nothing is
@@ -21,16 +21,16 @@ _EMPTY = frozenset({"", "Empty", "Dead"})
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GroupOffsetDecision:
     """An offset of a group and what is to become of it."""
 
     offset: GroupOffset
     result: str
 
 
-def judge(seen: GroupsSeen) -> list[Judged]:
+def judge(seen: MovedGroups) -> list[GroupOffsetDecision]:
     """What becomes of each offset; none ever goes back on the target."""
-    return [Judged(one, _result(one, seen.target_states.get(one.group, ""))) for one in seen.offsets]
+    return [GroupOffsetDecision(one, _result(one, seen.target_states.get(one.group, ""))) for one in seen.offsets]
 
 
 def _result(one: GroupOffset, state: str) -> str:
@@ -41,15 +41,15 @@ def _result(one: GroupOffset, state: str) -> str:
     return COMMITTED if state in _EMPTY else IN_USE
 
 
-def began(world: World) -> Offsets:
+def began(world: SwitchoverClusters) -> Offsets:
     """Where an earlier switchover cut: what is before that came from the cluster that is moved to now, or from here."""
     return from_json((world.earlier().done("prove") or {}).get("positions", {}))
 
 
-def sync_groups(context: Context) -> Data:
+def sync_groups(context: StepContext) -> Data:
     """Commit for every group of the source where it would go on, and record what came of each."""
     world = context.world
-    if context.options.kind is Kind.EMERGENCY:
+    if context.options.kind is SwitchoverKind.EMERGENCY:
         seen = world.groups_by_checkpoints(context.topics, context.offsets("settle", "cut"))
     else:
         cut, there = context.offsets("settle", "cut"), context.offsets("drain", "there")
@@ -57,14 +57,14 @@ def sync_groups(context: Context) -> Data:
         seen = world.groups(context.topics, cut, there, began(world), known)
     judged = judge(seen)
     refused = world.commit([one.offset for one in judged if one.result == COMMITTED])
-    return group_data(seen, judged, refused, source_answers=context.options.kind is not Kind.EMERGENCY)
+    return group_data(seen, judged, refused, source_answers=context.options.kind is not SwitchoverKind.EMERGENCY)
 
 
-def _verdict(one: Judged, seen: GroupsSeen, *, committed: bool, source_answers: bool) -> MoveVerdict:
+def _verdict(one: GroupOffsetDecision, seen: MovedGroups, *, committed: bool, source_answers: bool) -> MoveVerdict:
     """Whether the group may move, as far as this partition goes: everything before its offset is copied."""
     offset = one.offset
     stands = offset.there if committed else offset.present
-    facts = Facts(
+    facts = MoveFacts(
         group=GroupId(offset.group),
         source=offset.source,
         remote=offset.target,
@@ -82,7 +82,7 @@ def _verdict(one: Judged, seen: GroupsSeen, *, committed: bool, source_answers: 
 
 
 def group_data(
-    seen: GroupsSeen, judged: list[Judged], refused: Mapping[str, str], *, source_answers: bool = True
+    seen: MovedGroups, judged: list[GroupOffsetDecision], refused: Mapping[str, str], *, source_answers: bool = True
 ) -> Data:
     """The groups as values of JSON, for journal and report; what each would skip and repeat if it moved now."""
     groups: dict[str, Data] = {

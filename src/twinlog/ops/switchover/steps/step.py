@@ -8,9 +8,9 @@ from functools import cached_property
 
 from twinlog.errors import TwinlogError
 from twinlog.model.types import TopicName
-from twinlog.ops.switchover.entries import Entries, Offsets, Phase, from_json
-from twinlog.ops.switchover.model import Data, Fence, Kind, MovedTopic, Options, TooLongError
-from twinlog.ops.switchover.world import World
+from twinlog.ops.switchover.entries import JournalEntries, Offsets, StepPhase, from_json
+from twinlog.ops.switchover.model import Data, FenceMethod, MovedTopic, SwitchoverKind, SwitchoverOptions, TooLongError
+from twinlog.ops.switchover.world import SwitchoverClusters
 
 Show = Callable[[str, str], None]
 """Shows how far a step is: its name, and words."""
@@ -20,7 +20,7 @@ RESUMED_S = 10.0
 
 
 @dataclass(slots=True)
-class Again:
+class EarlierStep:
     """What a step returns when what was found takes the switchover back to an earlier step, and why."""
 
     step: str
@@ -28,12 +28,12 @@ class Again:
 
 
 @dataclass
-class Context:
+class StepContext:
     """What steps work with; `entries` is the journal as it is now."""
 
-    world: World
-    options: Options
-    entries: Entries
+    world: SwitchoverClusters
+    options: SwitchoverOptions
+    entries: JournalEntries
     show: Show = lambda _step, _words: None
     here_since_ms: int = field(init=False)
     """Since when this process works on it."""
@@ -54,9 +54,9 @@ class Context:
         return topics_of(self.done("check"))
 
     @property
-    def fence(self) -> Fence:
+    def fence(self) -> FenceMethod:
         """How producers are kept from the source."""
-        return Fence(self.done("check")["fence"])
+        return FenceMethod(self.done("check")["fence"])
 
     def offsets(self, step: str, name: str) -> Offsets:
         """Offsets that a step before this one wrote down."""
@@ -64,10 +64,10 @@ class Context:
 
     def require_time(self, step: str) -> None:
         """Raise TooLongError when producers have been fenced for too long."""
-        if self.options.kind is Kind.EMERGENCY:
+        if self.options.kind is SwitchoverKind.EMERGENCY:
             return
         now_ms, at_most_ms = self.world.now_ms(), self.options.at_most_s * 1000
-        fenced_ms = self.entries.at_ms("fence", Phase.BEGUN) or self.here_since_ms
+        fenced_ms = self.entries.at_ms("fence", StepPhase.BEGUN) or self.here_since_ms
         # Of one that was interrupted for longer than that, everything may be copied by now.
         if now_ms - fenced_ms > at_most_ms and now_ms - self.here_since_ms > min(at_most_ms, RESUMED_S * 1000):
             raise TooLongError(f"step {step} was not done within {self.options.at_most_s:g} s of fencing producers")
@@ -86,7 +86,7 @@ def topics_of(data: Data) -> tuple[MovedTopic, ...]:
     )
 
 
-def _nothing(_context: Context) -> Data:
+def _nothing(_context: StepContext) -> Data:
     return {}
 
 
@@ -99,6 +99,6 @@ class Step:
 
     name: str
     words: str
-    act: Callable[[Context], Data | Again]
-    begin: Callable[[Context], Data] = _nothing
-    undo: Callable[[Context], None] | None = None
+    act: Callable[[StepContext], Data | EarlierStep]
+    begin: Callable[[StepContext], Data] = _nothing
+    undo: Callable[[StepContext], None] | None = None

@@ -8,13 +8,13 @@ from twinlog.errors import ClusterError, TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.entries import Offsets, OffsetsJson, from_json, to_json
-from twinlog.ops.switchover.model import Data, Kind, NotReadyError
+from twinlog.ops.switchover.model import Data, NotReadyError, SwitchoverKind
 from twinlog.ops.switchover.steps.group_step import began, sync_groups
-from twinlog.ops.switchover.steps.step import Again, Context, Step, topics_data
+from twinlog.ops.switchover.steps.step import EarlierStep, Step, StepContext, topics_data
 from twinlog.ops.switchover.steps.waiting import catch_up, drain, lag, remotes, settle, watch
 
 
-def check(context: Context) -> Data:
+def check(context: StepContext) -> Data:
     """Look at both clusters. Raises NotReadyError when something prevents the switchover."""
     found = context.world.preflight(context.options)
     if found.problems:
@@ -29,7 +29,7 @@ def check(context: Context) -> Data:
     }
 
 
-def _new(context: Context) -> list[TopicPartition]:
+def _new(context: StepContext) -> list[TopicPartition]:
     """Partitions that came to the source since the pre-flight."""
     known = {topic.name: topic.partitions for topic in context.topics}
     return [
@@ -39,12 +39,12 @@ def _new(context: Context) -> list[TopicPartition]:
     ]
 
 
-def begin_rejoin(context: Context) -> Data:
+def begin_rejoin(context: StepContext) -> Data:
     """Where the flow back begins in topics whose names stay, and the fence that keeps it from writing there."""
     earlier = context.world.earlier()
     if earlier.run is None:
         raise TwinlogError("the journal of the switchover is gone")
-    lost = earlier.run.options.kind is Kind.EMERGENCY
+    lost = earlier.run.options.kind is SwitchoverKind.EMERGENCY
     positions = _not_reached(context, (earlier.done("prove") or {}).get("positions", {}), lost=lost)
     tail: dict[str, Data] = {}
     if lost:
@@ -61,7 +61,7 @@ def begin_rejoin(context: Context) -> Data:
     }
 
 
-def _not_reached(context: Context, positions: OffsetsJson, *, lost: bool) -> Offsets:
+def _not_reached(context: StepContext, positions: OffsetsJson, *, lost: bool) -> Offsets:
     """Where the flow back is not: what it has copied since, in an attempt that was undone perhaps, counts more.
 
     Of a cluster that was lost also where it stands: records that were never copied may follow there.
@@ -74,7 +74,7 @@ def _not_reached(context: Context, positions: OffsetsJson, *, lost: bool) -> Off
     }
 
 
-def rejoin(context: Context) -> Data:
+def rejoin(context: StepContext) -> Data:
     """Let the flow back begin at the cut, and write where it keeps names; count what the lost source had left."""
     plan = context.entries.begun("rejoin") or {}
     world = context.world
@@ -87,33 +87,35 @@ def rejoin(context: Context) -> Data:
     return {"seeded": bool(plan["positions"]), "tail": plan["tail"], "lifted": bool(plan["fence"])}
 
 
-def begin_topics(context: Context) -> Data:
+def begin_topics(context: StepContext) -> Data:
     """The topics that producers will need."""
     return context.world.missing_topics(context.topics)
 
 
-def create_topics(context: Context) -> Data | Again:
+def create_topics(context: StepContext) -> Data | EarlierStep:
     """Create the topics that producers write to on the target, with the source's partitions and settings."""
-    if context.options.kind is not Kind.EMERGENCY and (new := _new(context)):
-        return Again("check", f"{listed({where.topic for where in new})}: topics or partitions came to the source")
+    if context.options.kind is not SwitchoverKind.EMERGENCY and (new := _new(context)):
+        return EarlierStep(
+            "check", f"{listed({where.topic for where in new})}: topics or partitions came to the source"
+        )
     plan = context.entries.begun("topics") or {}
     refused = context.world.create_topics(plan)
-    if context.options.kind is not Kind.EMERGENCY:
+    if context.options.kind is not SwitchoverKind.EMERGENCY:
         context.world.get_ready(context.fence, context.topics, began(context.world))
     return {"refused": refused, "created": sorted(plan.get("topics", {}))}
 
 
-def begin_fence(context: Context) -> Data:
+def begin_fence(context: StepContext) -> Data:
     """What the fence changes and what is restored afterwards, written down before anything is changed."""
     try:
         return context.world.plan_fence(context.fence, context.topics)
     except (ClusterError, NotReadyError) as error:
-        if context.options.kind is not Kind.EMERGENCY:
+        if context.options.kind is not SwitchoverKind.EMERGENCY:
             raise
         return {"left": str(error)}
 
 
-def fence(context: Context) -> Data:
+def fence(context: StepContext) -> Data:
     """Keep producers from the source; of a lost source what is possible."""
     plan = context.entries.begun("fence") or {}
     if "left" in plan:
@@ -123,13 +125,13 @@ def fence(context: Context) -> Data:
             context.world.note_fence(plan, "source")
         context.world.fence(plan)
     except ClusterError as error:
-        if context.options.kind is not Kind.EMERGENCY:
+        if context.options.kind is not SwitchoverKind.EMERGENCY:
             raise
         return {"left": str(error)}
     return {}
 
 
-def lift(context: Context) -> None:
+def lift(context: StepContext) -> None:
     """Let producers write to the source again."""
     plan = context.entries.begun("fence") or {}
     if plan and "left" not in plan:
@@ -137,10 +139,10 @@ def lift(context: Context) -> None:
         context.world.note_fence(None, "source")
 
 
-def prove(context: Context) -> Data | Again:
+def prove(context: StepContext) -> Data | EarlierStep:
     """Show for each partition that every record up to the cut is on the target, by position."""
     world, cut = context.world, context.offsets("settle", "cut")
-    lost = context.options.kind is Kind.EMERGENCY
+    lost = context.options.kind is SwitchoverKind.EMERGENCY
     copied, there = world.copied(), remotes(context)
     on_target = world.target_ends(there.values())
     if not lost:
@@ -150,12 +152,12 @@ def prove(context: Context) -> Data | Again:
         grown = [where for where, end in ends.items() if end.end != cut.get(where)]
         if grown:
             context.require_time("prove")
-            return Again("settle", f"producers wrote to {listed({where.topic for where in grown})} after the cut")
+            return EarlierStep("settle", f"producers wrote to {listed({where.topic for where in grown})} after the cut")
         behind = lag(cut, world.source_starts(context.topics), copied)
         spans = {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
         if spans and spans.keys() - world.hollow(spans):
             context.require_time("prove")
-            return Again("drain", "positions went back after the cut")
+            return EarlierStep("drain", "positions went back after the cut")
     rows, short, positions = [], [], {}
     for where, end in sorted(cut.items()):
         remote = there[where]
@@ -190,7 +192,7 @@ def prove(context: Context) -> Data | Again:
     }
 
 
-def _require_no_others(context: Context) -> None:
+def _require_no_others(context: StepContext) -> None:
     """Raise TwinlogError when records are in partitions that came since the pre-flight, which nobody fences."""
     new, world = _new(context), context.world
     if not new:
@@ -204,12 +206,12 @@ def _require_no_others(context: Context) -> None:
         )
 
 
-def begin_seed(context: Context) -> Data:
+def begin_seed(context: StepContext) -> Data:
     """Where the way back begins."""
     return {"positions": context.done("prove")["positions"]}
 
 
-def seed(context: Context) -> Data:
+def seed(context: StepContext) -> Data:
     """Let the flow back begin after the copies, where producers go on in the same topics."""
     positions = (context.entries.begun("seed") or {})["positions"]
     if positions:
@@ -217,12 +219,12 @@ def seed(context: Context) -> Data:
     return {"positions": positions}
 
 
-def begin_open(context: Context) -> Data:
+def begin_open(context: StepContext) -> Data:
     """The fence that a move before left on the cluster that is moved to now."""
     return {"fence": context.world.fenced() or {}}
 
 
-def open_target(context: Context) -> Data:
+def open_target(context: StepContext) -> Data:
     """Let producers write to the cluster that they come to."""
     plan = (context.entries.begun("open") or {})["fence"]
     if plan:
@@ -231,7 +233,7 @@ def open_target(context: Context) -> Data:
     return {"lifted": bool(plan)}
 
 
-def close(context: Context) -> Data:
+def close(context: StepContext) -> Data:
     """End the switchover before, whose way back this was."""
     context.world.close_earlier()
     return {}
@@ -256,8 +258,8 @@ STEPS: Mapping[str, Step] = {
     )
 }
 
-ORDER: Mapping[Kind, tuple[str, ...]] = {
-    Kind.PLANNED: (
+ORDER: Mapping[SwitchoverKind, tuple[str, ...]] = {
+    SwitchoverKind.PLANNED: (
         "check",
         "catch-up",
         "topics",
@@ -271,8 +273,8 @@ ORDER: Mapping[Kind, tuple[str, ...]] = {
         "watch",
         "close",
     ),
-    Kind.EMERGENCY: ("check", "fence", "settle", "topics", "groups", "prove", "open"),
-    Kind.BACK: (
+    SwitchoverKind.EMERGENCY: ("check", "fence", "settle", "topics", "groups", "prove", "open"),
+    SwitchoverKind.BACK: (
         *("check", "rejoin", "catch-up", "topics", "fence"),
         *("settle", "drain", "groups", "prove", "seed", "open", "watch", "close"),
     ),

@@ -8,11 +8,11 @@ from twinlog.errors import TwinlogError
 from twinlog.model.topics import listed
 from twinlog.model.types import TopicPartition
 from twinlog.ops.switchover.entries import Offsets, from_json, to_json
-from twinlog.ops.switchover.model import Copied, Data, End, Fence, Kind
-from twinlog.ops.switchover.steps.step import Context
+from twinlog.ops.switchover.model import CopiedPosition, Data, FenceMethod, SourceEnd, SwitchoverKind
+from twinlog.ops.switchover.steps.step import StepContext
 
 
-def watch(context: Context) -> Data:
+def watch(context: StepContext) -> Data:
     """See that the source stays where it was cut; what somebody writes to it all the same is copied, and shown.
 
     Raises TwinlogError when somebody writes on for longer than producers may wait at most.
@@ -40,7 +40,7 @@ def watch(context: Context) -> Data:
         world.sleep(LOOK_S)
 
 
-def _copied(context: Context, found: Mapping[TopicPartition, End], late: Offsets) -> bool:
+def _copied(context: StepContext, found: Mapping[TopicPartition, SourceEnd], late: Offsets) -> bool:
     if any(end.stable < end.end for end in found.values()):
         return False
     left = lag(late, context.world.source_starts(context.topics), context.world.copied()) if late else {}
@@ -68,7 +68,7 @@ QUICK_LOOK_S = 0.1
 QUICK_FOR_S = 5.0
 LOOK_S = 0.5
 SLOW_LOOK_S = 2.0
-STILL_S: Mapping[Fence, float] = {Fence.ACL: 1.5, Fence.QUOTA: 6.0, Fence.NONE: 6.0}
+STILL_S: Mapping[FenceMethod, float] = {FenceMethod.ACL: 1.5, FenceMethod.QUOTA: 6.0, FenceMethod.NONE: 6.0}
 """How long no partition of the source may grow. Brokers hear of an ACL within this; what a quota has muted may have
 requests on their way."""
 
@@ -102,7 +102,9 @@ class Speed:
 
 
 def lag(
-    ends: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], copied: Mapping[TopicPartition, Copied]
+    ends: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, CopiedPosition],
 ) -> dict[TopicPartition, int]:
     """Offsets that are left to copy, by source partition; partitions without any are left out."""
     left = {}
@@ -119,7 +121,7 @@ def words(left: int, eta_s: float | None) -> str:
     return f"{left:,} record{'' if left == 1 else 's'} left{when}"
 
 
-def catch_up(context: Context) -> Data:
+def catch_up(context: StepContext) -> Data:
     """Wait until little is left to copy, by a flow that runs, so that producers are fenced for seconds."""
     world, speed = context.world, Speed()
     starts = world.source_starts(context.topics)
@@ -140,12 +142,12 @@ def catch_up(context: Context) -> Data:
         world.sleep(SLOW_LOOK_S)
 
 
-def settle(context: Context) -> Data:
+def settle(context: StepContext) -> Data:
     """Wait until no source partition grows and no transaction is open; that is the cut."""
-    if context.options.kind is Kind.EMERGENCY:
+    if context.options.kind is SwitchoverKind.EMERGENCY:
         return _settle_lost(context)
     world, still_s, plan = context.world, STILL_S[context.fence], context.entries.begun("fence") or {}
-    before: dict[TopicPartition, End] = {}
+    before: dict[TopicPartition, SourceEnd] = {}
     began_ms = since_ms = world.now_ms()
     held_ms: int | None = None
     while True:
@@ -174,7 +176,7 @@ def look_s(waited_ms: int) -> float:
     return QUICK_LOOK_S if waited_ms < QUICK_FOR_S * 1000 else LOOK_S
 
 
-def _settle_lost(context: Context) -> Data:
+def _settle_lost(context: StepContext) -> Data:
     """The same of a source that is lost: until its copies stand still."""
     world, moved = context.world, {topic.name for topic in context.topics}
     before: tuple[object, Mapping[TopicPartition, int]] = None, {}
@@ -193,7 +195,7 @@ def _settle_lost(context: Context) -> Data:
         world.sleep(LOOK_S)
 
 
-def drain(context: Context) -> Data:
+def drain(context: StepContext) -> Data:
     """Wait until everything up to the cut is copied; returns where copies end on the target."""
     world, speed, cut = context.world, Speed(), context.offsets("settle", "cut")
     starts = world.source_starts(context.topics)
@@ -227,7 +229,7 @@ def drain(context: Context) -> Data:
         world.sleep(look_s(now_ms - began_ms))
 
 
-def remotes(context: Context) -> dict[TopicPartition, TopicPartition]:
+def remotes(context: StepContext) -> dict[TopicPartition, TopicPartition]:
     """The remote partition of each source partition."""
     return {
         TopicPartition(topic.name, number): TopicPartition(topic.remote, number)

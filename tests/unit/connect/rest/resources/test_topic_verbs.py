@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.connect.serving import Client, afresh
-from twinlog.connectors.model import TopicsAsked
+from twinlog.connectors.model import TopicControlRequest
 
 PATH = "/connectors/c/twinlog/topics"
 
@@ -26,7 +26,7 @@ def test_topics_are_listed(client: Client) -> None:
 @pytest.mark.parametrize(
     ("body", "asked"),
     [
-        ({"topics": ["orders"]}, TopicsAsked("skip-to", ("orders",))),
+        ({"topics": ["orders"]}, TopicControlRequest("skip-to", ("orders",))),
         (
             {
                 "topics": ["orders", "l.*"],
@@ -36,14 +36,17 @@ def test_topics_are_listed(client: Client) -> None:
                 "confirm": True,
                 "dry_run": False,
             },
-            TopicsAsked("skip-to", ("orders", "l.*"), (3, 0), ("latest", ""), "7", True, False),
+            TopicControlRequest("skip-to", ("orders", "l.*"), (3, 0), ("latest", ""), "7", True, False),
         ),
-        ({"topics": ["o"], "to": {"offset": 12}}, TopicsAsked("skip-to", ("o",), to=("offset", "12"))),
-        ({"topics": ["o"], "to": {"time": "2026-11-01"}}, TopicsAsked("skip-to", ("o",), to=("time", "2026-11-01"))),
-        ({"topics": ["o"], "dry_run": True, "partitions": None}, TopicsAsked("skip-to", ("o",), dry_run=True)),
+        ({"topics": ["o"], "to": {"offset": 12}}, TopicControlRequest("skip-to", ("o",), to=("offset", "12"))),
+        (
+            {"topics": ["o"], "to": {"time": "2026-11-01"}},
+            TopicControlRequest("skip-to", ("o",), to=("time", "2026-11-01")),
+        ),
+        ({"topics": ["o"], "dry_run": True, "partitions": None}, TopicControlRequest("skip-to", ("o",), dry_run=True)),
     ],
 )
-def test_a_body_is_read(client: Client, body: Any, asked: TopicsAsked) -> None:
+def test_a_body_is_read(client: Client, body: Any, asked: TopicControlRequest) -> None:
     answer = client.ask("PUT", f"{PATH}/skip-to", body)
     assert (answer.status, answer.json) == (200, {"verb": "skip-to", "result": "applied"})
     assert client.herder.asked == [asked]
