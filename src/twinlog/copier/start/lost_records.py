@@ -211,7 +211,7 @@ def _same(original: LoggedRecord, copy: LoggedRecord) -> bool:
 async def _copy(
     client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
 ) -> LoggedRecord | NoOriginal | None:
-    """The record at an offset of the target: `NoOriginal.MATCH` after an abort of its transaction, None if none is there.
+    """The record at an offset of the target: `NoOriginal.MATCH` after an aborted transaction, None if none is there.
 
     `read` is what a reader of committed records gets from there on.
     """
