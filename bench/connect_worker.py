@@ -82,7 +82,7 @@ class BenchWorker:
         """Create a connector as soon as the worker takes it."""
         while True:
             try:
-                self._at_once.ask("POST", "connectors", body={"name": name, "config": dict(config)})
+                self._at_once.send_request("POST", "connectors", body={"name": name, "config": dict(config)})
             except TwinlogError as error:
                 if isinstance(error, RequestError) and error.status not in {404, 409, 500, 503}:
                     raise self.failed(f"{name} was refused: {error}") from error

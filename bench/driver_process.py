@@ -39,7 +39,7 @@ def main() -> None:
         else:
             summary = runner.flow_status.summary()
             _answer(state=runner.state.value, reason=runner.reason, partitions=summary.partitions)
-    runner.abandon()
+    runner.drop_copiers()
 
 
 def _answer(**facts: object) -> None:

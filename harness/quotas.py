@@ -44,14 +44,14 @@ def set_quota(cluster: KafkaCluster, client_id: str | None, rate: Rate, limit: f
     loop = Loop()
 
     def known() -> bool:
-        found = loop.run(client.ask, look)
+        found = loop.run(client.send_request, look)
         values = {value.key: value.value for entry in found.entries or () for value in entry.values}
         return bool(found.error_code == 0 and values.get(rate) == limit)
 
     client = ClusterClient(loop, cluster.name, ClientSettings(tuple(cluster.bootstrap.split(","))))
     try:
         loop.run(client.connect)
-        response = loop.run(client.ask, request)
+        response = loop.run(client.send_request, request)
         if codes := [entry.error_code for entry in response.entries if entry.error_code]:
             raise HarnessError(f"cluster {cluster.name} refused a quota: {codes}")
         wait_for(known, DEADLINE_S, f"{cluster.name} has the quota {rate}={limit}")

@@ -25,7 +25,7 @@ LIMITS = {
     "files of a folder": 25,
     "small modules": 21,  # a ratchet; the goal is 20
     "class names": 0,
-    "method names": 74,  # a ratchet; the goal is 0
+    "method names": 0,
 }
 SMALL_LINES = 80
 VAGUE_METHODS = {"take", "attend", "look", "go_on", "become", "have"}

@@ -46,7 +46,7 @@ class Topic:
 
     claimed = True
 
-    def claim(self) -> None: ...
+    def claim_log(self) -> None: ...
 
     def ensure(self) -> None:
         self._worker.world.topics.setdefault(self._name, Log())

@@ -95,18 +95,18 @@ class Member:
         left = self._lease.until - self.worker.world.clock.monotonic()
         return max(0.0, left) if self.assignment is not None and term in (None, self.term) else 0.0
 
-    def confirm(self, term: int) -> bool:
+    def confirm_membership(self, term: int) -> bool:
         return self.term == term and self in self._group.seen
 
     def beat(self) -> None:
         now = self.worker.world.clock.now
         if self in self._group.seen:
             self._group.seen[self] = now
-            self._lease.confirmed(now, SESSION_S, stable=True)
+            self._lease.extend_lease(now, SESSION_S, stable=True)
         elif self.assignment is not None:
             self.assignment, self._again = None, True
             self.term += 1
-            self._lease.lose()
+            self._lease.expire_lease()
 
     def look(self) -> None:
         """Join, or ask to join again."""
@@ -123,6 +123,6 @@ class Member:
         return WorkerState(self.myself.url, self.myself.worker_id, self._declared).encode()
 
     def take(self, assignment: Assignment) -> None:
-        self._lease.confirmed(self.worker.world.clock.now, SESSION_S, stable=True)
+        self._lease.extend_lease(self.worker.world.clock.now, SESSION_S, stable=True)
         self.assignment, self.joined = assignment, True
         self.revoked = self._declared - assignment.connectors

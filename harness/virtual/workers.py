@@ -139,7 +139,7 @@ class VirtualWorker:
         ):
             self._in_turn = True
             try:
-                self.thread.turn()
+                self.thread.process_assignment()
             finally:
                 self._in_turn = False
 
@@ -178,7 +178,7 @@ class Doing:
     def start(self) -> None:
         self.worker.world.running.append(self)
 
-    def attend(self) -> None: ...
+    def poll_flow(self) -> None: ...
 
     def positions(self) -> dict[str, Any]:
         return {}

@@ -83,7 +83,7 @@ class MirrorClient:
         named = {topic for topic in self._topics() if self.policy.passes_as_heartbeats(topic)}
         names = HeartbeatNames(self.policy.separator, frozenset())
         found = HeartbeatTopics(self._admin(CONNECT_TIMEOUT_S), names)
-        found.look(named)
+        found.inspect_topics(named)
         return named - found.others
 
     def checkpoint_topics(self) -> set[TopicName]:

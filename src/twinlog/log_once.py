@@ -11,7 +11,7 @@ AGAIN_S = 60.0
 """A condition that lasts is logged again after so long."""
 
 DOUBLING_S = (AGAIN_S, 600.0)
-"""The first and the longest wait between two log lines of a condition that may last for days, see `LogOnce.lasts`."""
+"""The first and the longest wait between two log lines of a condition that may last for days, see `LogOnce.is_due`."""
 
 MOST = 10_000
 """Entries remembered of either kind: processes, topics and rights come and go for months."""
@@ -46,8 +46,8 @@ class LogOnce:
         _forget_oldest(self._logged)
         return True
 
-    def lasts(self, condition: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
-        """Whether a condition is to be logged now; called again and again as long as it lasts, until `over`.
+    def is_due(self, condition: object, for_s: float = 0.0, again_s: float = NEVER, longest_s: float = 0.0) -> bool:
+        """Whether a condition is to be logged now; called again and again as long as it lasts, until `end_condition`.
 
         It is logged once it has lasted for `for_s` seconds, and again after `again_s`; that doubles up to `longest_s`.
         """
@@ -62,12 +62,12 @@ class LogOnce:
         known.wait_s = max(again_s, min(2 * known.wait_s, longest_s))
         return True
 
-    def over(self, condition: object) -> bool:
+    def end_condition(self, condition: object) -> bool:
         """A condition has ended, and is another one when it comes again; returns whether it was logged."""
         known = self._lasting.pop(condition, None)
         return known is not None and known.due_at > -NEVER
 
-    def anew(self, condition: object) -> None:
+    def restart_condition(self, condition: object) -> None:
         """How long a condition lasts is counted from now on; that it was logged still holds."""
         known = self._lasting.get(condition)
         if known is not None:
@@ -75,7 +75,7 @@ class LogOnce:
 
     def all_over(self) -> bool:
         """Every condition has ended; returns whether one was logged."""
-        logged = [self.over(condition) for condition in list(self._lasting)]
+        logged = [self.end_condition(condition) for condition in list(self._lasting)]
         return any(logged)
 
 

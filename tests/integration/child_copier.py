@@ -42,7 +42,7 @@ def main() -> None:
     loop.net.start()
     copier = Copier(loop, settings, CopierListener(lambda *_: None, lambda *_: None))
     loop.run(copier.start)
-    loop.run(copier.grant, grants)
+    loop.run(copier.copy_partitions, grants)
     # Until it is killed, or whoever started it is gone.
     sys.stdin.buffer.read()
 

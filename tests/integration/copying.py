@@ -97,7 +97,7 @@ class RunningCopier:
 
     def grant(self, grants: Sequence[Grant]) -> None:
         """Begin to copy; returns when each partition has its position."""
-        self._loop.run(self.copier.grant, grants)
+        self._loop.run(self.copier.copy_partitions, grants)
 
     def position(self, topic: str, partition: int = 0) -> Position:
         """What is acknowledged of one source partition."""
@@ -177,11 +177,11 @@ class RunningCopier:
 
     def release_one(self, partition: TopicPartition) -> Position:
         """Release one partition in order and go on with the others; returns its position."""
-        return self._loop.run(self.copier.release, [partition])[partition]
+        return self._loop.run(self.copier.release_partitions, [partition])[partition]
 
     def release(self) -> dict[TopicPartition, Position]:
         """Release all partitions in order, with their positions stored, and end."""
-        released = self._loop.run(self.copier.release, self.copier.granted)
+        released = self._loop.run(self.copier.release_partitions, self.copier.granted)
         self.crash()
         return released
 

@@ -52,7 +52,7 @@ def keep(keeper: TopicBounds, caplog: pytest.LogCaptureFixture, lines: int) -> N
     """Look until that many lines were logged: a broker may not know a topic yet that its controller has created."""
 
     def logged() -> bool:
-        keeper.keep()
+        keeper.set_missing_bounds()
         return len([text for text in caplog.messages if "internal topic" in text]) >= lines
 
     wait_for(logged, 30, f"{lines} lines about internal topics")
@@ -89,7 +89,7 @@ def test_topics_are_made_with_bounds(
     has_config(source, settings.offset_syncs_topic, {**COMPACT, **OFFSET_SYNCS})
     # Then there is nothing to be changed.
     caplog.set_level(logging.INFO)
-    TopicBounds(settings, *admins).keep()
+    TopicBounds(settings, *admins).set_missing_bounds()
     assert [text for text in caplog.messages if "internal topic" in text] == []
 
 
@@ -115,7 +115,7 @@ def test_existing_topics_get_bounds_once(
     create_topic(target, checkpoints, config={**COMPACT, **own})
     keep(keeper, caplog, 2)
     has_config(target, checkpoints, {**COMPACT, **JOURNALS, **own})
-    keeper.keep()
+    keeper.set_missing_bounds()
     warned, changed = [text for text in caplog.messages if "internal topic" in text]
     assert "it has segment.ms=86400000 of its own, which is left alone; to bound it: kafka-configs.sh" in warned
     assert warned.endswith(f"--entity-name {checkpoints} --add-config segment.ms=600000")
@@ -140,7 +140,7 @@ def test_a_cluster_that_does_not_let_it_happen_is_only_warned_of(
     monkeypatch.setattr(bounds, "alter_configs", refuse)
     keeper = TopicBounds(settings, *admins)
     keep(keeper, caplog, 1)
-    keeper.keep()
+    keeper.set_missing_bounds()
     (line,) = [text for text in caplog.messages if "internal topic" in text]
     why = f"lacks ALTER_CONFIGS on topic {settings.positions_topic}, needed for keeping it small"
     assert (why if code == Code.TOPIC_AUTHORIZATION_FAILED else "not here") in line

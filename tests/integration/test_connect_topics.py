@@ -113,7 +113,7 @@ def test_a_long_topic_with_leftovers_is_read_once(
             topic.read()
     assert 0 < len(decoded) < GENERATIONS * CONNECTORS * (TASKS + 2)
     state = ClusterState()
-    state.take(topic.read())
+    state.apply_records(topic.read())
     assert len(decoded) == GENERATIONS * CONNECTORS * (TASKS + 2) + len(LEFTOVERS)
     assert topic.read() == []
 
@@ -129,7 +129,7 @@ def test_a_long_topic_with_leftovers_is_read_once(
     assert state.target_state(half) is TargetState.PAUSED
     # Written on, it is whole again.
     written = topic.append_and_read([(b"task-half-0", b'{"properties":{}}'), (b"commit-half", b'{"tasks":1}')])
-    state.take(written)
+    state.apply_records(written)
     assert state.tasks(half) == [TaskId(half, 0)]
     passed_over = [one.getMessage() for one in caplog.records if one.name == topics.__name__]
     assert len(passed_over) == 2

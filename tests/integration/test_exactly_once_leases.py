@@ -88,7 +88,8 @@ def test_partitions_change_hands(scene: ExactScene, chance: random.Random) -> No
         flow.renew(scene.shares(chance))
         time.sleep(chance.uniform(0.0, 0.3))
     assert all(
-        worker.copier_thread is not None and worker.copier_thread.reporter.ranges.take() for worker in flow.workers
+        worker.copier_thread is not None and worker.copier_thread.reporter.ranges.take_ranges()
+        for worker in flow.workers
     )
     scene.finish()
     assert [worker.errors for worker in flow.workers] == [[], []]

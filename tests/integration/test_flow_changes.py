@@ -22,7 +22,7 @@ SOON_S = 60.0
 def continue_with(flow: FlowWithoutSpark, **others: object) -> None:
     """Have it take other settings over."""
     settings: FlowSettings = replace(flow.runner.settings, **others)  # type: ignore[arg-type]
-    flow.runner.changes.ask(settings, (settings,))
+    flow.runner.changes.request_change(settings, (settings,))
     wait_for(lambda: not flow.runner.changes.pending, SOON_S, "it has its new settings")
     assert flow.runner.settings == settings
 

@@ -202,7 +202,7 @@ def test_too_little_time_is_no_answer(target_cluster: KafkaCluster, settings: Cl
 def write_segments(here: ClusterAdmin, topic: str, writer: SegmentWriter) -> None:
     segments = writer.changed()
     write(here, topic, [(segment.key, segment.value) for segment in segments])
-    writer.stored(segments)
+    writer.mark_stored(segments)
 
 
 def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, here: ClusterAdmin, alias: str) -> None:
@@ -211,17 +211,17 @@ def test_exact_maps_come_back_from_their_topic(target_cluster: KafkaCluster, her
     reader, maps = TopicReader(here, TopicName(topic)), ExactMaps()
     writer, truth = SegmentWriter(part, 0, 3, complete=True), ExactMap(0, 3, complete=True)
     for number in range(600):
-        writer.copied([CopiedRun(number * 5, 3 + number * 3, 3)])
-        truth.copied(number * 5, 3 + number * 3, 3)
+        writer.add_runs([CopiedRun(number * 5, 3 + number * 3, 3)])
+        truth.add_run(number * 5, 3 + number * 3, 3)
         if number % 150 == 0:
             write_segments(here, topic, writer)
-            maps.take((record.key, record.value) for _, record in reader.read())
+            maps.apply_records((record.key, record.value) for _, record in reader.read())
     write_segments(here, topic, writer)
-    maps.take((record.key, record.value) for _, record in reader.read())
+    maps.apply_records((record.key, record.value) for _, record in reader.read())
     afresh = ExactMaps()
-    afresh.take((record.key, record.value) for _, record in TopicReader(here, TopicName(topic)).read())
+    afresh.apply_records((record.key, record.value) for _, record in TopicReader(here, TopicName(topic)).read())
     for known in (maps, afresh):
-        known.reach(part, *writer.end, generation=writer.generation)
+        known.extend_map(part, *writer.end, generation=writer.generation)
         found = known.map(part)
         assert found is not None
         for offset in range(600 * 5 - 1):

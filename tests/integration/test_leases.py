@@ -117,7 +117,8 @@ def test_partitions_change_hands(scene: Callable[[int], Scene], chance: random.R
         here.flow.renew(here.shares(chance))
         time.sleep(chance.uniform(0.0, 0.3))
     assert all(
-        worker.copier_thread is not None and worker.copier_thread.reporter.ranges.take() for worker in here.flow.workers
+        worker.copier_thread is not None and worker.copier_thread.reporter.ranges.take_ranges()
+        for worker in here.flow.workers
     )
     here.finish()
     assert [worker.errors for worker in here.flow.workers] == [[], []]
@@ -248,7 +249,7 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
     driver = MuteDriver(Grant(source, TopicPartition(TopicName(remote), 0), None, 1_000_000, None))
     ticket = LeaseTicket.of(flow_settings(copy_flow.source, copy_flow.target), driver.address, 1, 0)
     copier_thread = CopierThread(ticket)
-    assert copier_thread.join(ticket, threading.Event())
+    assert copier_thread.join_lease(ticket, threading.Event())
 
     def end() -> int:
         return offsets(copy_flow.target, remote)[1]
@@ -268,6 +269,6 @@ def test_a_copier_stops_appending_when_its_driver_does_not_answer(
         driver.answers.set()
         wait_for(lambda: end() > sent, 60, "it goes on")
     wait_for(lambda: end() == load.total, 60, "all is copied")
-    copier_thread._line.shut()
+    copier_thread._line.shut_down()
     assert copier_thread.ended.wait(60)
     require_clean(copy_flow.source, topic_name, copy_flow.target, remote)

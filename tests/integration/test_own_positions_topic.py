@@ -102,7 +102,7 @@ def test_who_stands_by_reads_along_and_goes_on_there(
     producer = Producer({**target.client_config(), "acks": "all"})
 
     def store(next_source: int) -> None:
-        writer.copied([CopiedRun(next_source - 1, next_source - 1, 1)])
+        writer.add_runs([CopiedRun(next_source - 1, next_source - 1, 1)])
         for segment in writer.changed():
             producer.produce(segments_topic(SOURCE), segment.value, segment.key)
         record = encode_position(SOURCE, part, Position(next_source, next_source, generation=writer.generation))
@@ -112,7 +112,7 @@ def test_who_stands_by_reads_along_and_goes_on_there(
     stored = StoredOffsets(settings)
     admin = ClusterAdmin(TARGET, settings.target_admin.client)
     try:
-        stored.follow()
+        stored.start_reading()
         create_topic(target, own, config={"cleanup.policy": "compact"})
         if segments_topic(SOURCE) not in topics(target):
             create_topic(target, segments_topic(SOURCE), config={"cleanup.policy": "compact"})

@@ -92,13 +92,13 @@ def test_what_the_target_has_not_replicated_yet_is_waited_for(
 
         begun = threading.Event()
         looks: list[object] = []
-        ends = LogsAtRest.ends
+        ends = LogsAtRest.find_ends
 
         async def looked(here: LogsAtRest, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
             looks.append(remotes)
             return await ends(here, remotes)
 
-        monkeypatch.setattr(LogsAtRest, "ends", looked)
+        monkeypatch.setattr(LogsAtRest, "find_ends", looked)
 
         def follow() -> None:
             # The limit is given, as the test's own client would wait for the dead broker to name it.

@@ -57,7 +57,7 @@ class Query:
         holder = self.on_loop(transactions._become_root, {part.root for part in parts})
         decision = CommitDecision(number, tuple(part.holder for part in parts))
         (somewhere,) = {part.somewhere for part in parts if part.somewhere is not None}
-        self.on_loop(transactions._decisions.make, decision, transactions._root, holder, somewhere)
+        self.on_loop(transactions._decisions.commit_decision, decision, transactions._root, holder, somewhere)
 
     def end(self, part: WriteTaskResult) -> None:
         """As a driver does after its decision."""

@@ -333,7 +333,7 @@ def test_the_journal_has_room_for_what_became_of_very_many_groups(
     try:
         admin.connect()
         journal = TopicJournal(ends, admin, 1)
-        journal.take()
+        journal.claim_journal()
         run = SwitchoverRun("one", ends, SwitchoverOptions(SwitchoverKind.PLANNED), SwitchoverState.RUNNING, 0)
         journal.write([JournalLine("groups", StepPhase.DONE, JournalEntry(0, data))], run)
         assert TopicJournal(ends, admin, 1).read().done("groups") == data

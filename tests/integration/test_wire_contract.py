@@ -132,7 +132,7 @@ def test_metadata_is_kept_in_one_place(client: ClusterClient, loop: Loop) -> Non
 
 def test_every_connection_reads_whole_frames(client: ClusterClient, loop: Loop) -> None:
     loop.run(client.refresh, [TopicName("any")])
-    loop.run(client.ask, MetadataRequest(topics=[], allow_auto_topic_creation=False), 1)
+    loop.run(client.send_request, MetadataRequest(topics=[], allow_auto_topic_creation=False), 1)
     loop.run(client.send, MetadataRequest(topics=[], allow_auto_topic_creation=False), 1)
     connections = [conn for manager in (client._control, client._data) for conn in manager._conns.values()]
     assert len(connections) >= 2

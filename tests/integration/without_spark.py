@@ -46,7 +46,7 @@ class Worker:
 
     def _hold(self, ticket: LeaseTicket) -> None:
         over = threading.Event()
-        while self.copier_thread is None or not self.copier_thread.join(ticket, over):
+        while self.copier_thread is None or not self.copier_thread.join_lease(ticket, over):
             self.copier_thread = CopierThread(ticket)
             self.copier_threads += 1
         over.wait()
@@ -65,7 +65,7 @@ class Worker:
     def lose_line(self) -> CopierThread:
         """Cut its copier's line to the driver; returns the copier."""
         assert self.copier_thread is not None
-        self.copier_thread._line.shut()
+        self.copier_thread._line.shut_down()
         return self.copier_thread
 
 
@@ -117,7 +117,7 @@ class FlowWithoutSpark:
 
     def renew(self, assignment: Assignment | None = None) -> int:
         """End the lease; returns the next one's number once it is claimed whole."""
-        lease = self.runner.leases.renew(assignment)
+        lease = self.runner.leases.renew_lease(assignment)
         wait_for(lambda: not self.runner.leases.unclaimed, 60, f"lease {lease} is claimed", every_s=0.005)
         return lease
 

@@ -91,7 +91,7 @@ class Flow:
     def lost_track(self, runs: list[tuple[int, int]], foreign: int) -> None:
         """The target lost track of the producer: what was in flight arrived, and nobody noted where."""
         self.truth.append(runs, foreign)
-        self.noted.jumped(self.truth.source_end, self.truth.target_end)
+        self.noted.add_jump(self.truth.source_end, self.truth.target_end)
         self.all_known = False
 
     def passed(self, count: int) -> None:
@@ -101,21 +101,21 @@ class Flow:
         """A truncated source (or one recreated), a truncated remote topic, or both; the copier notices and notes it."""
         truth = self.truth
         truth.back_to(max(0, truth.source_end - source), max(0, truth.target_end - target))
-        self.noted.jumped(truth.source_end, truth.target_end)
+        self.noted.add_jump(truth.source_end, truth.target_end)
         self.store()
 
     def store(self, *, position: bool = True) -> None:
         self.note()
         segments = self.writer.changed()
         self.topic += [(segment.key, segment.value) for segment in segments]
-        self.writer.stored(segments)
+        self.writer.mark_stored(segments)
         if position:
             self.position = Position(self.truth.source_end, self.writer.end[1], generation=self.writer.generation)
         self.follow()
 
     def note(self) -> None:
-        self.writer.copied(self.noted.take())
-        self.writer.passed(self.truth.source_end)
+        self.writer.add_runs(self.noted.take_runs())
+        self.writer.skip_to(self.truth.source_end)
 
     def fail(self, arrive: int) -> None:
         """Nobody knows what arrives of a write: some of it at once, some of it later, some of it never."""
@@ -143,7 +143,7 @@ class Flow:
             self.note()
             self.writer.close()
             self.store()
-        self.noted.take()
+        self.noted.take_runs()
         if kind == "other":
             self.truth.append([(1, 3), (0, 2)], 2)
             self.position = None
@@ -179,7 +179,7 @@ class Flow:
         self.follow()
 
     def follow(self) -> None:
-        self.followed.take(self.topic[self.read_up_to :])
+        self.followed.apply_records(self.topic[self.read_up_to :])
         self.read_up_to = len(self.topic)
         if self.position is not None:
             reach(self.followed, self.position)
@@ -191,7 +191,7 @@ class Flow:
             compacted.pop(key, None)
             compacted[key] = value
         maps = ExactMaps()
-        maps.take(compacted.items())
+        maps.apply_records(compacted.items())
         if self.position is not None:
             reach(maps, self.position)
         return maps
@@ -199,4 +199,4 @@ class Flow:
 
 def reach(maps: ExactMaps, position: Position) -> None:
     assert position.next_target is not None
-    maps.reach(PART, position.next_source, position.next_target, generation=position.generation)
+    maps.extend_map(PART, position.next_source, position.next_target, generation=position.generation)

@@ -31,11 +31,11 @@ def test_every_offset_translates_to_the_next_copy(
         if kind == "append":
             spans, base = truth.append(what, foreign)
             for first, count in spans:
-                known.copied(first, base, count)
+                known.add_run(first, base, count)
                 base += count
         else:
             truth.source_end += what
-            known.passed(truth.source_end)
+            known.skip_to(truth.source_end)
     for offset in range(truth.source_end + 1):
         there = truth.next_copy(offset)
         expected = Translated(known.next_target if there is None else there, True)
@@ -59,13 +59,13 @@ def test_what_went_back_is_forgotten(begin: tuple[int, int], events: list[tuple[
         if kind == "append":
             spans, base = truth.append(what, other)
             for first, count in spans:
-                known.copied(first, base, count)
+                known.add_run(first, base, count)
                 base += count
         else:
             truth.back_to(max(0, truth.source_end - what), max(0, truth.target_end - other))
             # Only an append shows that a side went back.
             spans, base = truth.append([(0, 1)], 0)
-            known.copied(spans[0][0], base, 1)
+            known.add_run(spans[0][0], base, 1)
     for offset in range(truth.source_end + 1):
         there = truth.next_copy(offset)
         assert known.to_target(offset) == Translated(known.next_target if there is None else there, True)
@@ -228,7 +228,7 @@ def test_a_stored_segment_decodes_to_its_points(
 ) -> None:
     known = ExactMap(gaps[0][0], gaps[0][1])
     for source, target, count in gaps:
-        known.copied(known.next_source + source, known.next_target + target, count + 1)
+        known.add_run(known.next_source + source, known.next_target + target, count + 1)
     segment = Segment(TopicPartition(TopicName(topic), 7), generation, complete, tuple(known.points()))
     where = decode_segment_key(segment.key)
     assert where is not None

@@ -25,7 +25,7 @@ def test_frames_in_use_are_left_alone(steps: list[tuple[int, float] | None]) -> 
             del held[:1]
             continue
         size, where = step
-        frame = memory.take(size)
+        frame = memory.allocate_frame(size)
         assert len(frame) == size
         assert not frame.readonly
         at = min(int(size * where), size - 1)
@@ -38,35 +38,35 @@ def test_frames_in_use_are_left_alone(steps: list[tuple[int, float] | None]) -> 
 
 def test_the_same_memory_serves_one_frame_after_the_other() -> None:
     memory = FrameMemory(VirtualClock().monotonic)
-    first = memory.take(3 * MB)
+    first = memory.allocate_frame(3 * MB)
     first[0] = 7
     part = first[MB : MB + 1]
     del first
-    other = memory.take(3 * MB)
+    other = memory.allocate_frame(3 * MB)
     assert other[0] == 0
     del part
-    assert memory.take(2 * MB)[0] == 7
+    assert memory.allocate_frame(2 * MB)[0] == 7
     assert memory.kept_bytes == 6 * MB
 
 
 def test_small_memory_makes_room_for_larger() -> None:
     memory = FrameMemory(VirtualClock().monotonic, MOST_BYTES)
-    small = [memory.take(MB) for _ in range(MOST_BYTES // MB)]
+    small = [memory.allocate_frame(MB) for _ in range(MOST_BYTES // MB)]
     assert memory.kept_bytes == MOST_BYTES
     # All in use: this frame is on its own.
-    assert len(memory.take(2 * MB)) == 2 * MB
+    assert len(memory.allocate_frame(2 * MB)) == 2 * MB
     assert memory.kept_bytes == MOST_BYTES
     del small[1:]
-    memory.take(2 * MB)
+    memory.allocate_frame(2 * MB)
     assert memory.kept_bytes == 3 * MB
 
 
 def test_nothing_is_kept_once_frames_are_small() -> None:
     clock = VirtualClock()
     memory = FrameMemory(clock.monotonic)
-    memory.take(MB)
-    memory.take(100)
+    memory.allocate_frame(MB)
+    memory.allocate_frame(100)
     assert memory.kept_bytes == MB
     clock.now += KEEP_S + 1
-    memory.take(100)
+    memory.allocate_frame(100)
     assert memory.kept_bytes == 0

@@ -158,7 +158,7 @@ def test_a_deleted_config_topic_is_recreated_with_what_the_leader_knows(
         world.ask(first, lambda herder: herder.set_target_state(NAMES[0], TargetState.PAUSED))
         world.ask(first, lambda herder: herder.delete(NAMES[1]))
         world.advance(10.0)
-        before = first.herder._state.look(lambda cluster, _: dict(cluster.connectors))
+        before = first.herder._state.query_state(lambda cluster, _: dict(cluster.connectors))
         ran = sorted(running(world))
         caplog.clear()
         del world.topics["configs"]
@@ -176,9 +176,9 @@ def test_a_deleted_config_topic_is_recreated_with_what_the_leader_knows(
         first.stop()
         second.stop()
         world.advance(30.0)
-        after = third.herder._state.look(lambda cluster, _: dict(cluster.connectors))
+        after = third.herder._state.query_state(lambda cluster, _: dict(cluster.connectors))
         assert {name: one.config for name, one in after.items()} == {name: one.config for name, one in before.items()}
-        assert third.herder._state.look(lambda cluster, _: cluster.target_state(NAMES[0])) is TargetState.PAUSED
+        assert third.herder._state.query_state(lambda cluster, _: cluster.target_state(NAMES[0])) is TargetState.PAUSED
         assert sorted(name for name, _ in running(world)) == sorted(before.keys() - {NAMES[0]})
 
 
@@ -236,7 +236,7 @@ def test_a_request_to_fence_stops_what_earlier_tasks_left_and_nothing_that_runs(
 
         def fence() -> int | None:
             world.ask(worker, lambda herder: herder.fence_tasks(name))
-            return state.look(lambda cluster, _: cluster.fenced_tasks(name))
+            return state.query_state(lambda cluster, _: cluster.fenced_tasks(name))
 
         assert (fence(), fenced) == (None, [])
         world.ask(worker, lambda herder: herder.set_target_state(name, TargetState.PAUSED))

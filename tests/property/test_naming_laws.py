@@ -61,10 +61,10 @@ def test_heartbeats_are_known_over_any_number_of_hops(separator: str, hops: list
         assert policy.passes_as_heartbeats(name)
         assert not policy.is_internal(name)
         names = HeartbeatNames(separator, frozenset(map(Alias, hops)))
-        assert names.hold(name)
+        assert names.is_heartbeats(name)
         # One cluster on the way that nobody knows is none.
         for unknown in set(hops):
-            assert not replace(names, aliases=names.aliases - {unknown}).hold(name)
+            assert not replace(names, aliases=names.aliases - {unknown}).is_heartbeats(name)
 
 
 @given(SEPARATORS, st.booleans(), PLAIN)

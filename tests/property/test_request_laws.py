@@ -59,7 +59,7 @@ def test_a_produce_request_has_kafka_pythons_bytes(
         timeout_ms=timeout_ms,
         transactional_id=transactional_id,
     )
-    ours.agree({0: (0, version)})
+    ours.negotiate_version({0: (0, version)})
     assert ours.frame(correlation_id, client_id) == theirs.encode(framed=True, header=True)
 
 
@@ -186,7 +186,7 @@ def test_a_produce_response_is_read_as_kafka_python_writes_it(
         version=version,
     ).encode(version=version)
     asked = RawProduce({})
-    asked.agree({0: (3, version)})
+    asked.negotiate_version({0: (3, version)})
     answer = asked.read(memoryview(before + written), len(before))
     assert answer.throttle_time_ms == throttle_time_ms
     assert answer.partitions == {

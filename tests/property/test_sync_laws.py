@@ -38,10 +38,10 @@ def test_readers_skip_nothing_and_stay_within_the_lag(
         emitter.acknowledged(PART, spans, base)
         if not taken:
             continue
-        syncs = emitter.take()
+        syncs = emitter.take_syncs()
         if again and syncs:
             emitter.not_stored(syncs)
-            syncs = emitter.take()
+            syncs = emitter.take_syncs()
         for sync in syncs:
             reader.add(sync)
         behind = reader.translate(PART, source)
@@ -64,7 +64,7 @@ def test_readers_go_back_about_as_far_as_they_were_behind(lag_max: int, counts: 
     for count in counts:
         emitter.acknowledged(PART, [(end, count)], end)
         end += count
-        for sync in emitter.take():
+        for sync in emitter.take_syncs():
             reader.add(sync)
     for offset in {*range(0, end, max(1, end // 200)), *range(max(0, end - 50), end + 1)}:
         found = reader.translate(PART, offset)

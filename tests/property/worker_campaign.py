@@ -68,7 +68,7 @@ class Campaign:
         for record in self.world.topics.get("configs", ()):
             decoded = config_records.decode(*record)
             if decoded is not None and not isinstance(decoded, UnreadableRecord):
-                state.take([decoded])
+                state.apply_records([decoded])
         return {name: (one.config, state.target_state(name)) for name, one in state.connectors.items()}
 
     def change(self, name: ConnectorName, wanted: Kept | None, call: Callable[[WorkerHerder], object]) -> None:

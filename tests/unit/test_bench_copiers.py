@@ -31,12 +31,12 @@ def test_pretending_copiers_take_each_lease_and_report_on_what_they_hold() -> No
     try:
         copiers = [Pretender(lease_server.address, FLOW, f"copier-{number}") for number in range(2)]
         wait_for(lambda: len(leases._ledger.sessions) == 2, 60, "both copiers are known")
-        lease = leases.renew((frozenset(PARTS[:2]), frozenset(PARTS[2:])))
+        lease = leases.renew_lease((frozenset(PARTS[:2]), frozenset(PARTS[2:])))
         for copier in copiers:
             copier.claim(lease)
         wait_for(lambda: all(len(copier.held) == 2 for copier in copiers), 60, "each holds its share")
 
-        again = leases.renew((frozenset(PARTS[:1]), frozenset(PARTS[1:])))
+        again = leases.renew_lease((frozenset(PARTS[:1]), frozenset(PARTS[1:])))
         wait_for(lambda: sorted(len(copier.held) for copier in copiers) == [1, 3], 60, "the next lease is granted")
         wait_for(lambda: not leases.unclaimed, 60, "the next lease is claimed whole")
 

@@ -101,7 +101,7 @@ class _RunSignalHandler:
         with self._lock:
             self._hung_up, reloader = True, self._reloader
         if reloader is not None:
-            reloader.ask(HANGUP)
+            reloader.request_reload(HANGUP)
 
     def __call__(self, number: signal.Signals) -> None:
         with self._lock:
@@ -118,7 +118,7 @@ class _RunSignalHandler:
             self._runner, self._reloader = runner, reloader
             hung_up = self._hung_up
         if hung_up and reloader is not None:
-            reloader.ask(HANGUP)
+            reloader.request_reload(HANGUP)
 
 
 def _run(

@@ -55,7 +55,7 @@ def run_resource(
 
     def follow(worker: Worker) -> ResourceFollower:
         def set_level(logger: str, level: str) -> None:
-            worker.levels.set(logger, level, wall_ms(SYSTEM))
+            worker.levels.set_level(logger, level, wall_ms(SYSTEM))
 
         return ResourceFollower(file, load, config, worker.herder, set_level, SYSTEM, offsets)
 

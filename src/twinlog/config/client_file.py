@@ -29,7 +29,7 @@ def load_client(path: str | Path) -> tuple[ClientSettings, list[str]]:
     for name, entry in last.items():
         if name.startswith("config.providers"):
             continue
-        key = ADMIN.find(name)
+        key = ADMIN.find_key(name)
         layer[name] = resolve_entry(entry, key, providers, warnings)
         if key is None:
             warnings.append(f"{entry.place}: {entry.key}: an unknown key, ignored")

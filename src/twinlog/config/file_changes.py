@@ -66,12 +66,12 @@ def _class_settings(running: FlowSettings, written: FlowSettings) -> tuple[tuple
     live = {
         name: value
         for name, value in written.class_settings
-        if (key := CONNECTOR.find(name)) is not None and takes(key) not in (UpdateMode.RESTART, UpdateMode.NOTHING)
+        if (key := CONNECTOR.find_key(name)) is not None and takes(key) not in (UpdateMode.RESTART, UpdateMode.NOTHING)
     }
     kept = {
         name: value
         for name, value in running.class_settings
-        if (key := CONNECTOR.find(name)) is None or takes(key) in (UpdateMode.RESTART, UpdateMode.NOTHING)
+        if (key := CONNECTOR.find_key(name)) is None or takes(key) in (UpdateMode.RESTART, UpdateMode.NOTHING)
     }
     return tuple(sorted({**kept, **live}.items()))
 
@@ -136,7 +136,7 @@ class FileChange:
     waiting: Mapping[str, str]
     running: RunningFile
 
-    def of(self, *how: UpdateMode) -> tuple[KeyChange, ...]:
+    def select_keys(self, *how: UpdateMode) -> tuple[KeyChange, ...]:
         """The keys that are taken over so."""
         return tuple(change for change in self.keys if change.takes in how)
 
@@ -148,7 +148,7 @@ class FileChange:
 
 def compare(running: RunningFile, loaded: LoadedFile) -> FileChange:
     """What a process has to do that runs one version of a file, and has read another one."""
-    return _Comparison(running, loaded).change()
+    return _Comparison(running, loaded).find_changes()
 
 
 class _Comparison:
@@ -164,7 +164,7 @@ class _Comparison:
         self._flows = _by_name(running.config.flows)
         self._written = _by_name(self._new.flows)
 
-    def change(self) -> FileChange:
+    def find_changes(self) -> FileChange:
         pairs = list(self._pairs())
         keys = [self._key_change(before, after, scope) for before, after, scope in pairs]
         keys += self._referred(keys)

@@ -67,7 +67,7 @@ def _topic(reading: ConfigReader, kind: str, file: str, problems: Problems) -> S
         tuple(
             (setting, entry.value.strip())
             for setting in more
-            if setting not in _OWN and (entry := reading.written(prefix + setting)) is not None
+            if setting not in _OWN and (entry := reading.get_entry(prefix + setting)) is not None
         ),
     )
 
@@ -175,8 +175,8 @@ def worker_of(
 
 def _key(name: str) -> Key | None:
     word, _, rest = name.partition(".")
-    found = CLIENTS[word].find(rest) if word in CLIENTS and rest else None
-    return found or WORKER_FILE.find(name)
+    found = CLIENTS[word].find_key(rest) if word in CLIENTS and rest else None
+    return found or WORKER_FILE.find_key(name)
 
 
 def _unknown(entry: PropertyEntry, last: dict[str, PropertyEntry], problems: Problems, warnings: list[str]) -> None:

@@ -29,18 +29,20 @@ class ConnectorFlows:
 
     def names(self) -> list[ConnectorName]:
         """The connectors of the group, also those that cannot be used."""
-        return self._state.look(lambda cluster, _: list(cluster.connectors))
+        return self._state.query_state(lambda cluster, _: list(cluster.connectors))
 
     def weights(self) -> dict[ConnectorName, ConnectorWeight]:
         """The connectors of the group, and what each asks of its worker."""
         return {name: _weight(config) for name, config in self._configs()}
 
     def _configs(self) -> list[tuple[ConnectorName, Config]]:
-        return self._state.look(lambda cluster, _: [(name, one.config) for name, one in cluster.connectors.items()])
+        return self._state.query_state(
+            lambda cluster, _: [(name, one.config) for name, one in cluster.connectors.items()]
+        )
 
     def build(self, name: ConnectorName) -> tuple[ConnectorFlow | None, str | None]:
         """The flow of a connector, or why there is none."""
-        config = self._state.look(
+        config = self._state.query_state(
             lambda cluster, _: cluster.connectors[name].config if name in cluster.connectors else None
         )
         if config is None:
@@ -56,7 +58,7 @@ class ConnectorFlows:
             found = self._built[name] = (config, flow, why)
         return found[1], found[2]
 
-    def forget(self, name: ConnectorName) -> None:
+    def forget_connector(self, name: ConnectorName) -> None:
         """Build a connector anew when it is asked for next: what its configuration refers to may be another one now."""
         self._built.pop(name, None)
 
@@ -66,7 +68,7 @@ class ConnectorFlows:
 
     def to_copy(self) -> list[FlowSettings]:
         """The settings of the connectors that copy, wherever they run; not of paused and stopped ones."""
-        started = self._state.look(
+        started = self._state.query_state(
             lambda cluster, _: [
                 name for name in cluster.connectors if cluster.target_state(name) is TargetState.STARTED
             ]

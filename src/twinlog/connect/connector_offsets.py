@@ -67,7 +67,7 @@ class ConnectorOffsets:
         self._failed: dict[ConnectorName, ClusterError] = {}
         self._logged = LogOnce(clock)
 
-    def of(self, name: ConnectorName) -> list[StoredOffset]:
+    def read_offsets(self, name: ConnectorName) -> list[StoredOffset]:
         """The stored offsets of a connector, as they are now. Raises ClusterError, RefusedError."""
         settings = self._elsewhere(self._flows.build(name)[0])
         if settings is None:
@@ -75,10 +75,10 @@ class ConnectorOffsets:
         with self._open(settings) as target:
             there = _read(target, settings)
         for one in self._left(name, there):
-            there.take(OffsetRecord(name, one.partition, one.offset))
-        return there.of(name)
+            there.apply_record(OffsetRecord(name, one.partition, one.offset))
+        return there.get_offsets(name)
 
-    def put(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
+    def replace_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
         """Replace stored offsets of a connector of which nothing runs; None deletes one.
 
         Raises ClusterError, and RefusedError for a source connector whose configuration cannot be used.
@@ -162,7 +162,7 @@ class ConnectorOffsets:
         return None if here and settings.positions_topic == self._topic else settings
 
     def _is_source(self, name: ConnectorName) -> bool:
-        config = self._state.look(
+        config = self._state.query_state(
             lambda cluster, _: cluster.connectors[name].config if name in cluster.connectors else {}
         )
         return connector_kind(config.get("connector.class", "")) == "source"
@@ -187,7 +187,7 @@ def _read(target: ClusterAdmin, settings: FlowSettings) -> OffsetsByConnector:
         for _, record in TopicReader(target, TopicName(topic), optional=True, committed=True).read():
             decoded = offset_records.decode(record.key, record.value)
             if isinstance(decoded, OffsetRecord) and decoded.connector == settings.connector_name:
-                found.take(decoded)
+                found.apply_record(decoded)
     return found
 
 

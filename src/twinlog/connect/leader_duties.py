@@ -52,7 +52,7 @@ class LeaderDuties:
 
     def fence_earlier_leaders(self, assignment: Assignment) -> None:
         """Before the leader changes something, with `changing` held. Raises ClusterError."""
-        self._leaders.fence(assignment)
+        self._leaders.fence_leaders(assignment)
 
     def read_state(self) -> None:
         """Read what others wrote. A config topic that was deleted is recreated by the leader, who knows all of it."""
@@ -70,8 +70,8 @@ class LeaderDuties:
     def _restore(self, assignment: Assignment) -> None:
         with self._changing:
             term = self._group.term
-            self._leaders.fence(assignment)
-            restored = self._state.restore() if self._group.leads_for_s(term) > 0 else ()
+            self._leaders.fence_leaders(assignment)
+            restored = self._state.recreate_config_topic() if self._group.leads_for_s(term) > 0 else ()
         if restored:
             log.error(
                 "the config topic (config.storage.topic) was deleted, or recreated without its connectors: this worker "
@@ -82,14 +82,14 @@ class LeaderDuties:
     def look_at_earlier_leaders(self) -> None:
         """See whether a leader before this one still writes."""
         if self._group.leads_for_s() > 0:
-            self._leaders.look(self._group.assignment)
+            self._leaders.fence_when_due(self._group.assignment)
 
     def keep_session_key(self) -> None:
         """Write a new key, by which workers sign what they ask of each other, once there is none or it is too old."""
         settings, assignment = self._settings, self._group.assignment
         if settings is None or assignment is None or not assignment.leads or settings.protocol != "sessioned":
             return
-        key = self._state.look(lambda cluster, _: cluster.session_key)
+        key = self._state.query_state(lambda cluster, _: cluster.session_key)
         now_ms = wall_ms(self._clock)
         if key is None or now_ms - key.created_ms >= settings.key_ttl_ms:
             key_bytes = secrets.token_bytes((settings.key_size or KEY_BITS) // 8)
@@ -113,7 +113,7 @@ class LeaderDuties:
                 noted is not None and noted >= producers and cluster.awaits_fencing(name)
             )
 
-        if not self._state.look(is_noted):
+        if not self._state.query_state(is_noted):
             with self._changing:
-                if not self._state.look(is_noted):
+                if not self._state.query_state(is_noted):
                     self._state.await_fencing(name, producers)

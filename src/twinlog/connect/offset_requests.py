@@ -34,7 +34,7 @@ class OffsetRequests:
         """What is stored."""
         self._may.require_started()
         self._may.require_known(name)
-        stored = self._may.asked(lambda: self._offsets.of(name))
+        stored = self._may.call_step(lambda: self._offsets.read_offsets(name))
         # A partition of which nothing was copied yet is none to a client, which could not give -1 back either.
         return [
             one
@@ -46,19 +46,21 @@ class OffsetRequests:
         """Replace some, or delete them (None)."""
         with self._stopped(name):
             self._check(name, offsets)
-            self._may.asked(lambda: self._offsets.put(name, offsets))
+            self._may.call_step(lambda: self._offsets.replace_offsets(name, offsets))
 
     def reset(self, name: ConnectorName) -> None:
         """Delete all."""
         with self._stopped(name):
-            stored = self._may.asked(lambda: self._offsets.of(name))
-            self._may.asked(lambda: self._offsets.put(name, [StoredOffset(one.partition, None) for one in stored]))
+            stored = self._may.call_step(lambda: self._offsets.read_offsets(name))
+            self._may.call_step(
+                lambda: self._offsets.replace_offsets(name, [StoredOffset(one.partition, None) for one in stored])
+            )
 
     @contextmanager
     def _stopped(self, name: ConnectorName) -> Iterator[None]:
         """The worker that has a stopped connector writes its offsets: it alone knows that nothing of it runs."""
         self._may.require_started()
-        self._may.asked(self._state.read_configs)
+        self._may.call_step(self._state.read_configs)
         self._require_stopped(name)
         self._may.require_own(name)
         with self._thread.standing_still(name, END_S):
@@ -66,7 +68,7 @@ class OffsetRequests:
 
     def _require_stopped(self, name: ConnectorName) -> None:
         self._may.require_known(name)
-        target, tasks = self._state.look(lambda cluster, _: (cluster.target_state(name), cluster.tasks(name)))
+        target, tasks = self._state.query_state(lambda cluster, _: (cluster.target_state(name), cluster.tasks(name)))
         if target is not TargetState.STOPPED or tasks:
             raise RequestError(
                 400,
@@ -76,7 +78,9 @@ class OffsetRequests:
             )
 
     def _check(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
-        class_name = self._state.look(lambda cluster, _: cluster.connectors[name].config.get("connector.class", ""))
+        class_name = self._state.query_state(
+            lambda cluster, _: cluster.connectors[name].config.get("connector.class", "")
+        )
         kind = connector_kind(class_name)
         if kind is None:
             raise RequestError(400, refused_class(class_name))

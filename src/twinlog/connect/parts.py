@@ -47,7 +47,7 @@ class ConnectorInstance(Protocol):
     def trouble(self) -> str | None:
         """What it cannot do at the moment, and tries again; None when all works."""
 
-    def attend(self) -> None: ...
+    def poll_connector(self) -> None: ...
 
     def take_written(self) -> set[str]:
         """The topics that it has written to since the last call."""
@@ -104,7 +104,7 @@ class SourceConnector:
             return not self.clearing.is_alive()
         return self.flow.ended
 
-    def attend(self) -> None:
+    def poll_connector(self) -> None:
         pass
 
     def take_written(self) -> set[str]:
@@ -133,8 +133,8 @@ class ConnectorWithoutSpark(Generic[F]):
     def ended(self) -> bool:
         return self.ending is not None and not self.ending.is_alive()
 
-    def attend(self) -> None:
-        self.flow.attend()
+    def poll_connector(self) -> None:
+        self.flow.poll_flow()
 
     def take_written(self) -> set[str]:
         return self.flow.take_written()
@@ -205,7 +205,7 @@ class DisabledConnector:
     trouble: str | None = None
     ended: bool = False
 
-    def attend(self) -> None:
+    def poll_connector(self) -> None:
         pass
 
     def take_written(self) -> set[str]:

@@ -54,10 +54,10 @@ class RequestGuard:
 
     def require_known(self, name: ConnectorName, text: str | None = None) -> None:
         """Raises RequestError 404 where there is none, with these words or the usual ones."""
-        if not self._state.knows(name):
+        if not self._state.has_connector(name):
             raise RequestError(404, text or f"Connector {name} not found")
 
-    def member(self) -> Assignment:
+    def wait_assignment(self) -> Assignment:
         """What the group has agreed on.
 
         A change that comes while the worker starts or the group rebalances is held up, as in Connect's herder: scripts
@@ -73,7 +73,7 @@ class RequestGuard:
             self._go_on_waiting(until)
 
     @contextmanager
-    def leading(self) -> Iterator[None]:
+    def as_leader(self) -> Iterator[None]:
         """The leader changes something, knowing all that was changed before, also by the last leader.
 
         Raises NotOwnerError where another worker leads, RequestError while nobody does.
@@ -81,7 +81,7 @@ class RequestGuard:
         until: float | None = None
         while True:
             term = self._thread.group.term
-            assignment = self.member()
+            assignment = self.wait_assignment()
             if until is None:
                 until = self._clock.monotonic() + FENCE_S
             if not assignment.leads:
@@ -94,9 +94,9 @@ class RequestGuard:
                     continue
                 claimed = self._try_to_fence(assignment, until)
                 if claimed:
-                    self.asked(self._state.read_configs)
+                    self.call_step(self._state.read_configs)
                     yield
-                    if self.asked(partial(self._thread.group.confirm, term)):
+                    if self.call_step(partial(self._thread.group.confirm_membership, term)):
                         return
             if not claimed:
                 self._clock.sleep(POLL_S)
@@ -122,17 +122,17 @@ class RequestGuard:
         """Raises NotOwnerError where another worker has a connector; where none has it yet, it waits for one."""
         until = self._clock.monotonic() + OWNER_S
         while True:
-            assignment = self.member()
+            assignment = self.wait_assignment()
             if name in assignment.connectors:
                 return
             owner = assignment.url_of(name)
-            if owner is not None or not self._state.knows(name) or self._clock.monotonic() >= until:
+            if owner is not None or not self._state.has_connector(name) or self._clock.monotonic() >= until:
                 raise NotOwnerError(
                     "Cannot complete request because this worker does not have the connector.", owner or ""
                 )
             self._clock.sleep(POLL_S)
 
-    def asked(self, step: Callable[[], T]) -> T:
+    def call_step(self, step: Callable[[], T]) -> T:
         """Do something with the group's topics for a request."""
         try:
             return step()

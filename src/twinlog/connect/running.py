@@ -42,7 +42,7 @@ NOT_WANTED_S = 15.0
 
 
 class RunningConnectors:
-    """What runs here; used by one thread, which calls `attend` every moment.
+    """What runs here; used by one thread, which calls `poll_connectors` every moment.
 
     `allowed_s(term)` is for how many seconds this worker may append what began in a term of its membership.
     `siblings()` are the settings of all connectors of the group, of which some may conflict, or copy what a checkpoint
@@ -106,7 +106,7 @@ class RunningConnectors:
             name for name, running in self._running.items() if running.part is None or running.term == self.term
         )
 
-    def set(
+    def set_connector(
         self,
         name: ConnectorName,
         flow: ConnectorFlow | None,
@@ -153,7 +153,7 @@ class RunningConnectors:
         found = self._running.get(restart.connector)
         if found is None:
             return
-        tasks = found.meant(restart)
+        tasks = found.select_tasks(restart)
         if found.trace is not None or not restart.only_failed:
             # A connector does all its work in its tasks: there is nothing else to stop.
             found.restarts, found.failure = True, None
@@ -177,7 +177,7 @@ class RunningConnectors:
             found.ending = True
             self._end(found)
 
-    def attend(self) -> None:
+    def poll_connectors(self) -> None:
         """Begin what is to run, and go on ending what is not."""
         copying = sorted((one for one in self._siblings() if one.copies), key=lambda one: one.name)
         by_clusters: dict[tuple[Alias, Alias], tuple[FlowSettings, ...]] = {}
@@ -206,7 +206,7 @@ class RunningConnectors:
                 del self._running[name]
         if self._spark_runs and self._spark_ending is None:
             try:
-                self.ready = self._spark.attend()
+                self.ready = self._spark.poll_flows()
             except EngineError as error:
                 self._lose_spark(str(error))
 
@@ -283,7 +283,7 @@ class RunningConnectors:
     def _attend(self, running: WorkerConnector) -> None:
         part = running.part
         if part is not None:
-            part.attend()
+            part.poll_connector()
             if isinstance(part, CheckpointConnector) and part.both_ways != self._both_ways(part.flow.settings):
                 # The connectors that copy there have changed since.
                 self._end(running)
@@ -295,7 +295,7 @@ class RunningConnectors:
             tasks = part.tasks
             if tasks is not None:
                 running.tasks = tasks
-            running.look(self._clock.monotonic())
+            running.update_trouble(self._clock.monotonic())
             # What was cut off begins anew; what failed waits until somebody restarts it.
             if part.ended and (running.again or part.failure is None):
                 self._forget(running)
@@ -311,7 +311,7 @@ class RunningConnectors:
             self._forget(running)
 
     def _forget(self, running: WorkerConnector) -> None:
-        part = running.leave()
+        part = running.release_instance()
         if running.target is TargetState.STOPPED:
             running.tasks = 0
         if isinstance(part, SourceConnector) and part.flow in self._spark.hosted_flows:

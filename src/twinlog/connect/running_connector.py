@@ -106,7 +106,7 @@ class WorkerConnector:
             return ConnectorState.PAUSED
         return ConnectorState.RUNNING
 
-    def look(self, now: float) -> None:
+    def update_trouble(self, now: float) -> None:
         """See what its tasks cannot do; a trouble that comes and goes is not shown."""
         trouble = None if self.part is None else self.part.trouble
         if trouble is None:
@@ -116,7 +116,7 @@ class WorkerConnector:
         elif now - self.troubled_at >= TROUBLE_S and trouble != self.trouble:
             self.trouble, self.troubled_at = trouble, now
 
-    def meant(self, restart: RestartRequest) -> frozenset[int]:
+    def select_tasks(self, restart: RestartRequest) -> frozenset[int]:
         """The tasks that a restart restarts (KIP-745)."""
         if not restart.include_tasks:
             return frozenset()
@@ -125,7 +125,7 @@ class WorkerConnector:
             number for number, one in states.items() if not restart.only_failed or one.state is ConnectorState.FAILED
         )
 
-    def leave(self) -> ConnectorInstance | None:
+    def release_instance(self) -> ConnectorInstance | None:
         """Part with what ran of it, and keep what that wrote to."""
         part, self.part, self.again = self.part, None, False
         if part is not None:
@@ -137,7 +137,7 @@ class WorkerConnector:
         written, self._written = self._written, set()
         return written | self.part.take_written() if running and self.part is not None else written
 
-    def shown(self) -> None:
+    def mark_reported(self) -> None:
         """Its states were written."""
         self.restarts = False
         if not self.again:

@@ -33,7 +33,7 @@ class Stages:
         self._clock = clock
         self._now: Stage | None = Stage(AWAITS_START, wall_ms(clock))
 
-    def enter(self, description: str, detail: str = "") -> None:
+    def enter_stage(self, description: str, detail: str = "") -> None:
         """It does this now; as long as it is the same, it began when it was first named."""
         now = self._now
         same = now is not None and now.description == description

@@ -48,7 +48,7 @@ class StatusReports:
                 tasks = running.task_states(worker_id, assignment.generation)
                 now |= {TaskId(name, number): status for number, status in tasks.items()}
         ending = {name for name, running in self._running.connectors.items() if running.ending}
-        known, written = self._state.look(lambda cluster, statuses: (set(cluster.connectors), _all(statuses)))
+        known, written = self._state.query_state(lambda cluster, statuses: (set(cluster.connectors), _all(statuses)))
         news: dict[Part, Status | None] = {
             part: status for part, status in now.items() if _differs(written.get(part), status)
         }
@@ -65,7 +65,7 @@ class StatusReports:
         self._state.report([*(_record(part, status) for part, status in news.items()), *topics])
         self._written.clear()
         for running in self._running.connectors.values():
-            running.shown()
+            running.mark_reported()
 
     def _active_topics(self, known: set[ConnectorName], *, leads: bool) -> list[StatusRecord]:
         """The topics that were written here and that are not noted yet, and those of removed connectors."""
@@ -77,7 +77,7 @@ class StatusReports:
                 # All topics of a connector that has stopped are shown.
                 if written := one.take_written(running=due):
                     self._written.setdefault(name, set()).update(written)
-        noted = self._state.look(
+        noted = self._state.query_state(
             lambda _, statuses: {name: set(statuses.active_topics(name)) for name in statuses.tracked()}
         )
         used = ActiveTopic(0, wall_ms(self._clock))

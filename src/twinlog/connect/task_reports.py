@@ -51,10 +51,10 @@ class TaskReports:
         """Have the tasks written that are others now. Raises ClusterError where this worker leads."""
         changed = self._changed()
         if assignment.leads:
-            for name in self._state.look(_stopped_with_tasks):
+            for name in self._state.query_state(_stopped_with_tasks):
                 # The leader ended between the two records that stop a connector.
                 with self._changing:
-                    if name in self._state.look(_stopped_with_tasks):
+                    if name in self._state.query_state(_stopped_with_tasks):
                         self._state.put_tasks(name, ())
             for name, configs in changed.items():
                 with self._changing:
@@ -65,7 +65,9 @@ class TaskReports:
 
     def _changed(self) -> dict[ConnectorName, Sequence[Config]]:
         changed = {}
-        known = self._state.look(lambda cluster, _: {name: cluster.connectors.get(name) for name in self._names()})
+        known = self._state.query_state(
+            lambda cluster, _: {name: cluster.connectors.get(name) for name in self._names()}
+        )
         for name, connector in known.items():
             if connector is None or not self._wanted(name):
                 continue
@@ -80,7 +82,7 @@ class TaskReports:
 
     def _wanted(self, name: ConnectorName) -> bool:
         """A connector that is stopped has no tasks, and a paused one keeps its own."""
-        return self._state.look(
+        return self._state.query_state(
             lambda cluster, _: name in cluster.connectors and cluster.target_state(name) is TargetState.STARTED
         )
 

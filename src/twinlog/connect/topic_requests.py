@@ -36,9 +36,9 @@ class TopicRequests:
         """The topics of a connector with their states, and what is asked of them."""
         settings = self._settings(name)
         with TopicsReader(settings, self._worker, connect=self._connect) as reader:
-            return topics_json(self._may.asked(reader.read))
+            return topics_json(self._may.call_step(reader.read))
 
-    def ask(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
+    def submit_request(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
         """Ask something of them; what became of it, or of a dry run what would become."""
         settings = self._settings(name)
         try:
@@ -78,8 +78,8 @@ def _ask(reader: TopicsReader, asked: TopicControlRequest) -> Mapping[str, objec
                 f"{passed} source offsets would be passed over and never copied, {repeated} would be copied again; "
                 "send it again with 'confirm': true, or with 'dry_run': true to see each partition"
             )
-    outcome = reader.ask(command)
-    if reader.look().runs:
+    outcome = reader.submit_command(command)
+    if reader.read_state().runs:
         outcome = reader.wait(outcome, WAIT_S)
     return outcome_json(outcome)
 

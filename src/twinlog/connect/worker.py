@@ -68,7 +68,7 @@ class Worker:
             StandaloneGroup if group is None else self._join(config.settings.client, group),
             self._admin,
             options,
-            lambda logger, level: levels.set(logger, level, wall_ms(SYSTEM)),
+            lambda logger, level: levels.set_level(logger, level, wall_ms(SYSTEM)),
             may_begin=self._offsets.may_begin if self._offsets else lambda flow: True,
             ask_leader=self._ask_leader,
             crashed=crashed,

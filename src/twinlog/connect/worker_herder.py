@@ -114,7 +114,7 @@ class WorkerHerder:
         )
         self._group = self._thread.group
         self._may = RequestGuard(self._state, self._thread, admin.clock)
-        self._zombies = Zombies(self._state, self._flows, self._may.asked, connect)
+        self._zombies = Zombies(self._state, self._flows, self._may.call_step, connect)
         self._offsets = ConnectorOffsets(
             config, self._state, self._flows, admin.clock, lambda: self._group.leads_for_s() > 0, connect
         )
@@ -167,7 +167,7 @@ class WorkerHerder:
         """What a connector is to be."""
         self._may.require_started()
         self._may.require_known(name)
-        return self._state.look(lambda cluster, _: cluster.target_state(name))
+        return self._state.query_state(lambda cluster, _: cluster.target_state(name))
 
     # The REST API: reading.
 
@@ -191,7 +191,7 @@ class WorkerHerder:
         return self._thread.stage
 
     def session_key(self) -> bytes | None:
-        key = self._state.look(lambda cluster, _: cluster.session_key)
+        key = self._state.query_state(lambda cluster, _: cluster.session_key)
         return None if key is None else key.key
 
     def revision(self) -> int | None:
@@ -199,11 +199,11 @@ class WorkerHerder:
 
     def connectors(self) -> Sequence[ConnectorName]:
         self._may.require_started()
-        return self._state.look(lambda cluster, _: list(cluster.connectors))
+        return self._state.query_state(lambda cluster, _: list(cluster.connectors))
 
     def info(self, name: ConnectorName) -> ConnectorInfo:
         self._may.require_started()
-        found = self._state.look(
+        found = self._state.query_state(
             lambda cluster, statuses: (
                 (cluster.connectors[name].config, _tasks(name, cluster, statuses))
                 if name in cluster.connectors
@@ -217,7 +217,7 @@ class WorkerHerder:
 
     def status(self, name: ConnectorName) -> ConnectorStatus:
         self._may.require_started()
-        found = self._state.look(
+        found = self._state.query_state(
             lambda cluster, statuses: (statuses.connector(name), statuses.tasks(name), cluster.connectors.get(name))
         )
         connector, tasks, known = found
@@ -227,7 +227,7 @@ class WorkerHerder:
 
     def task_status(self, task: TaskId) -> Status:
         self._may.require_started()
-        found = self._state.look(lambda _, statuses: statuses.task(task))
+        found = self._state.query_state(lambda _, statuses: statuses.task(task))
         if found is None:
             raise RequestError(404, f"No status found for task {task}")
         return found
@@ -235,7 +235,7 @@ class WorkerHerder:
     def task_configs(self, name: ConnectorName) -> Mapping[TaskId, Config]:
         self._may.require_started()
         self._may.require_known(name)
-        return self._state.look(
+        return self._state.query_state(
             lambda cluster, _: dict(zip(cluster.tasks(name), cluster.connectors[name].tasks, strict=False))
         )
 
@@ -244,13 +244,13 @@ class WorkerHerder:
 
     def active_topics(self, name: ConnectorName) -> Sequence[str]:
         self._may.require_started()
-        return self._state.look(lambda _, statuses: sorted(statuses.active_topics(name)))
+        return self._state.query_state(lambda _, statuses: sorted(statuses.active_topics(name)))
 
     def topic_states(self, name: ConnectorName) -> Mapping[str, object]:
         return self._topic_requests.read(name)
 
     def ask_of_topics(self, name: ConnectorName, asked: TopicControlRequest) -> Mapping[str, object]:
-        return self._topic_requests.ask(name, asked)
+        return self._topic_requests.submit_request(name, asked)
 
     def plugins(self, *, connectors_only: bool = True) -> Sequence[PluginInfo]:
         return listing.plugins(VERSION, connectors_only=connectors_only)
@@ -272,50 +272,50 @@ class WorkerHerder:
         replace: bool = True,
     ) -> Created:
         self._ask_spark(name, config)
-        with self._may.leading():
+        with self._may.as_leader():
             wanted = self._checked(name, config, ask=False)
-            created = not self._state.knows(name)
+            created = not self._state.has_connector(name)
             if not created and not replace:
                 raise RequestError(409, f"Connector {name} already exists")
-            self._may.asked(lambda: self._state.put(name, wanted, initial if created else None))
+            self._may.call_step(lambda: self._state.put(name, wanted, initial if created else None))
         return Created(created, self.info(name))
 
     def patch(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Created:
-        if self._state.knows(name):
+        if self._state.has_connector(name):
             self._ask_spark(name, self._merged(name, changes))
-        with self._may.leading():
+        with self._may.as_leader():
             wanted = self._checked(name, self._merged(name, changes), ask=False)
-            self._may.asked(lambda: self._state.put(name, wanted))
+            self._may.call_step(lambda: self._state.put(name, wanted))
         return Created(False, self.info(name))
 
     def delete(self, name: ConnectorName) -> None:
-        with self._may.leading():
+        with self._may.as_leader():
             self._may.require_known(name)
-            self._may.asked(lambda: self._state.remove(name))
+            self._may.call_step(lambda: self._state.remove(name))
 
     def restart(self, restart: RestartRequest) -> ConnectorStatus:
         name = restart.connector
-        with self._may.leading():
+        with self._may.as_leader():
             self._may.require_known(name, f"Unknown connector: {name}")
             before = self.status(name)
-            self._may.asked(lambda: self._state.restart(restart))
+            self._may.call_step(lambda: self._state.restart(restart))
         return restarting(restart, before)
 
     def restart_task(self, task: TaskId) -> None:
         self._may.require_started()
-        self._may.asked(self._state.read)
+        self._may.call_step(self._state.read)
         self._may.require_known(task.connector, f"Unknown connector: {task.connector}")
-        if task not in self._state.look(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
+        if task not in self._state.query_state(lambda cluster, statuses: _tasks(task.connector, cluster, statuses)):
             raise RequestError(404, f"Unknown task: {task}")
         self._may.require_own(task.connector)
         self._thread.restart_task(task)
 
     def set_target_state(self, name: ConnectorName, state: TargetState) -> None:
-        with self._may.leading():
+        with self._may.as_leader():
             self._may.require_known(name, f"Unknown connector {name}")
-            self._may.asked(lambda: self._state.set_target_state(name, state))
+            self._may.call_step(lambda: self._state.set_target_state(name, state))
             if state is TargetState.STOPPED:
-                self._may.asked(lambda: self._state.put_tasks(name, ()))
+                self._may.call_step(lambda: self._state.put_tasks(name, ()))
 
     def alter_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> str:
         self._offset_requests.alter(name, offsets)
@@ -327,24 +327,24 @@ class WorkerHerder:
 
     def reset_active_topics(self, name: ConnectorName) -> None:
         self._may.require_started()
-        topics = self._state.look(lambda _, statuses: list(statuses.active_topics(name)))
-        self._may.asked(lambda: self._state.report([ActiveTopicRecord(name, topic, None) for topic in topics]))
+        topics = self._state.query_state(lambda _, statuses: list(statuses.active_topics(name)))
+        self._may.call_step(lambda: self._state.report([ActiveTopicRecord(name, topic, None) for topic in topics]))
 
     def set_cluster_logger_level(self, logger: str, level: str) -> None:
-        with self._may.leading():
-            self._may.asked(lambda: self._state.set_logger_level(logger, level))
+        with self._may.as_leader():
+            self._may.call_step(lambda: self._state.set_logger_level(logger, level))
 
     def put_task_configs(self, name: ConnectorName, configs: Sequence[Config]) -> None:
         self._require_group("externally setting task configurations")
-        with self._may.leading():
+        with self._may.as_leader():
             self._may.require_known(name)
-            if self._state.look(lambda cluster, _: cluster.target_state(name)) is not TargetState.STOPPED:
-                self._may.asked(lambda: self._state.put_tasks(name, configs))
+            if self._state.query_state(lambda cluster, _: cluster.target_state(name)) is not TargetState.STOPPED:
+                self._may.call_step(lambda: self._state.put_tasks(name, configs))
 
     def fence_tasks(self, name: ConnectorName) -> None:
         self._require_group("exactly-once source connectors")
-        with self._may.leading():
-            self._may.asked(self._state.read_configs)
+        with self._may.as_leader():
+            self._may.call_step(self._state.read_configs)
             self._may.require_known(name)
             self._zombies.fence(name)
 
@@ -357,7 +357,7 @@ class WorkerHerder:
 
     def _merged(self, name: ConnectorName, changes: Mapping[str, str | None]) -> Config:
         """A configuration with some changes. Raises RequestError with 404 where there is none."""
-        before = self._state.look(lambda cluster, _: cluster.connectors.get(name))
+        before = self._state.query_state(lambda cluster, _: cluster.connectors.get(name))
         if before is None:
             raise RequestError(404, f"Connector {name} not found")
         return {key: value for key, value in {**before.config, **changes}.items() if value is not None}
@@ -365,7 +365,7 @@ class WorkerHerder:
     def _ask_spark(self, name: ConnectorName, config: Mapping[str, str | None]) -> None:
         """Have the query of a configuration analysed, if it has one, before others are kept from changing anything: it
         takes seconds, and `_checked` finds the answer afterwards."""
-        if config.get(QUERY) and self._may.member().leads:
+        if config.get(QUERY) and self._may.wait_assignment().leads:
             with suppress(RequestError):
                 self._checked(name, config)
 

@@ -143,7 +143,7 @@ class WorkerThread:
         # A connector that could not begin is tried again with its configuration, even with the same one.
         self._restarts.extend(RestartRequest(name, only_failed=True) for name in changes.connectors)
         for name in changes.target_states:
-            self._flows.forget(name)
+            self._flows.forget_connector(name)
         # What was set before this worker started counts no more, as in Connect.
         if self.started.is_set():
             for logger, level in changes.loggers.items():
@@ -197,7 +197,7 @@ class WorkerThread:
         try:
             if self.begin():
                 while not self._stopping.is_set():
-                    self.turn()
+                    self.process_assignment()
                     self._clock.wait(self._wake, TICK_S)
                     self._wake.clear()
         except TooFewBrokersError as error:
@@ -227,7 +227,7 @@ class WorkerThread:
         Raises TooFewBrokersError where brokers that have just been started do not come within
         `default.api.timeout.ms`, as in Connect.
         """
-        self._stages.enter(READS_TOPICS)
+        self._stages.enter_stage(READS_TOPICS)
         few_since: float | None = None
         while not self._stopping.is_set():
             try:
@@ -241,26 +241,26 @@ class WorkerThread:
                     few_since = now if few_since is None else few_since
                     if (now - few_since) * 1000 >= self._admin.client.settings.default_api_timeout_ms:
                         raise
-                self._stages.enter(READS_TOPICS, f"It cannot yet, and tries again: {error}")
+                self._stages.enter_stage(READS_TOPICS, f"It cannot yet, and tries again: {error}")
                 if self._logged.is_new(str(error), AGAIN_S):
                     level = logging.ERROR if isinstance(error, RefusedError) else logging.WARNING
                     log.log(level, "the worker's topics cannot be read yet, trying again: %s", error)
                 self._clock.wait(self._stopping, RETRY_S)
             else:
-                self._stages.enter(JOINS)
+                self._stages.enter_stage(JOINS)
                 self.group.start()
                 self.started.set()
                 return True
         return False
 
-    def turn(self) -> None:
+    def process_assignment(self) -> None:
         """Look once what the group agreed on, what runs here, and what is to be written about it."""
         now = self._clock.monotonic()
         if self.group.leads_for_s() > 0:
             self._stages.end()
         else:
             reason = self.group.reason
-            self._stages.enter(JOINS, "" if reason is None else f"It cannot take part in its group: {reason}")
+            self._stages.enter_stage(JOINS, "" if reason is None else f"It cannot take part in its group: {reason}")
         reads = now >= self._read_at
         troubles: list[ClusterError] = []
         if reads:
@@ -270,17 +270,17 @@ class WorkerThread:
         with self._following:
             self._enter(self.group.term)
             self._follow(self.group.assignment)
-            self._running.attend()
+            self._running.poll_connectors()
         if self.group.leads_for_s() > 0:
             self._task_offsets.write()
         for report in (self._report_tasks, self._report):
             self._try(partial(report, self.group.assignment), troubles)
         self._note_ended()
         if troubles:
-            if self._logged.lasts(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
+            if self._logged.is_due(_OUTAGE, LOG_AFTER_S, *DOUBLING_S):
                 log.warning("the worker's topics do not answer, trying again: %s", _shown(troubles[0]))
         # A turn without reading does not show whether they answer.
-        elif reads and self._logged.over(_OUTAGE):
+        elif reads and self._logged.end_condition(_OUTAGE):
             log.info("the worker's topics answer again")
 
     def _try(self, step: Callable[[], None], troubles: list[ClusterError]) -> None:
@@ -299,7 +299,7 @@ class WorkerThread:
         if term != self._running.term:
             self._running.term = term
             for name in self._running.connectors:
-                self._flows.forget(name)
+                self._flows.forget_connector(name)
 
     def _follow(self, assignment: Assignment | None) -> None:
         """Have run here what is assigned, and end what is not."""
@@ -311,17 +311,17 @@ class WorkerThread:
         remarks = self._flows.remarks()
         restarts = [self._restarts.popleft() for _ in range(len(self._restarts))]
         for restart in restarts:
-            self._flows.forget(restart.connector)
-        self._workers_before.keep(names)
+            self._flows.forget_connector(restart.connector)
+        self._workers_before.retain_connectors(names)
         for name in names & known:
             if name not in self._running.connectors:
-                if not self._workers_before.gone(name, self.worker_id):
+                if not self._workers_before.has_ended(name, self.worker_id):
                     continue
                 # It was built here while another worker ran it: values that its configuration refers to may have
                 # changed since.
-                self._flows.forget(name)
+                self._flows.forget_connector(name)
             flow, why = self._flows.build(name)
-            self._running.set(name, flow, self._target_state(name), why, self._tasks(name))
+            self._running.set_connector(name, flow, self._target_state(name), why, self._tasks(name))
             self._running.remark(name, remarks.get(name))
         for name in self._running.connectors.keys() - (names & known):
             # A connector that is held still is not removed meanwhile.
@@ -335,8 +335,8 @@ class WorkerThread:
 
     def _tell_unknown(self, names: frozenset[ConnectorName]) -> None:
         if not names:
-            self._logged.over(_UNKNOWN)
-        elif self._logged.lasts(_UNKNOWN, UNKNOWN_AFTER_S, *DOUBLING_S):
+            self._logged.end_condition(_UNKNOWN)
+        elif self._logged.is_due(_UNKNOWN, UNKNOWN_AFTER_S, *DOUBLING_S):
             log.error(
                 "nobody runs %s: the leader of the group gives this worker connectors that its config topic does not "
                 "have, as when config.storage.topic was deleted. Save the connectors of the leader with GET "
@@ -345,12 +345,12 @@ class WorkerThread:
             )
 
     def _tasks(self, name: ConnectorName) -> int:
-        return self._state.look(lambda cluster, _: len(cluster.tasks(name)))
+        return self._state.query_state(lambda cluster, _: len(cluster.tasks(name)))
 
     def _target_state(self, name: ConnectorName) -> TargetState:
         if self._still[name]:
             return TargetState.STOPPED
-        return self._state.look(lambda cluster, _: cluster.target_state(name))
+        return self._state.query_state(lambda cluster, _: cluster.target_state(name))
 
     def _note_ended(self) -> None:
         """Others may run now what has ended here."""

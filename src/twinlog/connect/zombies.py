@@ -32,7 +32,7 @@ class Zombies:
 
         What runs has fenced those before it when it began, and is no zombie.
         """
-        config, pending, noted, tasks, runs = self._state.look(
+        config, pending, noted, tasks, runs = self._state.query_state(
             lambda cluster, statuses: (
                 cluster.connectors[name].config,
                 cluster.awaits_fencing(name),

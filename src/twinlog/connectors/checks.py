@@ -97,11 +97,11 @@ class Checks:
         """Values that the key `name` would better have."""
         self._values[name] = replace(self._values[name], recommended_values=values)
 
-    def knows(self, name: str) -> bool:
+    def has_key(self, name: str) -> bool:
         """Whether the key `name` is defined."""
         return name in self._values
 
-    def advise(self, name: str, found: Iterable[Disagreement]) -> None:
+    def add_disagreements(self, name: str, found: Iterable[Disagreement]) -> None:
         """What will not work between the connector `name` and another one, at the keys that fix it."""
         for item in found:
             for key, value in item.settings.items():

@@ -100,7 +100,7 @@ def _check_name(entries: Mapping[str, PropertyEntry], checks: Checks) -> None:
 def _check_version(entries: Mapping[str, PropertyEntry], version: str, checks: Checks) -> None:
     entry = entries.get("connector.plugin.version")
     wanted = "" if entry is None else entry.value.strip()
-    if checks.knows("connector.plugin.version") and wanted:
+    if checks.has_key("connector.plugin.version") and wanted:
         checks.recommend("connector.plugin.version", (version,))
         if not is_wanted(version, wanted):
             checks.refuse("connector.plugin.version", f"the only version here is {version}")
@@ -219,7 +219,7 @@ def validate(
         checks.refuse(QUERY, why)
     if flow is not None and not checks.failed:
         company = [other for other in others if other.name != name]
-        checks.advise(name, _of(name, disagreements([*company, flow])))
+        checks.add_disagreements(name, _of(name, disagreements([*company, flow])))
     return checks.result(class_name)
 
 

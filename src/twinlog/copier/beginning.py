@@ -73,19 +73,19 @@ class PartitionStarter:
             if since <= late and source in self.waiting
         }
 
-    def accept(self, grants: Iterable[Grant]) -> list[Grant]:
+    def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
         """Note what is to begin."""
         accepted = list(grants)
         self.waiting.update({grant.source: grant for grant in accepted})
         return accepted
 
-    def withdraw(self, partition: TopicPartition) -> Grant | None:
+    def remove_grant(self, partition: TopicPartition) -> Grant | None:
         """Remove a partition that waits; returns its grant, None when it does not wait."""
-        self._logged.over(partition)
+        self._logged.end_condition(partition)
         self._held.pop(partition, None)
         return self.waiting.pop(partition, None)
 
-    async def begin(self, accepted: Sequence[Grant]) -> None:
+    async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
         """Begin with all of them; returns when none waits. No partition waits for a broker that only others need."""
         try:
             await self._refresh(accepted)
@@ -93,7 +93,7 @@ class PartitionStarter:
             if not self._stopped():
                 self._failed(error)
             return
-        groups = self._start_positions.apart(accepted)
+        groups = self._start_positions.group_by_leader(accepted)
         await self._loop.gather([self._loop.spawn(self._begin_together, group) for group in groups])
 
     async def _begin_together(self, accepted: Sequence[Grant]) -> None:
@@ -115,9 +115,9 @@ class PartitionStarter:
                 return
             refreshed = False
             if begun:
-                backoff.worked()
+                backoff.reset_failures()
             if self._still(accepted):
-                await self._loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.count_failure())
 
     def _still(self, accepted: Iterable[Grant]) -> list[Grant]:
         return [grant for grant in accepted if self.waiting.get(grant.source) is grant]
@@ -128,20 +128,20 @@ class PartitionStarter:
         for source, error in resolved.errors.items():
             if isinstance(error, ClusterError | EngineLostError) and not isinstance(error, RefusedError):
                 self._hold_back(source, error)
-            elif (grant := self.withdraw(source)) is not None:
+            elif (grant := self.remove_grant(source)) is not None:
                 self._refused(grant, error)
         found = {grant: resolved.positions[grant.source] for grant in grants if grant.source in resolved.positions}
         stored = await self._store({grant: found[grant] for grant in self._still(found)}, resolved)
         begun = {grant: stored[grant.source] for grant in self._still(found)}
         for grant in begun:
-            self.withdraw(grant.source)
+            self.remove_grant(grant.source)
         self._begun(begun)
         return bool(begun)
 
     async def _find(self, grants: Sequence[Grant], *, refreshed: bool) -> StartPosition:
         """Where partitions begin. A permission that is missing for a topic keeps only the topic's partitions back."""
         try:
-            return await self._start_positions.find(grants, refreshed=refreshed)
+            return await self._start_positions.find_positions(grants, refreshed=refreshed)
         except RefusedError as error:
             if reason_of(error) is None:
                 raise
@@ -154,18 +154,18 @@ class PartitionStarter:
 
     async def _store(self, found: Mapping[Grant, Position], resolved: StartPosition) -> dict[TopicPartition, Position]:
         """Store where partitions begin and who appends to them; returns that as it was stored. Raises ClusterError."""
-        await self._producer.prepare()
+        await self._producer.prepare_producer()
         positions = {
             grant.source: replace(position, writer=self._producer.writer(grant.remote, position))
             for grant, position in found.items()
         }
         for grant in found:
-            self._committer.begin(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
+            self._committer.begin_partition(grant, positions[grant.source], resolved.runs.get(grant.source, ()))
         return await self._producer.store_first(positions)
 
     def _hold_back(self, source: TopicPartition, error: ClusterError | EngineLostError) -> None:
         if source in self.waiting:
             since, _ = self._held.get(source, (self._loop.clock.monotonic(), ""))
             self._held[source] = since, str(error)
-        if self._logged.lasts(source, PATIENCE_S):
+        if self._logged.is_due(source, PATIENCE_S):
             self._event("waiting", f"{source} is not copied yet, and tried again: {error}")

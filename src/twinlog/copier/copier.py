@@ -124,7 +124,7 @@ class Copier:
             *(self.source, self.target, settings),
             event=listener.event,
             logs_at_rest=self._logs_at_rest,
-            prepare_for=self._transform.road,
+            prepare_for=self._transform.make_preparer,
         )
         self._limits = MaxMessageBytes(loop, self.source, self.target, settings, listener.event)
         self._foreign = ForeignOffsets(listener.event, loop.clock.monotonic)
@@ -144,8 +144,8 @@ class Copier:
             settings,
             GapCheck(self.source, settings, listener.event),
             self._start_positions,
-            ids.after,
-            store=self._committer.now,
+            ids.continue_identity,
+            store=self._committer.store_position,
             refresh_source=self._reader.refresh,
             moved=self._moved,
             held=lambda part: not self.stopped and self.partitions.get(part.source) is part,
@@ -161,7 +161,7 @@ class Copier:
             placing=self._transform.loaded,
             offer=self._offer,
             leaderless=self._appender.refresh,
-            keep=self.memory.keep,
+            keep=self.memory.track_waiting,
             dead_letter=lambda owner, refused: loop.start(self._dead_letters.write, owner, refused),
             event=listener.event,
         )
@@ -209,18 +209,18 @@ class Copier:
         )
         self._held = CopierHeldPartitions(loop, settings, self.source, self._releasing, listener)
         self._hooks: CopierHooks[PartitionCopy] = CopierHooks(
-            keep=self.memory.keep,
-            offer=self._producer.offer,
+            keep=self.memory.track_waiting,
+            offer=self._producer.offer_queue,
             more=self._reader.resume,
             moved=self._has_moved,
             far_target=lambda: self.target.far,
             leaderless=self._appender.refresh,
             pause=lambda part, refusals: loop.start(recovery.pause, part, refusals),
-            check=lambda part, end: loop.start(recovery.check, part, end),
-            resolve=self._producer.resolve,
+            check=lambda part, end: loop.start(recovery.check_source, part, end),
+            resolve=self._producer.resolve_partition,
             lost=lambda part: loop.start(recovery.copy_again, part),
             abort=self._producer.abort,
-            limit=lambda part: loop.start(self._limits.look, part),
+            limit=lambda part: loop.start(self._limits.refresh_limit, part),
             dead_letter=lambda part, refused: loop.start(self._dead_letters.write, part, refused),
             failed=self._partition_failed,
             foreign=self._seen_foreign,
@@ -229,7 +229,7 @@ class Copier:
             target_lacks=self.target.lacks,
             tally=self.tally,
             log_left_out=settings.failed_records.log_errors,
-            route=self._routes.route,
+            route=self._routes.append_routed,
             unready=lambda part: loop.start(self._transform.wait, part),
         )
 
@@ -261,7 +261,7 @@ class Copier:
         return self._transform.call
 
     def _offer(self, queue: AppendQueue) -> None:
-        self._producer.offer(queue)
+        self._producer.offer_queue(queue)
 
     def _seen_foreign(self, remote: TopicPartition, first: TargetOffset, end: TargetOffset) -> None:
         # A transform that routes records writes to any partition, from other copiers as well, and several connectors
@@ -277,7 +277,7 @@ class Copier:
 
     def _has_moved(self) -> None:
         self._moved.set()
-        self._producer.moved()
+        self._producer.notify_progress()
 
     async def retry(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do `step` until it works; a refusal is passed on, and so is the last fault once the copier was stopped."""
@@ -291,24 +291,24 @@ class Copier:
                     raise
                 await self.loop.sleep(RETRY_S)
 
-    async def grant(self, grants: Iterable[Grant]) -> None:
-        """`accept` and `begin` in one."""
-        await self.begin(self.accept(grants))
+    async def copy_partitions(self, grants: Iterable[Grant]) -> None:
+        """`add_grants` and `begin_partitions` in one."""
+        await self.begin_partitions(self.add_grants(grants))
 
-    def accept(self, grants: Iterable[Grant]) -> list[Grant]:
-        """Take partitions on, at once, so that a release that comes before they begin finds them; for `begin`."""
-        accepted = self._beginning.accept(
+    def add_grants(self, grants: Iterable[Grant]) -> list[Grant]:
+        """Take partitions on at once, for `begin_partitions`, so that an early release finds them."""
+        accepted = self._beginning.add_grants(
             grant for grant in grants if grant.source not in self.partitions and grant.source not in self._held.held
         )
-        self._logs_at_rest.forget(grant.remote for grant in accepted)
+        self._logs_at_rest.forget_logs(grant.remote for grant in accepted)
         return accepted
 
-    async def begin(self, accepted: Sequence[Grant]) -> None:
+    async def begin_partitions(self, accepted: Sequence[Grant]) -> None:
         """Begin to copy partitions, each from its position or, after a crash, from after what already arrived.
 
         Partitions whose clusters do not answer yet are tried again until they are released.
         """
-        await self._beginning.begin(accepted)
+        await self._beginning.begin_partitions(accepted)
 
     @property
     def granted(self) -> list[TopicPartition]:
@@ -339,7 +339,7 @@ class Copier:
             hooks=self._hooks,
             clock=self.loop.clock,
             sequence=sequence,
-            prepare=self._transform.road(grant) or prepare,
+            prepare=self._transform.make_preparer(grant) or prepare,
             queue=self._routes.hand_over(grant.remote),
         )
         inherited = grant.position is not None and grant.position.writer is not None
@@ -348,14 +348,14 @@ class Copier:
         self.partitions[grant.source] = copy
         self._by_remote[grant.remote] = copy
 
-    async def release(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+    async def release_partitions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Stop copying partitions, wait for what is in flight, store their positions and return them.
 
         Partitions that were granted but did not begin yet never will; they have no position.
         """
         partitions = list(partitions)
-        await self._held.settled(partitions)
-        stored = self._held.take_back(partitions) | await self._releasing.release(partitions)
+        await self._held.wait_held(partitions)
+        stored = self._held.take_back(partitions) | await self._releasing.release_partitions(partitions)
         self._reader.wake()
         if not self.partitions:
             self._foreign.report()
@@ -374,7 +374,7 @@ class Copier:
         """Stop at once: nothing more is sent. What is in flight counts as unknown."""
         self.stopped = True
         for part in self.partitions.values():
-            part.leave()
+            part.stop_reading()
             part.close()
         self._reader.stop()
         self._appender.stop()
@@ -394,7 +394,7 @@ class Copier:
     def _deliver(self, asked: FetchPosition, fetched: Fetched) -> None:
         part = self.partitions.get(fetched.partition)
         if part is not None:
-            part.deliver(asked, fetched.answer)
+            part.add_answer(asked, fetched.answer)
 
     def _partition_failed(self, part: PartitionCopy, error: TwinlogError) -> None:
         if reason_of(error) is not None and (part.left or self.partitions.get(part.source) is not part):
@@ -403,7 +403,7 @@ class Copier:
         if self._held.stops_flow(error, part.source):
             self._listener.failed(part.source, error)
         else:
-            self._held.hold(part, error)
+            self._held.hold_partition(part, error)
 
     def _cannot_begin(self, grant: Grant, error: TwinlogError) -> None:
         self._releasing.note_unbegun(grant)

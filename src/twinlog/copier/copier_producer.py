@@ -32,7 +32,7 @@ class CopierProducer(Protocol):
     def stop(self) -> None:
         """Send nothing more."""
 
-    async def prepare(self) -> None:
+    async def prepare_producer(self) -> None:
         """Make sure that every partition can begin. Raises ClusterError."""
 
     def writer(self, remote: TopicPartition, position: Position) -> Writer | None:
@@ -47,21 +47,21 @@ class CopierProducer(Protocol):
     def meets_late_appends(self, grant: Grant) -> bool:
         """Whether appends of the copier before this one may still arrive."""
 
-    def offer(self, queue: AppendQueue) -> None:
+    def offer_queue(self, queue: AppendQueue) -> None:
         """A queue may have something to send."""
 
-    def moved(self) -> None:
+    def notify_progress(self) -> None:
         """Something was acknowledged or passed over."""
 
-    def resolve(self, part: PartitionCopy) -> None:
+    def resolve_partition(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer: find out what arrived, and copy on from there."""
 
     def abort(self, part: PartitionCopy) -> None:
         """A partition has failed: what it appended to the open transaction, if there is one, must not be committed."""
 
-    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
+    async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
         """Wait for what is in flight, and store last positions; returns partitions of which nothing may still
         arrive. With `patient` the open transaction may take as long as it takes."""
 
-    def forget(self, part: PartitionCopy) -> None:
+    def forget_partition(self, part: PartitionCopy) -> None:
         """The copier has released a partition."""

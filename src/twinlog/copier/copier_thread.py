@@ -78,9 +78,9 @@ class HeartbeatFallback:
     def run(self, over: threading.Event) -> None:
         """Until it is `over`."""
         while not over.wait(BEAT_S):
-            self.look()
+            self.send_heartbeat()
 
-    def look(self) -> None:
+    def send_heartbeat(self) -> None:
         """Beat where the copier does not."""
         call, now = self._call(), self._now()
         if call is None or now - call.since < BEAT_S:
@@ -160,7 +160,7 @@ class CopierThread:
             line.close()
             raise
 
-    def join(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
+    def join_lease(self, ticket: LeaseTicket, over: threading.Event, task: int = -1) -> bool:
         """Work under a lease from now on, for Spark's `task`; False when this copier is about to end, and the task must
         start another.
 
@@ -179,7 +179,7 @@ class CopierThread:
         """Whether a lease that was joined still lasts."""
         return not self.ended.is_set() and self._in_lease and self._lease == lease
 
-    def leave(self, lease: int) -> None:
+    def leave_lease(self, lease: int) -> None:
         """The task ends before the lease does: another one will join it in a moment."""
         with self._lock:
             if self.works_under(lease):
@@ -244,7 +244,7 @@ class CopierThread:
                 self._valid_until = max(self._valid_until, at + valid_s)
             case Grants(_, grants):
                 if not self._leaving:
-                    self._loop.start(self._grant, self._copier.accept(grants), started)
+                    self._loop.start(self._grant, self._copier.add_grants(grants), started)
             case Release(partitions):
                 self._loop.start(self._release, partitions)
             case LeaseEnded(lease):
@@ -272,16 +272,16 @@ class CopierThread:
 
     async def _grant(self, accepted: list[Grant], started: Any) -> None:
         await started
-        await self._copier.begin(accepted)
+        await self._copier.begin_partitions(accepted)
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
         # A partition that began a moment ago is in no report yet.
         self.reporter.report_now()
-        await self._copier.release(partitions)
+        await self._copier.release_partitions(partitions)
         undrained = self._copier.undrained.intersection(partitions)
         if undrained and self._copier.transactions is not None:
             # The open transaction must be aborted before another copier begins; the driver does that for a lost copier.
-            self._line.shut()
+            self._line.shut_down()
             return
         await self.reporter.flush()
         self._send(Released(tuple(partitions), tuple(undrained)))
@@ -323,7 +323,7 @@ class CopierThread:
         self._send(Hold(held))
 
     def _event(self, kind: str, text: str) -> None:
-        self.reporter.event(kind, text)
+        self.reporter.add_event(kind, text)
         self._send(Event(kind, text))
 
     def _send(self, message: FromCopier) -> None:
@@ -333,4 +333,4 @@ class CopierThread:
         except (OSError, EOFError):
             # The reading side notices and ends everything.
             self._valid_until = LONG_AGO
-            self._line.shut()
+            self._line.shut_down()

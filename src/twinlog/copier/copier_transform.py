@@ -73,7 +73,7 @@ class CopierTransform:
             except EngineLostError as error:
                 if self._stopped():
                     return
-                if self._logged.lasts("transform", PATIENCE_S):
+                if self._logged.is_due("transform", PATIENCE_S):
                     self._event("waiting", f"nothing is copied yet, and it is tried again: {error}")
                 await self._loop.sleep(RETRY_S)
 
@@ -92,11 +92,11 @@ class CopierTransform:
         assert self._transforming is not None
         return self._transforming
 
-    def road(self, grant: Grant) -> Prepare | None:
+    def make_preparer(self, grant: Grant) -> Prepare | None:
         """What prepares the fetches of a partition; None where its records stay as they are."""
         if self._transforming is None or grant.heartbeats:
             return None
-        return self._transforming.road(grant.source, grant.remote)
+        return self._transforming.make_preparer(grant.source, grant.remote)
 
     async def wait(self, part: PartitionCopy) -> None:
         """What evaluates it was lost: a partition goes on with the same records once there is another one."""
@@ -105,7 +105,7 @@ class CopierTransform:
         self._report(part.source, reported)
         while not self._stopped() and not part.left and (trouble := transforming.trouble) is not None:
             # Set at each turn: an acknowledged append clears it.
-            part.hinder(f"transform: {trouble}")
+            part.report_trouble(f"transform: {trouble}")
             if part.trouble != reported:
                 # The reason has changed: the next JVM does not start.
                 reported = part.trouble

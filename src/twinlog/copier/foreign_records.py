@@ -32,7 +32,7 @@ class _Seen:
 class ForeignOffsets:
     """The foreign offsets of one copier; `event(kind, text)` reports them.
 
-    The first ones are reported at once; `turn` reports those of the following minute as one sum.
+    The first ones are reported at once; `report_sum` reports those of the following minute as one sum.
     """
 
     def __init__(self, event: Callable[[str, str], None], clock: Callable[[], float]) -> None:
@@ -50,15 +50,15 @@ class ForeignOffsets:
             seen.offsets += end - first
             seen.places += 1
             seen.end = end
-        self.turn()
+        self.report_sum()
 
     async def keep_counting(self, loop: Loop, stopped: Callable[[], bool]) -> None:
         """Report each sum when it is due, until `stopped()`."""
         while not stopped():
             await loop.sleep(LOOK_S)
-            self.turn()
+            self.report_sum()
 
-    def turn(self) -> None:
+    def report_sum(self) -> None:
         """Report the sum if it is due."""
         if self._clock() >= self._quiet_until:
             self.report()

@@ -55,7 +55,7 @@ class StallReasons:
         self._transaction = transaction
         self._now = source.loop.clock.monotonic
 
-    def of(self, part: PartitionCopy) -> str | None:
+    def find_reason(self, part: PartitionCopy) -> str | None:
         """What holds a partition up, None when nothing does."""
         trouble = part.trouble or self._transaction() or self._silent_target(part) or self._silent_source(part)
         return trouble or self._open_transaction(part)
@@ -150,7 +150,7 @@ class HeldGrant:
 class CopierHeldPartitions:
     """The held partitions of one copier, by their source partition.
 
-    `hold` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
+    `hold_partition` takes a partition out of the copier's work, once its appends in flight are answered, and stores its
     position; then the driver hears of it. The driver has it tried again: it takes the partition back, and grants it
     again to the copier of its choice.
     """
@@ -179,7 +179,7 @@ class CopierHeldPartitions:
         reason = reason_of(error)
         return reason is None or self._settings.held_policy(reason, source.topic) == "stop"
 
-    def hold(self, part: PartitionCopy, error: TwinlogError) -> None:
+    def hold_partition(self, part: PartitionCopy, error: TwinlogError) -> None:
         """Hold a partition that was copied until now, and has failed."""
         if part.source not in self._leaving:
             self._leaving.add(part.source)
@@ -196,7 +196,7 @@ class CopierHeldPartitions:
         found = [one for source in sources if (one := self.held.pop(source, None)) is not None]
         return {one.grant.source: one.grant.position for one in found if one.grant.position is not None}
 
-    async def settled(self, sources: Iterable[TopicPartition]) -> None:
+    async def wait_held(self, sources: Iterable[TopicPartition]) -> None:
         """Wait until none of these partitions is on its way to be held."""
         sources = set(sources)
         while sources & self._leaving:
@@ -205,7 +205,7 @@ class CopierHeldPartitions:
     async def _set_aside(self, part: PartitionCopy, error: TwinlogError) -> None:
         source = part.source
         try:
-            stored = await self._releasing.release([source], patient=True)
+            stored = await self._releasing.release_partitions([source], patient=True)
         finally:
             self._leaving.discard(source)
             self._left.set()

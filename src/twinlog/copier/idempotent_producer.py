@@ -31,7 +31,7 @@ class IdempotentProducer:
     ) -> None:
         self.topics: set[TopicName] = set()
         self.trouble: str | None = None
-        self.offer = appender.offer
+        self.offer_queue = appender.offer_queue
         self._loop = loop
         self._ids = ids
         self._committer = committer
@@ -39,19 +39,19 @@ class IdempotentProducer:
         self._moved = moved
 
     async def start(self) -> None:
-        await self._ids.renew()
+        await self._ids.renew_producer_id()
 
     def stop(self) -> None:
         pass
 
-    async def prepare(self) -> None:
-        await self._ids.prepare()
+    async def prepare_producer(self) -> None:
+        await self._ids.prepare_producer()
 
     def writer(self, remote: TopicPartition, position: Position) -> Writer | None:
         return self._ids.writer(remote, position)
 
     async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
-        return await self._committer.first(positions)
+        return await self._committer.store_first(positions)
 
     def identity(self, remote: TopicPartition, position: Position) -> tuple[ProducerIdentity, int]:
         assert position.writer is not None
@@ -60,21 +60,21 @@ class IdempotentProducer:
     def meets_late_appends(self, grant: Grant) -> bool:
         return not grant.drained
 
-    def moved(self) -> None:
+    def notify_progress(self) -> None:
         pass
 
-    def resolve(self, part: PartitionCopy) -> None:
+    def resolve_partition(self, part: PartitionCopy) -> None:
         self._loop.start(self._recovery.resolve_again, part)
 
     def abort(self, part: PartitionCopy) -> None:
         pass
 
-    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
+    async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
         deadline = self._loop.clock.monotonic() + DRAIN_S
         while any(not part.arrived for part in leaving) and self._loop.clock.monotonic() < deadline:
             await self._moved.wait(0.02)
         await self._committer.close(leaving)
         return {part.source for part in leaving if part.arrived and not part.queue.late.expected}
 
-    def forget(self, part: PartitionCopy) -> None:
-        self._ids.leave(part.remote, part.queue.identity)
+    def forget_partition(self, part: PartitionCopy) -> None:
+        self._ids.release_identity(part.remote, part.queue.identity)

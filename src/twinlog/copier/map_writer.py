@@ -35,7 +35,7 @@ class MapWriter:
         )
         self._writers: dict[TopicPartition, SegmentWriter] = {}
 
-    def begin(self, grant: Grant, position: Position, found: Sequence[CopiedRun] = ()) -> None:
+    def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun] = ()) -> None:
         """Take a partition over that will be copied on from `position`; `found` had arrived between the granted one
         and that."""
         # Older records were never copied, or will be: an offset of theirs leads to the first copy.
@@ -53,11 +53,11 @@ class MapWriter:
             generation=least if before is None else max(least, before.generation + 1),
         )
 
-    def copied(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
+    def add_runs(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
         """Runs of records that were acknowledged, in their order."""
         writer = self._writers.get(partition)
         if writer is not None:
-            writer.copied(runs)
+            writer.add_runs(runs)
 
     def close(self, partition: TopicPartition) -> None:
         """Store with the next `write` where the map of a partition ends, for the next copier."""
@@ -65,7 +65,7 @@ class MapWriter:
         if writer is not None:
             writer.close()
 
-    def forget(self, partition: TopicPartition) -> None:
+    def forget_partition(self, partition: TopicPartition) -> None:
         """Another copier continues this partition's map."""
         self._writers.pop(partition, None)
 
@@ -87,7 +87,7 @@ class MapWriter:
                 # Released meanwhile: no map is known to reach so far.
                 marked[partition] = replace(position, generation=NO_GENERATION)
                 continue
-            writer.passed(position.next_source)
+            writer.skip_to(position.next_source)
             marked[partition] = (
                 position
                 if position.generation == writer.generation
@@ -106,5 +106,5 @@ class MapWriter:
                     writer.not_stored()
                 raise
             for writer, segments in changed.values():
-                writer.stored(segments)
+                writer.mark_stored(segments)
         return marked

@@ -42,7 +42,7 @@ class MaxMessageBytes:
         self._follows = settings.sync_topic_configs_interval_s is not None
         self._event = event
 
-    async def look(self, part: PartitionCopy) -> None:
+    async def refresh_limit(self, part: PartitionCopy) -> None:
         """Find out what the remote topic takes now and let the partition go on with that, larger or not."""
         reported = False
         deadline = self._loop.clock.monotonic() + FOLLOWS_S
@@ -51,7 +51,7 @@ class MaxMessageBytes:
                 limit = await _limit(self._target, part.remote.topic)
                 wanted = await _limit(self._source, part.source.topic)
             except ClusterError as error:
-                part.hinder(str(error))
+                part.report_trouble(str(error))
                 await self._loop.sleep(LOOK_S)
                 continue
             known = part.limit.topic_bytes
@@ -60,7 +60,7 @@ class MaxMessageBytes:
                 part.take_limit(limit)
                 return
             text = f"a record does not fit, {part.remote.topic} takes {limit} bytes and {part.source.topic} {wanted}"
-            part.hinder(text)
+            part.report_trouble(text)
             if not reported:
                 reported = True
                 self._event(LIMIT_EVENT, f"{text}; the settings of both are compared now")

@@ -106,7 +106,7 @@ class CopierMemory:
         """The answer came, and its memory counts now, or it will not come."""
         self._asked.pop(node, None)
 
-    def keep(self, waiting: Iterable[Append | RoutedRows]) -> None:
+    def track_waiting(self, waiting: Iterable[Append | RoutedRows]) -> None:
         """Count what waits from now on, until it is gone."""
         tight = self._tight
         for one in waiting:

@@ -53,7 +53,7 @@ class IdleDetector:
 
 
 class DuePositions:
-    """The positions of one copier as they were stored last, and when; `interval_s` is that of `choose`."""
+    """The positions of one copier as they were stored last, and when; `interval_s` is that of `choose_due`."""
 
     def __init__(self, interval_s: float) -> None:
         # Half an interval less, since turns are not exactly on time.
@@ -62,11 +62,11 @@ class DuePositions:
         self._seen: dict[TopicPartition, Position] = {}
         """Partitions that had moved at the last call, and how far."""
 
-    def choose(self, parts: Iterable[PartitionCopy], now: float) -> list[PartitionCopy]:
+    def choose_due(self, parts: Iterable[PartitionCopy], now: float) -> list[PartitionCopy]:
         """Those whose position is stored now: it moved, and stood still since the last call, or that of before is old
         enough, or too much lies between.
         """
-        moved = self.moved(parts)
+        moved = self.choose_moved(parts)
         before, self._seen = self._seen, {part.source: part.acknowledged for part in moved}
         if sum(map(self._unstored, moved)) >= UNSTORED_BYTES:
             return moved
@@ -76,7 +76,7 @@ class DuePositions:
             if now - self._at(part) >= self._rest_s or before.get(part.source) == part.acknowledged
         ]
 
-    def moved(self, parts: Iterable[PartitionCopy]) -> list[PartitionCopy]:
+    def choose_moved(self, parts: Iterable[PartitionCopy]) -> list[PartitionCopy]:
         """Those whose position is another one than was stored."""
         return [part for part in parts if self._moved(part)]
 
@@ -84,7 +84,7 @@ class DuePositions:
         """A position was stored that stands for so many bytes of this copier."""
         self._stored[source] = _StoredPosition(position, now, copied_bytes)
 
-    def forget(self, source: TopicPartition) -> None:
+    def forget_partition(self, source: TopicPartition) -> None:
         """Another copier stores it from now on."""
         self._stored.pop(source, None)
 
@@ -157,15 +157,15 @@ class OffsetCommitter:
         if self._syncs is not None:
             self._syncs.stop()
 
-    def begin(self, grant: Grant, position: Position, found: Sequence[CopiedRun]) -> None:
+    def begin_partition(self, grant: Grant, position: Position, found: Sequence[CopiedRun]) -> None:
         """A partition is about to be copied from a position; `found` had arrived between the granted one and that."""
-        self._maps.begin(grant, position, found)
+        self._maps.begin_partition(grant, position, found)
 
-    async def first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+    async def store_first(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Store where partitions begin; returns the positions as they were stored. Raises ClusterError."""
         return await self._store(partial(dict, positions))
 
-    async def now(self, part: PartitionCopy) -> None:
+    async def store_position(self, part: PartitionCopy) -> None:
         """Store how far a partition is acknowledged. Raises ClusterError."""
         await self._store_acknowledged([part])
 
@@ -190,11 +190,11 @@ class OffsetCommitter:
         if self._syncs is not None:
             await self._syncs.flush(part.source for part in leaving)
 
-    def forget(self, partition: TopicPartition) -> None:
+    def forget_partition(self, partition: TopicPartition) -> None:
         """Another copier copies this partition from now on."""
-        self._maps.forget(partition)
-        self._positions.forget(partition)
-        self._due.forget(partition)
+        self._maps.forget_partition(partition)
+        self._positions.forget_partition(partition)
+        self._due.forget_partition(partition)
 
     async def store_maps(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Store maps up to `positions`; returns these, marked with the generations of their maps. Raises
@@ -209,13 +209,17 @@ class OffsetCommitter:
             await self._loop.sleep(interval_s / LOOKS)
             begun = self._loop.clock.monotonic()
             # A drained flow is waited for until its last positions are stored: they are stored as soon as it is idle.
-            due = self._due.moved(self._partitions.values()) if idle.became_idle(self._tally.batches, begun) else []
+            due = (
+                self._due.choose_moved(self._partitions.values())
+                if idle.became_idle(self._tally.batches, begun)
+                else []
+            )
             if not due and begun - chosen_at >= (LOOKS - 0.5) / LOOKS * interval_s:
                 chosen_at = begun
                 # Holes are gathered at each turn, and stored with the position: gathered seldom, they might be too many
                 # to keep.
                 self._gather()
-                due = self._due.choose(self._partitions.values(), begun)
+                due = self._due.choose_due(self._partitions.values(), begun)
             if not due:
                 continue
             try:
@@ -225,7 +229,7 @@ class OffsetCommitter:
                 return
             except ClusterError as error:
                 self._tally.stored(0, good=False)
-                if self._logged.lasts(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
+                if self._logged.is_due(_FAILING, LOG_AFTER_S, LOG_AGAIN_S):
                     self._event(
                         "positions",
                         f"positions cannot be stored, trying again: {error}; the next copier would copy again what "
@@ -233,7 +237,7 @@ class OffsetCommitter:
                     )
             else:
                 self._tally.stored(self._loop.clock.monotonic() - begun, good=True)
-                self._logged.over(_FAILING)
+                self._logged.end_condition(_FAILING)
 
     async def _store_acknowledged(self, parts: Sequence[PartitionCopy]) -> None:
         def held() -> dict[TopicPartition, Position]:
@@ -243,7 +247,7 @@ class OffsetCommitter:
         stored = await self._store(held)
         for part in parts:
             if part.source in stored:
-                part.mark(stored[part.source].generation)
+                part.set_generation(stored[part.source].generation)
 
     async def _store(self, positions: Callable[[], dict[TopicPartition, Position]]) -> dict[TopicPartition, Position]:
         """Store positions, asked for when it is their turn, after their maps; returns them as they were stored."""
@@ -261,6 +265,6 @@ class OffsetCommitter:
         for part in self._partitions.values():
             runs = part.take_runs()
             if runs:
-                self._maps.copied(part.source, runs)
+                self._maps.add_runs(part.source, runs)
                 if self._syncs is not None:
-                    self._syncs.copied(part.source, runs)
+                    self._syncs.add_runs(part.source, runs)

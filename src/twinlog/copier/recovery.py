@@ -63,7 +63,7 @@ class Recovery:
         await self._loop.sleep(pause_s(refusals, client.retry_backoff_ms, client.retry_backoff_max_ms))
         part.resume()
 
-    async def check(self, part: PartitionCopy, end: SourceOffset | None) -> None:
+    async def check_source(self, part: PartitionCopy, end: SourceOffset | None) -> None:
         """The source does not have what a partition asks for: find out why, then stop or go on by policy."""
         await _once(self._checking, part, lambda: self._check(part, end))
 
@@ -78,13 +78,15 @@ class Recovery:
             before = part.acknowledged
             try:
                 diverging_end = UNKNOWN if end is None else end
-                position = await self._gap_check.look(part.acknowledged, part.source, part.grant, diverging_end)
+                position = await self._gap_check.find_position(
+                    part.acknowledged, part.source, part.grant, diverging_end
+                )
             except ClusterError as error:
-                part.hinder(str(error))
-                await self._loop.sleep(backoff.failed())
+                part.report_trouble(str(error))
+                await self._loop.sleep(backoff.count_failure())
                 continue
             except TwinlogError as error:
-                part.fail(error)
+                part.fail_partition(error)
                 return
             if end is not None and position == part.acknowledged:
                 # Nothing is missing, so only the leader epoch was wrong: a request with it would fail again.
@@ -114,15 +116,15 @@ class Recovery:
                 if moved:
                     await self._store(part)
             except (ClusterError, EngineLostError) as error:
-                part.hinder(str(error))
+                part.report_trouble(str(error))
             except TwinlogError as error:
-                part.fail(error)
+                part.fail_partition(error)
                 return
             else:
                 if moved:
                     part.stored()
                     return
-            await self._loop.sleep(backoff.failed())
+            await self._loop.sleep(backoff.count_failure())
 
     async def copy_again(self, part: PartitionCopy) -> None:
         """The target lost committed records: find out how many, and copy them again. No transaction is
@@ -137,10 +139,10 @@ class Recovery:
             try:
                 found = await self._start_positions.after_what_is_left(grant, part.misplaced.end, before.next_source)
             except (ClusterError, EngineLostError) as error:
-                part.hinder(str(error))
-                await self._loop.sleep(backoff.failed())
+                part.report_trouble(str(error))
+                await self._loop.sleep(backoff.count_failure())
             except TwinlogError as error:
-                part.fail(error)
+                part.fail_partition(error)
             else:
                 part.copy_again(replace(found, writer=None))
 
@@ -152,7 +154,7 @@ class Recovery:
         runs: Sequence[CopiedRun] = ()
         found: Position | None
         if part.misplaced is None:
-            resolved = await self._start_positions.find([grant])
+            resolved = await self._start_positions.find_positions([grant])
             if resolved.errors:
                 raise resolved.errors[grant.source]
             found, runs = resolved.positions.get(grant.source), resolved.runs.get(grant.source, ())
@@ -165,14 +167,14 @@ class Recovery:
                 grant, part.misplaced.end, part.misplaced.next_source
             )
             if found.remote_topic_id != part.acknowledged.remote_topic_id:
-                runs = part.misplaced.runs.take()
+                runs = part.misplaced.runs.take_runs()
         writer = found.writer
         if writer is None or writer == part.acknowledged.writer:
             identity = await self._identity_after(part.queue.identity)
             writer = Writer(identity.producer_id, identity.epoch, 0)
         if part.failed or (part.left and part.misplaced is None):
             return False
-        part.become(writer, found, runs)
+        part.set_writer(writer, found, runs)
         return True
 
 

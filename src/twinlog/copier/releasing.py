@@ -35,7 +35,7 @@ class PartitionReleaser:
         self._producer = producer
         self._committer = committer
 
-    async def release(
+    async def release_partitions(
         self, released: Sequence[TopicPartition], *, patient: bool = False
     ) -> dict[TopicPartition, Position]:
         """Stop copying partitions; returns the positions of those that had begun, which are stored by then.
@@ -49,30 +49,30 @@ class PartitionReleaser:
             # What only waited, or is held, need not wait for the stores of others.
             return {}
         for part in leaving:
-            part.leave()
-        drained = await self._producer.drain(leaving, patient=patient)
+            part.stop_reading()
+        drained = await self._producer.drain_partitions(leaving, patient=patient)
         await self._committer.flush_syncs(leaving)
-        self._logs_at_rest.forget(part.remote for part in leaving)
+        self._logs_at_rest.forget_logs(part.remote for part in leaving)
         for part in leaving:
             self._end(part, drained=part.source in drained)
         return {part.source: part.durable for part in leaving}
 
     def _withdraw(self, partition: TopicPartition) -> None:
         """A partition that waits does not begin any more."""
-        withdrawn = self._beginning.withdraw(partition)
+        withdrawn = self._beginning.remove_grant(partition)
         if withdrawn is not None:
             self.note_unbegun(withdrawn)
 
     def note_unbegun(self, grant: Grant) -> None:
         """A partition that was granted has not begun, and does not any more."""
-        self._committer.forget(grant.source)
-        self._logs_at_rest.forget([grant.remote])
+        self._committer.forget_partition(grant.source)
+        self._logs_at_rest.forget_logs([grant.remote])
         # Appends of its previous copier may still be under way.
         if self._producer.meets_late_appends(grant):
             self.undrained.add(grant.source)
 
     def _end(self, part: PartitionCopy, *, drained: bool) -> None:
-        self._committer.forget(part.source)
+        self._committer.forget_partition(part.source)
         if drained:
             self.undrained.discard(part.source)
         else:
@@ -81,4 +81,4 @@ class PartitionReleaser:
         self._partitions.pop(part.source, None)
         if self._by_remote.get(part.remote) is part:
             del self._by_remote[part.remote]
-        self._producer.forget(part)
+        self._producer.forget_partition(part)

@@ -88,12 +88,12 @@ class CopiedRanges:
                     )
                 )
 
-    def left(self, source: TopicPartition) -> None:
+    def end_range(self, source: TopicPartition) -> None:
         """The copier has released a partition."""
         with self._lock:
             self._ends.pop(source, None)
 
-    def take(self) -> list[CopiedRange]:
+    def take_ranges(self) -> list[CopiedRange]:
         """A range for each partition of which records were copied since the last call; several where it was away."""
         with self._lock:
             taken, self._ranges = self._ranges, defaultdict(list)
@@ -175,7 +175,7 @@ class Reporter:
         self._cpu_at, self._cpu = self._line_at, time.thread_time()
         self._busy = self._age_s = 0.0
 
-    def event(self, kind: str, text: str) -> None:
+    def add_event(self, kind: str, text: str) -> None:
         """Something an operator should see, sent with the next report."""
         self._events.append((kind, text))
         del self._events[:-MOST_EVENTS]
@@ -195,7 +195,7 @@ class Reporter:
         """Publish after each report to the driver, as soon as the target takes it."""
         while not self._copier.stopped:
             await self._due.wait()
-            await self.publish()
+            await self.append_report()
 
     def report_now(self) -> None:
         """Report to the driver now."""
@@ -215,10 +215,10 @@ class Reporter:
         if self._copier.target.contact.reach().out:
             return
         done = self._copier.loop.signal()
-        self._copier.loop.spawn(self.publish).add_both(lambda _: done.set())
+        self._copier.loop.spawn(self.append_report).add_both(lambda _: done.set())
         await done.wait(LAST_S)
 
-    async def publish(self) -> None:
+    async def append_report(self) -> None:
         """Append to the topic what it does not have yet. What does not arrive is in the next report."""
         async with self._publishing:
             now = self._now()
@@ -302,7 +302,7 @@ class Reporter:
         for part in left:
             if part.source not in copied:
                 self._last_shown.pop(part.source, None)
-                self.ranges.left(part.source)
+                self.ranges.end_range(part.source)
         self._gather_held_back(now)
 
     def _gather_held_back(self, now: float) -> None:
@@ -326,7 +326,7 @@ class Reporter:
         if answered_at is not None and now - answered_at <= OLD_S:
             end = part.read.end
             self._age_s = max(self._age_s, now - answered_at)
-        return part.durable.next_source, end, self._copier.troubles.of(part), _waiting_ms(part)
+        return part.durable.next_source, end, self._copier.troubles.find_reason(part), _waiting_ms(part)
 
     def _report(self, parts: Iterable[PartitionProgress], seconds: float) -> Report:
         return Report(

@@ -31,7 +31,7 @@ class SyncWriter:
     """Decides which syncs are due and writes them, one write at a time.
 
     `client` reaches the cluster that holds the topic. `gather()` has the copier pass acknowledged runs to
-    `copied`. `event("syncs", text)` reports an error.
+    `add_runs`. `event("syncs", text)` reports an error.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SyncWriter:
         self._retry_s = RETRY_S[0]
         self._logged = LogOnce(loop.clock)
 
-    def copied(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
+    def add_runs(self, partition: TopicPartition, runs: Sequence[CopiedRun]) -> None:
         """Runs of records that were acknowledged, in their order."""
         self._held.add(partition)
         for spans, base in joined(runs):
@@ -79,7 +79,7 @@ class SyncWriter:
     async def flush(self, partitions: Iterable[TopicPartition]) -> None:
         """Write what is left of released partitions; gives up after `FLUSH_S` seconds."""
         for partition in partitions:
-            self._emitter.release(partition)
+            self._emitter.release_partition(partition)
             self._held.discard(partition)
         done = self._loop.signal()
         self._loop.spawn(self._write).add_both(lambda _: done.set())
@@ -92,7 +92,7 @@ class SyncWriter:
             await self._free.wait(0.05)
             if self._loop.clock.monotonic() > deadline:
                 return INTERVAL_S
-        syncs = self._emitter.take()
+        syncs = self._emitter.take_syncs()
         if not syncs:
             return INTERVAL_S
         self._busy = True
@@ -109,13 +109,13 @@ class SyncWriter:
         finally:
             self._busy = False
             self._free.set()
-        self._logged.over(_FAILING)
+        self._logged.end_condition(_FAILING)
         self._retry_s = RETRY_S[0]
         return max(INTERVAL_S, REST_S * len(syncs))
 
     def _failed(self, error: ClusterError) -> float:
         refused = isinstance(error, RefusedError)
-        if not self._stopped and self._logged.lasts(_FAILING, 0.0 if refused else LOG_AFTER_S):
+        if not self._stopped and self._logged.is_due(_FAILING, 0.0 if refused else LOG_AFTER_S):
             self._event("syncs", f"offset syncs cannot be written, trying again: {error}")
         if refused:
             return REFUSED_S

@@ -115,7 +115,7 @@ class CommitDecisions:
                 "the group, or choose another name with option kafka.transactional.id"
             ) from None
 
-    async def make(
+    async def commit_decision(
         self, decision: CommitDecision, root: TransactionCoordinator, holder: ProducerEpoch, somewhere: TopicPartition
     ) -> None:
         """Have the transaction of the `root` write the decision, and commit it; an offset needs some partition.
@@ -130,7 +130,7 @@ class CommitDecisions:
         if not await root.end(holder, commit=True):
             raise ClusterError(f"cluster {self._client.alias}: transaction {root.transactional_id} ended by itself")
 
-    async def note(self, decision: CommitDecision, state: State, somewhere: TopicPartition) -> None:
+    async def write_note(self, decision: CommitDecision, state: State, somewhere: TopicPartition) -> None:
         """Note how far a decided micro-batch came: no micro-batch after it begins before it is committed."""
         noted = {self._committed: {somewhere: CommittedOffset(decision.number, state)}}
         refused = await self._groups.commit(noted, KEPT_MS)

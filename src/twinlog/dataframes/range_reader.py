@@ -130,8 +130,8 @@ class RangeReader:
                     # Released before the next rows are decoded.
                     del rows
                 if position > begun:
-                    backoff.worked()
-                    if troubled.over(wanted):
+                    backoff.reset_failures()
+                    if troubled.end_condition(wanted):
                         log.warning("%s is read again, from offset %d on", wanted.partition, begun)
                     # A caller that takes long over a batch must not look like a partition that returns nothing.
                     got_on_at = self._now()
@@ -152,7 +152,7 @@ class RangeReader:
                     f"{patience_s:g} s, though it was to be read to {wanted.end}: {why}; see option "
                     "kafkaConsumer.pollTimeoutMs"
                 )
-            if troubled.lasts(wanted, TROUBLED_S, AGAIN_S):
+            if troubled.is_due(wanted, TROUBLED_S, AGAIN_S):
                 log.warning(
                     "%s returns nothing from offset %d on, and is fetched again for up to %g s: %s",
                     wanted.partition,
@@ -164,7 +164,7 @@ class RangeReader:
                 log.info("%s is fetched again: %s", wanted.partition, trouble)
                 self._stale = True
             # Without an error the broker itself has waited, as a rule.
-            self._loop.run(self._loop.sleep, backoff.failed() if trouble else EMPTY_PAUSE_S)
+            self._loop.run(self._loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
 
     def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:
         """Ask for what comes after an answer, so that the broker and the network work while it is decoded."""

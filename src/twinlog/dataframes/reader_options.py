@@ -44,7 +44,7 @@ def read_kafka_options(options: Mapping[str, str], table: KeyTable, warnings: li
             continue
         name = option[len(PREFIX) :]
         entry = layer[name] = PropertyEntry(option, value, _PLACE, None, value)
-        key = table.find(name)
+        key = table.find_key(name)
         if key is None:
             warnings.append(f"{_PLACE} {option}: an unknown key, ignored")
         else:

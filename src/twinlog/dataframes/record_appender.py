@@ -110,7 +110,7 @@ class RecordAppender:
         """Send nothing more, and forget what was not acknowledged."""
         self._loop.call_threadsafe(self._stop)
 
-    async def answered(self, patience_s: float) -> list[TopicPartition]:
+    async def wait_for_answers(self, patience_s: float) -> list[TopicPartition]:
         """Once it is closed, on the loop: wait for answers to what was sent; partitions for which none came."""
         give_up_at = self._now() + patience_s
         while any(queue.in_flight for queue in self._queues.values()) and self._now() < give_up_at:
@@ -160,7 +160,7 @@ class RecordAppender:
                     self._loop.start(self._admit)
         queue.put([append])
         if queue.gate is Gate.OPEN:
-            self._appender.offer(queue)
+            self._appender.offer_queue(queue)
 
     async def _admit(self) -> None:
         """Let new partitions take part in the transaction."""
@@ -176,7 +176,7 @@ class RecordAppender:
                     self._fail(error)
                     return
                 self._troubles.update(dict.fromkeys(fresh, str(error)))
-                await self._loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.count_failure())
                 continue
             for partition, code in refused.items():
                 if error_codes.refused(code):
@@ -184,12 +184,12 @@ class RecordAppender:
                     return
                 self._troubles[partition] = error_codes.explain(code)
             if refused:
-                await self._loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.count_failure())
                 continue
             del self._fresh[: len(fresh)]
             for partition in fresh:
                 self._queues[partition].open()
-                self._appender.offer(self._queues[partition])
+                self._appender.offer_queue(self._queues[partition])
 
     def _acknowledged(self, append: Append, _: TargetOffset) -> None:
         with self._changed:
@@ -201,7 +201,7 @@ class RecordAppender:
         self._troubles[partition] = reason(sent)
         if sent.again:
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms, random.random())
-            queue.retry(self._now() + pause)
+            queue.retry_failed(self._now() + pause)
             self._appender.refresh()
         elif halved(sent):
             parts = split_append(sent.append, CopyRules(max_batch_bytes=sent.append.bytes // 2))
@@ -214,7 +214,7 @@ class RecordAppender:
         else:
             self._fail(refusal(sent, partition, self._client, transactional=self._identity.transactional))
             return
-        self._appender.offer(queue)
+        self._appender.offer_queue(queue)
 
     async def _watch(self) -> None:
         """Fail when an append is not acknowledged within `delivery.timeout.ms`, and log it long before."""
@@ -223,14 +223,14 @@ class RecordAppender:
         logged = LogOnce(self._loop.clock)
         while not self._closed:
             late = [part for part, queue in self._queues.items() if queue.overdue(self._now(), troubled_s)]
-            if late and logged.lasts("late", again_s=AGAIN_S):
+            if late and logged.is_due("late", again_s=AGAIN_S):
                 log.warning(
                     "%s accept no records, waiting for up to kafka.delivery.timeout.ms = %d: %s",
                     listed(map(str, late)),
                     limit_ms,
                     self._troubles.get(late[0], "no answer yet"),
                 )
-            if not late and logged.over("late"):
+            if not late and logged.end_condition("late"):
                 log.warning("all partitions accept records again")
             for partition in late:
                 if self._queues[partition].overdue(self._now(), limit_ms / 1000):
@@ -265,4 +265,4 @@ class RecordAppender:
                 raise TopicGoneError(
                     f"cluster {client.alias}: topic {topic} does not exist; create it first, as writing creates none"
                 )
-            await self._loop.sleep(backoff.failed())
+            await self._loop.sleep(backoff.count_failure())

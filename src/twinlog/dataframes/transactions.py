@@ -48,7 +48,7 @@ class BatchTransactions:
         """That of the transaction of a part."""
         return TransactionCoordinator(self._client, f"{self._name}-{part}", self._timeout_ms)
 
-    async def begin(self, batch: MicroBatch) -> tuple[WriteTaskResult, ProducerEpoch | None]:
+    async def begin_part(self, batch: MicroBatch) -> tuple[WriteTaskResult, ProducerEpoch | None]:
         """What a task returns without rows, and who may write its rows: None where an earlier attempt's are committed.
 
         From then on no earlier run of the query can decide anything. What an earlier attempt wrote is aborted, unless
@@ -120,7 +120,7 @@ class BatchTransactions:
         holders = tuple(part.holder for part in sorted(parts, key=lambda one: one.part))
         decision = CommitDecision(number, holders, somewhere)
         holder = await self._become_root({part.root for part in parts})
-        await self._retry(lambda: self._decisions.make(decision, self._root, holder, somewhere))
+        await self._retry(lambda: self._decisions.commit_decision(decision, self._root, holder, somewhere))
         await self._note(decision, "decided")
         await self._each(self._end, written)
         await self._note(decision, "committed")
@@ -137,9 +137,9 @@ class BatchTransactions:
             log.info("%s: another run of the query has begun", self._name)
         decision = await self._retry(self._decisions.last)
         counting = set(decision.holders) if decision is not None and decision.number == number else set()
-        await self.drop(part for part in written if part.holder not in counting)
+        await self.abort_parts(part for part in written if part.holder not in counting)
 
-    async def drop(
+    async def abort_parts(
         self, parts: Iterable[WriteTaskResult], patience_s: float | None = None, late: Sequence[TopicPartition] = ()
     ) -> None:
         """Abort the transactions of parts; one that has ended already is left alone.
@@ -175,7 +175,7 @@ class BatchTransactions:
         """Commit what the last run decided and left, which had another number of tasks."""
         lost = [part for part in range(len(decision.holders)) if not await self._commit_left(decision, part)]
         if lost or written:
-            await self.drop(written)
+            await self.abort_parts(written)
             raise CopyError(
                 f"micro-batch {decision.number} was written by {len(decision.holders)} tasks, of which the target has "
                 f"dropped what tasks {', '.join(map(str, lost))} wrote, as it waited longer than "
@@ -215,7 +215,7 @@ class BatchTransactions:
     async def _note(self, decision: CommitDecision, state: State) -> None:
         assert decision.where is not None
         where = decision.where
-        await self._retry(lambda: self._decisions.note(decision, state, where))
+        await self._retry(lambda: self._decisions.write_note(decision, state, where))
 
     async def _note_decided(self, decision: CommitDecision) -> None:
         """Note a decision whose driver did not come so far: once forgotten, nothing else shows that parts count."""

@@ -47,7 +47,7 @@ class WaitingRows:
         self._sizes: dict[TopicPartition, int] = {}
         self._held_bytes = 0
 
-    def put(self, partition: TopicPartition, some: Any) -> None:
+    def add_rows(self, partition: TopicPartition, some: Any) -> None:
         """Rows that go after those of the partition that are here."""
         self._rows.setdefault(partition, []).append(some)
         self._sizes[partition] = self._sizes.get(partition, 0) + some.nbytes
@@ -61,7 +61,7 @@ class WaitingRows:
         """All partitions with rows."""
         return list(self._sizes)
 
-    def take(self, partition: TopicPartition) -> Any:
+    def take_rows(self, partition: TopicPartition) -> Any:
         """The rows of a partition, which wait no longer."""
         del self._sizes[partition]
         return joined(self._rows.pop(partition))
@@ -142,7 +142,7 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
             _write(task, link, _appender(task, link, ProducerEpoch(*producer), None), rows, first)[0]
         )
     transactions = transactions_of(task, link, batch.query)
-    part, holder = link.loop.run(transactions.begin, batch)
+    part, holder = link.loop.run(transactions.begin_part, batch)
     if holder is None:
         return part
     appender = _appender(task, link, holder, transactions.coordinator(batch.part))
@@ -151,8 +151,8 @@ def write_rows(task: WriteTask, rows: Iterable[Any], batch: MicroBatch | None, f
     except BaseException:
         # Consumers with read_committed must not wait for a transaction that nobody will end.
         with contextlib.suppress(TwinlogError):
-            late = link.loop.run(appender.answered, DROP_S)
-            link.loop.run(transactions.drop, [replace(part, holder=holder)], DROP_S, late)
+            late = link.loop.run(appender.wait_for_answers, DROP_S)
+            link.loop.run(transactions.abort_parts, [replace(part, holder=holder)], DROP_S, late)
         raise
     if somewhere is None:
         return part
@@ -203,13 +203,13 @@ def _write(
     records, somewhere = 0, None
 
     def send(partition: TopicPartition) -> None:
-        for data in _encoded(partition, waiting.take(partition), producer, batch_bytes):
+        for data in _encoded(partition, waiting.take_rows(partition), producer, batch_bytes):
             appender.append(partition, data, HEADER.unpack_from(data, 0)[-1])
 
     try:
         for batch in rows:
             for partition, some in partitioner.split(batch, wall_ms(link.loop.clock)):
-                waiting.put(partition, some)
+                waiting.add_rows(partition, some)
                 records += some.num_rows
                 somewhere = somewhere or partition
             for partition in waiting.ready():

@@ -79,7 +79,7 @@ class ClusterClient:
         self._rounds = MetadataRounds(self.loop, self.refresh)
 
     def append_only_while(self, allowed: Callable[[], bool], *, reads: bool = False) -> None:
-        """Append nothing and `change` nothing while `allowed()` is false, not even requests that wait to be sent.
+        """Append nothing and `send_change` nothing while `allowed()` is false, not even requests that wait to be sent.
 
         With `reads` records are read on meanwhile, and all that is appended must be sent with `control`.
         """
@@ -91,11 +91,11 @@ class ClusterClient:
         """Connect to a bootstrap server and read the brokers; raises ClusterError or RefusedError."""
         self._control._auth_failures.clear()
         self._control.failures.clear()
-        asked = self.contact.asked(None, timeout_s)
+        asked = self.contact.record_request(None, timeout_s)
         try:
             await self._control.bootstrap_async(timeout_s * 1000)
         except KafkaError as error:
-            self.contact.failed(asked)
+            self.contact.record_failure(asked)
             refusal = next(iter(self._control._auth_failures.values()), None)
             if refusal is None and isinstance(error, KafkaTimeoutError):
                 settings = self.settings
@@ -104,7 +104,7 @@ class ClusterClient:
                 )
                 raise ClusterError(f"cluster {self.alias}: {why}") from error
             raise error_codes.from_kafka(refusal or error, self.alias, principal(self.settings)) from error
-        self.contact.answered(asked)
+        self.contact.record_answer(asked)
         unfit = incompatible(self._control.broker_version_data.api_versions)
         if unfit is not None:
             raise RefusedError(f"cluster {self.alias}: {unfit}")
@@ -129,7 +129,7 @@ class ClusterClient:
         await self.refresh([])
         return sorted(broker.node_id for broker in self._control.cluster.brokers())
 
-    async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
+    async def send_request(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
         """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError.
 
         A request to any broker that got no answer is sent again, `retries` times and for `default.api.timeout.ms` or
@@ -149,7 +149,7 @@ class ClusterClient:
             except RefusedError:
                 raise
             except ClusterError as error:
-                pause_s = backoff.failed()
+                pause_s = backoff.count_failure()
                 if self._control.cut_off:
                     self._control.rebootstrap()
                     why = self._why_unreachable()
@@ -190,7 +190,7 @@ class ClusterClient:
         """Send on the data connection of a broker."""
         return await self._send(self._data, request, node, timeout_s)
 
-    async def change(self, request: Any, node: int, timeout_s: float) -> Any:
+    async def send_change(self, request: Any, node: int, timeout_s: float) -> Any:
         """Send a request that others see, such as a commit: not while `append_only_while` does not allow it.
 
         Nor is it sent when that ends while it waits for a connection. Raises ClusterError.
@@ -203,9 +203,9 @@ class ClusterClient:
 
         Raises ThrottledError while a quota throttles these requests, ClusterError and RefusedError.
         """
-        found = await self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        found = await self.send_request(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         if found.controller_id < 0:
-            return await self.ask(request, None, timeout_s)
+            return await self.send_request(request, None, timeout_s)
         return await self._send(self._topic_changes, request, found.controller_id, timeout_s)
 
     def _require_allowed(self) -> None:
@@ -214,11 +214,11 @@ class ClusterClient:
 
     async def _send(self, manager: Any, request: Any, node: int | None, timeout_s: float | None) -> Any:
         timeout_ms = None if timeout_s is None else timeout_s * 1000
-        asked = self.contact.asked(node, getattr(request, "max_wait_ms", 0) / 1000)
+        asked = self.contact.record_request(node, getattr(request, "max_wait_ms", 0) / 1000)
         asked_at = self.loop.clock.monotonic()
         try:
             answer = await manager.send(request, node_id=node, request_timeout_ms=timeout_ms)
-            self.contact.answered(asked, data=manager is self._data)
+            self.contact.record_answer(asked, data=manager is self._data)
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
@@ -228,7 +228,7 @@ class ClusterClient:
             error.__traceback__ = None
             raise self._fault(manager, asked, node, error) from error
         finally:
-            self.contact.dropped(asked)
+            self.contact.drop_request(asked)
         return answer
 
     def _fault(self, manager: Any, asked: Any, node: int | None, error: BaseException) -> TwinlogError:
@@ -236,9 +236,9 @@ class ClusterClient:
         fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
         throttled = isinstance(error, NodeNotReadyError) and node is not None and manager.throttled_s(node) > 0
         if isinstance(fault, RefusedError):
-            self.contact.answered(asked)
+            self.contact.record_answer(asked)
         elif not throttled:
-            self.contact.failed(asked)
+            self.contact.record_failure(asked)
         if throttled:
             fault = ThrottledError(f"cluster {self.alias}: {throttles(node)}")
         elif isinstance(error, NodeNotReadyError) or "unable to connect" in str(error):
@@ -275,7 +275,7 @@ class ClusterClient:
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
         names = list(topics)
-        answer: ProducedPartitions = await (self.change if control else self.send)(request, node, timeout_s + 5)
+        answer: ProducedPartitions = await (self.send_change if control else self.send)(request, node, timeout_s + 5)
         self._written.update(names)
         return answer.partitions
 
@@ -297,7 +297,7 @@ class ClusterClient:
             include_topic_authorized_operations=False,
         )
         self._control.metadata_wanted()
-        response = await self.ask(request)
+        response = await self.send_request(request)
         if response.error_code == Code.REBOOTSTRAP_REQUIRED:
             self._control.rebootstrap()
         if not response.brokers:
@@ -311,13 +311,13 @@ class ClusterClient:
 
     async def refresh_soon(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
         """As `refresh`, in one request with all other calls of the next 50 ms."""
-        return await self._rounds.ask(topics)
+        return await self._rounds.request_metadata(topics)
 
     def topic(self, name: TopicName) -> TopicMetadata | None:
         """A topic by the last `refresh`."""
         return self._topics.get(name)
 
-    def forget(self, name: TopicName) -> None:
+    def forget_topic(self, name: TopicName) -> None:
         """A topic is not needed any more: what was known of it is dropped."""
         self._topics.pop(name, None)
 
@@ -362,7 +362,7 @@ class ClusterClient:
                 by_node.setdefault(leader.node, []).append((partition, leader_epochs.get(partition, leader.epoch)))
         questions = [
             self.loop.spawn(
-                self.ask, list_offsets_request(asked, at, read_committed=read_committed, log_end=log_end), node
+                self.send_request, list_offsets_request(asked, at, read_committed=read_committed, log_end=log_end), node
             )
             for node, asked in by_node.items()
         ]
@@ -379,12 +379,12 @@ class ClusterClient:
 
     async def cluster_id(self) -> str | None:
         """The id that the cluster was formatted with. Raises ClusterError."""
-        response = await self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        response = await self.send_request(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         return None if response.cluster_id is None else str(response.cluster_id)
 
     async def init_producer(self) -> tuple[int, int]:
         """A fresh idempotent producer: (producer id, epoch). Raises ClusterError until the cluster hands one out."""
-        response = await self.ask(
+        response = await self.send_request(
             InitProducerIdRequest(
                 transactional_id=None,
                 transaction_timeout_ms=2**31 - 1,

@@ -156,7 +156,7 @@ class FetchSession:
         other = await find_divergence(self._client, self._node, unsure)
         self._verified.add({part: at for part, at in unsure.items() if part not in other})
         for partition in other:
-            self._verified.drop(partition)
+            self._verified.drop_partition(partition)
         self._refused.update(other)
         return [Fetched(one.partition, other.get(one.partition, one.answer)) for one in found]
 
@@ -175,7 +175,7 @@ class FetchSession:
                 found.append(Fetched(partition, part))
                 if part.error != Code.NONE:
                     self._refused.add(partition)
-                    self._verified.drop(partition)
+                    self._verified.drop_partition(partition)
         return found
 
     def _forgotten(self, partitions: Sequence[TopicPartition]) -> dict[Topic, list[int]]:

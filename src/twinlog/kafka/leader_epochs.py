@@ -52,7 +52,7 @@ async def find_divergence(
         topics=[kind(topic=name, partitions=parts) for name, parts in topics.items()],
         min_version=_WITH_CURRENT_EPOCH,
     )
-    response = await client.ask(request, node)
+    response = await client.send_request(request, node)
     found = {}
     for topic in response.topics:
         for part in topic.partitions:
@@ -109,7 +109,7 @@ class VerifiedLogs:
         self._epochs.update((partition, at.leader_epoch) for partition, at in positions.items())
         self._named.update(positions)
 
-    def drop(self, partition: TopicPartition) -> None:
+    def drop_partition(self, partition: TopicPartition) -> None:
         """An election may have changed its log."""
         self._epochs.pop(partition, None)
 

@@ -27,7 +27,7 @@ class MetadataRounds:
         self._wanted: set[TopicName] = set()
         self._round: Any = None
 
-    async def ask(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
+    async def request_metadata(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
         """Metadata of these topics, read after this call, and of others. Raises as `refresh` does."""
         self._wanted |= set(topics)
         if self._round is None:

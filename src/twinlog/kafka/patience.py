@@ -33,6 +33,6 @@ async def patiently(client: ClusterClient, patience_s: float, step: Callable[[],
         except ClusterError as error:
             if not error.retriable or client.loop.clock.monotonic() > give_up_at:
                 raise
-            if logged.lasts(step, TROUBLED_S, AGAIN_S):
+            if logged.is_due(step, TROUBLED_S, AGAIN_S):
                 log.warning("%s; it is tried again for %g s in all", error, patience_s)
-        await client.loop.sleep(backoff.failed())
+        await client.loop.sleep(backoff.count_failure())

@@ -42,7 +42,7 @@ class QueryFlows:
         """Which process of Spark's has another version and so gets no work, None when all have this one."""
         return self.refused or next((flow.refused for flow in self._flows.values() if flow.refused is not None), None)
 
-    def next(self, after: int, timeout_s: float) -> int:
+    def next_batch(self, after: int, timeout_s: float) -> int:
         """The number of the next micro-batch; `after` itself when there is nothing to do for one in time.
 
         Asked between two micro-batches, so no task of this query runs: one is due when a share waits for a copier.

@@ -56,7 +56,7 @@ class Channel:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._ending = threading.Lock()
-        """Once it is closed its number may be another line's, which `shut` must not end."""
+        """Once it is closed its number may be another line's, which `shut_down` must not end."""
 
     @classmethod
     def open(cls, address: DriverAddress) -> Channel:
@@ -113,7 +113,7 @@ class Channel:
     def fileno(self) -> int:
         return self.connection.fileno()
 
-    def shut(self) -> None:
+    def shut_down(self) -> None:
         """End the line for both ends, also for threads that wait for it; it has still to be closed."""
         with (
             self._ending,

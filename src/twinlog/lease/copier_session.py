@@ -40,4 +40,4 @@ class CopierSession:
     def close(self) -> None:
         """Disconnect the copier; the thread that reads its line then sees the end."""
         self.closed = True
-        self._line.shut()
+        self._line.shut_down()

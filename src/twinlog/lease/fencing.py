@@ -66,7 +66,7 @@ class TransactionalIds:
         if failed is not None:
             raise failed
 
-    def lend(self, copier: str) -> LentId | None:
+    def lend_id(self, copier: str) -> LentId | None:
         """Make a copier the only writer of an id of its own; None when the flow was stopped meanwhile.
 
         A copier that has one already gets it again, with a new epoch. Raises RefusedError without the rights.
@@ -89,7 +89,7 @@ class TransactionalIds:
         with self._lock:
             self._lent.pop(copier, None)
 
-    def lose(self, copier: str) -> None:
+    def mark_lost(self, copier: str) -> None:
         """A copier is lost and may still write; `fence_lost` stops it."""
         with self._lock:
             index = self._lent.pop(copier, None)

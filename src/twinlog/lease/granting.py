@@ -77,7 +77,7 @@ class PartitionGranter:
         """
         with self._ledger.changed:
             version = self._ledger.version
-            wanted = self._ledger.shares.of(session)
+            wanted = self._ledger.shares.get_partitions(session)
             if wanted is None:
                 return
             others = self._ledger.holdings.holders(wanted) - {session}
@@ -87,7 +87,7 @@ class PartitionGranter:
         with self._ledger.changed:
             if version != self._ledger.version or session.closed or session not in self._ledger.sessions:
                 return
-            missing, drained = self._ledger.holdings.give(session, wanted)
+            missing, drained = self._ledger.holdings.assign_partitions(session, wanted)
             lease = self._ledger.lease
         if not missing:
             return
@@ -113,7 +113,7 @@ class PartitionGranter:
                 )
                 other.close()
                 if self._ids is not None:
-                    self._ids.lose(other.name)
+                    self._ids.mark_lost(other.name)
             # A copier ends with its line. One that does not notice stops appending when its last heartbeat is too old.
             until = max(other.last_beat for other in slow) + VALID_S
             self._clock.wait_for(

@@ -116,7 +116,7 @@ class LeaseServer:
                 if leases is None:
                     _dismiss(line)
                 else:
-                    leases.serve(line, caller.copier)
+                    leases.serve_copier(line, caller.copier)
             else:
                 line.close()
             if isinstance(caller, IncompatiblePeer):
@@ -150,7 +150,7 @@ class LeaseServer:
 
     def _greet(self, line: Channel) -> Hello | IncompatiblePeer:
         """The caller's first message; on this thread, so that a silent caller holds up no other."""
-        watch = threading.Timer(HANDSHAKE_S, line.shut)
+        watch = threading.Timer(HANDSHAKE_S, line.shut_down)
         watch.daemon = True
         watch.start()
         try:
@@ -168,7 +168,7 @@ class LeaseServer:
                 break
             match question:
                 case NextRequest(after):
-                    line.send(NextResponse(bundle.next(after, LONG_POLL_S)))
+                    line.send(NextResponse(bundle.next_batch(after, LONG_POLL_S)))
                 case SharesRequest():
                     line.send(SharesResponse(tuple(map(tuple, bundle.shares()))))
                 case _:

@@ -108,14 +108,14 @@ class Leases:
                 self._ledger.version += 1
                 version, gone, lacking = self._ledger.version, self._unplanned(), self._ledger.shares.lacking
         if not same:
-            return self.renew(assignment)
+            return self.renew_lease(assignment)
         for session, parts in gone.items():
             self._granting.ask_release(session, parts, version)
         for session in lacking:
             self._granting.submit(session)
         return self._ledger.lease
 
-    def renew(self, assignment: Assignment | None = None) -> int:
+    def renew_lease(self, assignment: Assignment | None = None) -> int:
         """End the current lease and begin the next, over `assignment` if given; returns its number."""
         with self._ledger.changed:
             over = self._ledger.lease
@@ -163,7 +163,7 @@ class Leases:
         with self._ledger.changed:
             return not self._ledger.shares.lacking
 
-    def retire(self, shares: Set[int]) -> None:
+    def retire_shares(self, shares: Set[int]) -> None:
         """Have the copiers of these shares release everything and end, as there is none who could go on for them."""
         with self._ledger.changed:
             sessions = self._ledger.shares.holders(shares)
@@ -181,7 +181,7 @@ class Leases:
                 self._granting.ask_release(session, parts, version)
                 self._granting.submit(session)
 
-    def hold(self, partitions: Set[TopicPartition]) -> bool:
+    def holds_any(self, partitions: Set[TopicPartition]) -> bool:
         """Whether a copier holds one of these partitions, or the plan gives one to a task."""
         with self._ledger.changed:
             planned = any(share & partitions for share in self._ledger.shares.assignment)
@@ -194,7 +194,7 @@ class Leases:
 
     # Copiers.
 
-    def serve(self, line: Channel, name: str) -> None:
+    def serve_copier(self, line: Channel, name: str) -> None:
         """Talk to one copier until its line ends; called on a thread of its own."""
         session = CopierSession(line, name, self._clock)
         line.break_after(DEAD_S)
@@ -221,14 +221,14 @@ class Leases:
             self._gone(name)
             # Before its partitions can be granted to another copier.
             if self._ids is not None:
-                self._ids.give_back(name) if in_order else self._ids.lose(name)
+                self._ids.give_back(name) if in_order else self._ids.mark_lost(name)
             with self._ledger.changed:
                 self._ledger.sessions.discard(session)
                 if in_order:
-                    self._ledger.shares.leave(session)
+                    self._ledger.shares.release_share(session)
                 else:
-                    self._ledger.shares.lose(session, self._clock.monotonic())
-                self._ledger.holdings.lost(session)
+                    self._ledger.shares.lose_copier(session, self._clock.monotonic())
+                self._ledger.holdings.lose_copier(session)
                 self._ledger.changed.notify_all()
             self.unclaimed_again()
 
@@ -259,7 +259,7 @@ class Leases:
                     self._lend(session)
             case Released(partitions, undrained):
                 with self._ledger.changed:
-                    self._ledger.holdings.released(session, partitions, undrained)
+                    self._ledger.holdings.record_release(session, partitions, undrained)
                     self._ledger.changed.notify_all()
             case Failed(_, kind, text):
                 self._failed(kind, text)
@@ -276,14 +276,14 @@ class Leases:
     def _lend(self, session: CopierSession) -> None:
         assert self._ids is not None
         try:
-            lent = self._ids.lend(session.name)
+            lent = self._ids.lend_id(session.name)
         except TwinlogError as error:
             self._failed(type(error).__name__, str(error))
             return
         with self._ledger.changed:
             gone = session not in self._ledger.sessions
         if gone:
-            self._ids.lose(session.name)
+            self._ids.mark_lost(session.name)
         elif lent is not None:
             session.send(lent)
 
@@ -301,14 +301,14 @@ class Leases:
         with self._ledger.changed:
             if lease != self._ledger.lease or self._ledger.stopping or session not in self._ledger.sessions:
                 return False
-            return self._ledger.shares.take(session)
+            return self._ledger.shares.claim_share(session)
 
     def _leave(self, session: CopierSession, lease: int) -> None:
         """The task of a copier ended before its lease: the share is claimed again, by the same copier as a rule."""
         with self._ledger.changed:
             if lease != self._ledger.lease:
                 return
-            self._ledger.shares.leave(session)
+            self._ledger.shares.release_share(session)
             self._ledger.changed.notify_all()
         self.unclaimed_again()
 
@@ -319,7 +319,7 @@ class Leases:
         self._granting.stop()
         return done
 
-    def abandon(self) -> None:
+    def drop_copiers(self) -> None:
         """End every copier at once: another process may run the flow, so nothing may be stored at the end."""
         self._send_all(Drop(), stopping=True)
         self._wait_until_gone(DROP_S)
@@ -329,7 +329,7 @@ class Leases:
             session.close()
         self._granting.stop()
 
-    def disband(self) -> None:
+    def stop_copiers(self) -> None:
         """Ask every copier to release its partitions: their query is about to be stopped."""
         self._send_all(Stop(), stopping=False)
         self._wait_until_gone(RELEASE_S)

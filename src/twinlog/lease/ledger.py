@@ -24,7 +24,7 @@ class Claims:
         """Another lease begins: every share of it waits for a copier."""
         self._by, self._lost = {}, {}
 
-    def take(self, session: CopierSession) -> bool:
+    def claim_share(self, session: CopierSession) -> bool:
         """Give a copier the share of which it holds most already; False when none is free."""
         if session in self._by.values():
             return True
@@ -36,14 +36,14 @@ class Claims:
         self._lost.pop(number, None)
         return True
 
-    def leave(self, session: CopierSession) -> None:
+    def release_share(self, session: CopierSession) -> None:
         """What a copier claimed waits for another one, or for the same again."""
         self._by = {number: holder for number, holder in self._by.items() if holder is not session}
 
-    def lose(self, session: CopierSession, now: float) -> None:
+    def lose_copier(self, session: CopierSession, now: float) -> None:
         """A copier is gone with the process that it was in."""
         self._lost |= {number: now for number, holder in self._by.items() if holder is session}
-        self.leave(session)
+        self.release_share(session)
 
     def vacant(self, since: float) -> frozenset[int]:
         """The shares whose copier was lost by then, and that nobody has claimed again."""
@@ -57,7 +57,7 @@ class Claims:
         """The copiers that work on these shares."""
         return [holder for number, holder in self._by.items() if number in shares]
 
-    def of(self, session: CopierSession) -> frozenset[TopicPartition] | None:
+    def get_partitions(self, session: CopierSession) -> frozenset[TopicPartition] | None:
         """The partitions of a copier's share, None when it has none."""
         return next((self.assignment[number] for number, holder in self._by.items() if holder is session), None)
 
@@ -86,7 +86,7 @@ class PartitionHolders:
         self._holder: dict[TopicPartition, CopierSession] = {}
         self._drained: set[TopicPartition] = set()
 
-    def give(
+    def assign_partitions(
         self, session: CopierSession, wanted: Set[TopicPartition]
     ) -> tuple[list[TopicPartition], set[TopicPartition]]:
         """A copier holds `wanted` from now on; returns what of that it did not hold, and what is drained of it."""
@@ -97,7 +97,7 @@ class PartitionHolders:
         self._drained -= drained
         return missing, drained
 
-    def released(
+    def record_release(
         self, session: CopierSession, partitions: Collection[TopicPartition], undrained: Collection[TopicPartition]
     ) -> None:
         """A copier has released partitions; appends to `undrained` may yet arrive."""
@@ -105,7 +105,7 @@ class PartitionHolders:
         self._forget(session, released)
         self._drained |= released.difference(undrained)
 
-    def lost(self, session: CopierSession) -> None:
+    def lose_copier(self, session: CopierSession) -> None:
         """A copier is gone; whatever it still held may get late appends."""
         self._drained -= session.held
         self._forget(session, set(session.held))

@@ -37,9 +37,9 @@ class PartitionMeter:
         self.age_ms = self.latency_ms = 0
         self.window = SampleWindow(now)
 
-    def take(self, part: PartitionProgress, now: float) -> None:
+    def add_progress(self, part: PartitionProgress, now: float) -> None:
         """Add what a report counts."""
-        sample = self.window.at(now)
+        sample = self.window.get_sample(now)
         if part.records:
             self.records += part.records
             self.bytes += part.bytes
@@ -92,9 +92,9 @@ class GroupMeter:
         self.latency_ms = 0.0
         self.window = SampleWindow(now)
 
-    def take(self, latency_ms: float, now: float) -> None:
+    def add_latency(self, latency_ms: float, now: float) -> None:
         """A checkpoint was written after so long."""
-        sample = self.window.at(now)
+        sample = self.window.get_sample(now)
         self.latency_ms = latency_ms
         sample.timed += 1
         sample.latency_sum += latency_ms
@@ -154,7 +154,7 @@ class TaskTotals:
         self.left_out = self.dead_letters = self.dead_letter_failures = 0
         self._history: deque[_Interval] = deque()
 
-    def take(self, report: Report, now: float) -> None:
+    def add_report(self, report: Report, now: float) -> None:
         """Add the figures of one report."""
         figures = report.figures
         for at, count in enumerate(figures.ages):
@@ -243,21 +243,21 @@ class FlowMeters:
         self._tasks_of: dict[str, int] = {}
         """The number of the task that each copier runs in."""
 
-    def take(self, key: TopicPartition, part: PartitionProgress, now: float) -> None:
+    def add_progress(self, key: TopicPartition, part: PartitionProgress, now: float) -> None:
         """Add what a report counts of a partition."""
         if not part.records and not part.read_records:
             return
         meter = self.parts.get(key)
         if meter is None:
             meter = self.parts[key] = PartitionMeter(now)
-        meter.take(part, now)
+        meter.add_progress(part, now)
 
     def take_figures(self, report: Report, now: float) -> None:
         """Add what a report counts of its copier."""
         task = self.task_of(report.copier)
         if task not in self.tasks:
             self.tasks[task] = TaskTotals()
-        self.tasks[task].take(report, now)
+        self.tasks[task].add_report(report, now)
 
     def task_of(self, copier: str) -> int:
         """The number of a copier among those that have not ended."""
@@ -267,7 +267,7 @@ class FlowMeters:
             found = self._tasks_of[copier] = next(at for at in range(len(taken) + 1) if at not in taken)
         return found
 
-    def gone(self, copier: str) -> None:
+    def remove_copier(self, copier: str) -> None:
         """A copier has ended: nothing of it waits any more, and another one may take its place."""
         task = self._tasks_of.pop(copier, None)
         if task in self.tasks:
@@ -276,9 +276,9 @@ class FlowMeters:
     def all_gone(self) -> None:
         """Every copier has ended."""
         for copier in list(self._tasks_of):
-            self.gone(copier)
+            self.remove_copier(copier)
 
-    def keep(self, partitions: Container[TopicPartition]) -> None:
+    def retain_partitions(self, partitions: Container[TopicPartition]) -> None:
         """Drop the meters of all other partitions: topics come and go for ever."""
         self.parts = {key: meter for key, meter in self.parts.items() if key in partitions}
 
@@ -297,7 +297,7 @@ class FlowMeters:
             meter = self.groups.get(key)
             if meter is None:
                 meter = self.groups[key] = GroupMeter(now)
-            meter.take(latency_ms, now)
+            meter.add_latency(latency_ms, now)
 
     @property
     def present(self) -> set[int]:

@@ -65,7 +65,7 @@ class SampleWindow:
     def __init__(self, now: float) -> None:
         self.samples = [Sample(now)]
 
-    def at(self, now: float) -> Sample:
+    def get_sample(self, now: float) -> Sample:
         """The sample that takes what is measured now."""
         newest = self.samples[-1]
         if now - newest.began >= SAMPLE_S:

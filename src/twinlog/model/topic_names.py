@@ -85,14 +85,14 @@ class HeartbeatNames:
     separator: str
     aliases: frozenset[Alias]
 
-    def hold(self, topic: TopicName) -> bool:
+    def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether `topic` holds heartbeats: it is `heartbeats`, or that after known aliases, each with a separator."""
         if not topic.endswith(HEARTBEATS):
             return False
         return topic == HEARTBEATS or (
             bool(self.separator)
             and any(
-                topic.startswith(prefix) and self.hold(TopicName(topic[len(prefix) :]))
+                topic.startswith(prefix) and self.is_heartbeats(TopicName(topic[len(prefix) :]))
                 for prefix in (f"{alias}{self.separator}" for alias in self.aliases)
             )
         )

@@ -31,7 +31,7 @@ COMMAND = (sys.executable, "-m", "twinlog.spark.class_archive")
 
 
 class ArchiveJob:
-    """`attend` is called every moment while the process runs, `stop` at its end."""
+    """`poll_archive` is called every moment while the process runs, `stop` at its end."""
 
     def __init__(
         self, *, wanted: bool, after_s: float = AFTER_S, command: Sequence[str] = COMMAND, clock: Clock = SYSTEM
@@ -45,7 +45,7 @@ class ArchiveJob:
         self._since: float | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def attend(self, *, spark_runs: bool) -> None:
+    def poll_archive(self, *, spark_runs: bool) -> None:
         """Begin when it is time, and log how it ended."""
         if self._process is not None:
             if self._process.poll() is not None:

@@ -38,7 +38,7 @@ class Restarts:
         """In words."""
         return f"{len(self._waits_s)} times within {self._window_s / 60:g} min"
 
-    def lost(self, now: float) -> float | None:
+    def count_loss(self, now: float) -> float | None:
         """Count a loss; returns the seconds to wait before the next start, None for no further start."""
         self._losses = [at for at in self._losses if now - at < self._window_s] + [now]
         return self._waits_s[self.count - 1] if self.count <= len(self._waits_s) else None
@@ -118,7 +118,7 @@ class SupervisedEngine:
             return f"Spark has not started within {SLOW_S:.0f} s, nothing is copied until it has: it is waited for"
         return None
 
-    def lost(self, engine: Engine, error: EngineLostError) -> None:
+    def report_loss(self, engine: Engine, error: EngineLostError) -> None:
         """A call to an engine raised this error; the engine may have been replaced by now."""
         with self._lock:
             if engine is self._engine:
@@ -159,7 +159,7 @@ class SupervisedEngine:
                 if loss is None or self._closing.is_set():
                     return
                 self._loss = loss
-                wait_s = self._restarts.lost(self._clock.monotonic())
+                wait_s = self._restarts.count_loss(self._clock.monotonic())
                 if wait_s is None:
                     raise EngineLostError(f"{loss}, again after it was started anew {self._restarts.rule}")
                 log.warning(

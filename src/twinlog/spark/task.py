@@ -49,7 +49,7 @@ def _rows(joined: Sequence[tuple[LeaseTicket, CopierThread]]) -> list[tuple[Any,
     return [
         (ticket.flow, ticket.lease, ticket.share, copier.name, *astuple(one))
         for ticket, copier in joined
-        for one in copier.reporter.ranges.take()
+        for one in copier.reporter.ranges.take_ranges()
     ]
 
 
@@ -63,7 +63,7 @@ def _leave(tickets: Sequence[LeaseTicket], copiers: Sequence[CopierThread]) -> N
     if broken:
         time.sleep(PAUSE_S)
     for ticket, copier in zip(tickets, copiers, strict=True):
-        copier.leave(ticket.lease)
+        copier.leave_lease(ticket.lease)
 
 
 def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
@@ -74,7 +74,7 @@ def _copier(ticket: LeaseTicket, over: threading.Event) -> CopierThread:
     copier = _copiers.get(key)
     context = TaskContext.get()
     task = -1 if context is None else context.taskAttemptId()
-    while copier is None or not copier.join(ticket, over, task):
+    while copier is None or not copier.join_lease(ticket, over, task):
         # kafka-python logs every lost connection as an error; a copier retries, and reports a fault that lasts.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         copier = _copiers[key] = CopierThread(ticket)

@@ -50,7 +50,7 @@ def run_warm_up(
     lease_server.bundles[SETTINGS.name] = QueryFlows(SETTINGS.name, [leases], clock)
     query = engine.query(SETTINGS.name, [SETTINGS], lease_server.address)
     try:
-        leases.renew((frozenset({TopicPartition(TopicName("none"), 0)}),))
+        leases.renew_lease((frozenset({TopicPartition(TopicName("none"), 0)}),))
         give_up_at = clock.monotonic() + patience_s
         while not clock.wait(claimed, LOOK_S):
             if clock.monotonic() > give_up_at or (ending is not None and ending.is_set()):

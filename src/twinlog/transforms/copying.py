@@ -37,7 +37,7 @@ class LackingPartitions:
         self._now = now
         self._sure: dict[TopicName, tuple[int, float]] = {}
 
-    def confirm(self, topic: TopicName, partitions: int) -> None:
+    def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
         """The target was just asked, and a topic has so many."""
         self._sure = self._still_sure()
         self._sure[topic] = partitions, self._now()
@@ -58,7 +58,7 @@ class LackingPartitions:
 def check_topic(name: str, source: str, heartbeats: HeartbeatNames, *, same_cluster: bool) -> None:
     """Raise TransformError where records of topic `source` cannot be routed to topic `name`."""
     check_name(name)
-    if heartbeats.hold(TopicName(name)):
+    if heartbeats.is_heartbeats(TopicName(name)):
         raise TransformError(f"it routes records to {name}, where heartbeats are mirrored to")
     if same_cluster and name == source:
         raise TransformError(f"it routes records to {name}, where they were read: they would go round for ever")
@@ -159,7 +159,7 @@ class TransformLoader:
         if self._sql is not None:
             self._sql.close()
 
-    def road(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
+    def make_preparer(self, source: TopicPartition, remote: TopicPartition) -> Prepare:
         """What prepares the fetches of a partition."""
         return FetchTransformer(
             self._noting(source),
@@ -184,17 +184,17 @@ class TransformLoader:
 
         return noting
 
-    def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
+    def check_route(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
         check_topic(topic, source.topic, self._flow.heartbeat_names, same_cluster=same_cluster)
         if same_cluster:
             check_within_cluster(topic, self._flow)
 
-    def confirm(self, topic: TopicName, partitions: int) -> None:
+    def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
         """The target was just asked, and a topic has so many: the transform fails on records for others."""
-        self._lacking.confirm(topic, partitions)
+        self._lacking.confirm_partitions(topic, partitions)
 
-    def place(
+    def place_rows(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
     ) -> dict[int, list[Append]]:
         """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""

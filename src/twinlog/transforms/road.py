@@ -177,7 +177,7 @@ class FetchTransformer:
                 self._call(batch, work)
             except _StopError as error:
                 stop = error
-            work.keep()
+            work.build_appends()
             if stop is not None:
                 raise stop
 
@@ -188,7 +188,7 @@ class FetchTransformer:
             before = self.now()
             some = batch if not at and batch.num_rows <= self._most_rows else batch.slice(at, self._most_rows)
             try:
-                work.take(some)
+                work.transform_rows(some)
             except _StopError as stop:
                 if isinstance(stop.error, EngineError):
                     # So many rows may have made the JVM end: the next try has fewer.
@@ -216,7 +216,7 @@ class _TransformPreparation:
         self.codec = codec
         self.dead: list[Any] = []
         self.made: list[Any] = []
-        """What the transform made of rows that were taken, for `keep`."""
+        """What the transform made of rows that were taken, for `build_appends`."""
         self.kept = 0
         """Records of which the transform made something."""
         self.first: SourceOffset | None = None
@@ -224,7 +224,7 @@ class _TransformPreparation:
         """What was given to the transform last begins there."""
         self.until = road.now() + LONG_S
 
-    def take(self, batch: Any) -> None:
+    def transform_rows(self, batch: Any) -> None:
         """Change rows. Raises _StopError."""
         try:
             for made in apply(self.road.function, batch, self._fail, self._begin, self.road.check):
@@ -268,7 +268,7 @@ class _TransformPreparation:
             topic = TopicName(self.road.settings.dead_letter_topic)
             self.prepared.routed.append(RoutedRows(topic, rows, self.codec, dead=True))
 
-    def keep(self) -> None:
+    def build_appends(self) -> None:
         """Make appends of all that was made. Raises _StopError.
 
         However few records the transform was called with, a batch is as large as it would be otherwise.

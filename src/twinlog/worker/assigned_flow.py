@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class AssignedFlow:
-    """One flow that copies; `attend` is called every moment by the thread of `SparkFlows`, where it is a hosted flow.
+    """One flow that copies; `poll_flow` is called every moment by the thread of `SparkFlows`.
 
     Nothing is appended any more once `leads_for_s()` returns 0 seconds: another process may run the flow then.
     """
@@ -92,16 +92,16 @@ class AssignedFlow:
         """End in order what runs here; `ended` is true once it has."""
         self._asked_to_end = True
 
-    def attend(self, lease_server: LeaseServer) -> None:
+    def poll_flow(self, lease_server: LeaseServer) -> None:
         """Begin the flow, or go on ending it."""
-        if not self._lifecycle.attend() or self.over:
+        if not self._lifecycle.poll_ending() or self.over:
             return
         flow = self._lifecycle.flow
         if flow is None:
             if self._asked_to_end:
                 self.over = True
             elif self._lifecycle.put_off.is_due:
-                self._lifecycle.take(lease_server, self._leads_for_s)
+                self._lifecycle.start_flow(lease_server, self._leads_for_s)
         elif flow.state is FlowState.FAILED:
             self._fail(flow.reason or "")
             self._lifecycle.clear(lambda: None)

@@ -39,7 +39,7 @@ LEAVE_S = 0.5
 
 
 class ElectedFlow:
-    """One flow that copies. `attend` is called every moment; the rest may be read by other threads.
+    """One flow that copies. `poll_flow` is called every moment; the rest may be read by other threads.
 
     `take_out(flow)` ends the copying of a flow: it returns what ends its query, for another thread to call.
     With `until_caught_up` a flow that another process runs already ends here at once, with a reason, unless that one
@@ -96,12 +96,12 @@ class ElectedFlow:
         """Those that the flow is to run with."""
         return self._settings
 
-    def change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+    def change_settings(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
         """Continue with other settings of this flow, or of all `flows`, here or once this process is elected."""
         self._settings = settings
-        self.election.change(settings)
+        self.election.change_settings(settings)
         if self.flow is not None:
-            self.flow.changes.ask(settings, flows)
+            self.flow.changes.request_change(settings, flows)
 
     @property
     def changing(self) -> bool:
@@ -129,13 +129,13 @@ class ElectedFlow:
         """The flow, if it runs here and is not being ended."""
         return self._lifecycle.running
 
-    def attend(self, lease_server: LeaseServer) -> None:
+    def poll_flow(self, lease_server: LeaseServer) -> None:
         """Run the flow when this process is elected, and end it when it is not any more."""
-        if not self._lifecycle.attend() or self.over:
+        if not self._lifecycle.poll_ending() or self.over:
             return
         if self._asked_to_end:
             self.over = True
-            self._lifecycle.do(self._leave) if self.flow is None else self._lifecycle.clear(self._leave)
+            self._lifecycle.run_steps(self._leave) if self.flow is None else self._lifecycle.clear(self._leave)
         elif self.flow is None:
             self._run_or_stand_by(lease_server)
         elif self.flow.state in (FlowState.DONE, FlowState.HELD, FlowState.NOTHING):
@@ -174,14 +174,14 @@ class ElectedFlow:
         if crew is None or election.leads_for_s() <= VALID_S / 2:
             return None
         others = [process for process, ready in crew.ready.items() if ready and process != roster.name]
-        counts = roster.loads(self.settings.name)
+        counts = roster.count_flows(self.settings.name)
         return choose(self.settings.name, others, counts, pack=roster.packs) if others else None
 
     def _run_or_stand_by(self, lease_server: LeaseServer) -> None:
         # The term is read first: a standing read before it could belong to an earlier term.
         election, term = self.election, self.election.term
         if election.standing is not ElectionState.LEADING:
-            self._lifecycle.put_off.over()
+            self._lifecycle.put_off.clear_delay()
         if election.standing is ElectionState.LEADING:
             if self._lifecycle.put_off.is_due:
                 self._take(lease_server, term)
@@ -207,10 +207,10 @@ class ElectedFlow:
         stored = None
         try:
             stored = StoredOffsets(self.settings, self._connect)
-            stored.follow()
+            stored.start_reading()
             self._stored = stored
         except (RuntimeError, OSError) as error:
-            self._reading.because(error)
+            self._reading.set_failure(error)
             if stored is not None:
                 stored.close()
 
@@ -221,7 +221,7 @@ class ElectedFlow:
 
     def _take(self, lease_server: LeaseServer, term: int) -> None:
         stored, self._stored = self._stored, None
-        if self._lifecycle.take(lease_server, self.election.leads_for_s, stored):
+        if self._lifecycle.start_flow(lease_server, self.election.leads_for_s, stored):
             self._term, self._away_since = term, None
 
     def _wait_for_turn(self, leadership: Leadership | None) -> None:
@@ -239,7 +239,7 @@ class ElectedFlow:
         """Fail and leave the group: a member that never runs the flow must not be appointed to."""
         self._fail(reason)
         log.error("%s: FAILED: %s", self.settings.name, reason)
-        self._lifecycle.do(self._leave)
+        self._lifecycle.run_steps(self._leave)
 
     def _fail(self, reason: str) -> None:
         self.failure, self.over = reason, True

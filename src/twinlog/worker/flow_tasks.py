@@ -42,7 +42,7 @@ def first_tasks(settings: FlowSettings, *, local: bool) -> int | None:
 
 
 class FlowTasks:
-    """The tasks of one flow; `attend` is called every moment by the flow's thread.
+    """The tasks of one flow; `poll_tasks` is called every moment by the flow's thread.
 
     `slots` is how many the flow may use at once, `tasks` with how many it begins, None for all of them: then their
     number follows the slots, else it grows when the copiers have been at their limit for long.
@@ -87,13 +87,13 @@ class FlowTasks:
             self.count = min(self.count, slots) if self._grows else slots
             self._replan.set()
 
-    def leave(self, tasks: frozenset[int]) -> None:
+    def exclude_tasks(self, tasks: frozenset[int]) -> None:
         """Copy nothing in these tasks of Spark's any more: their executors are about to go."""
         self._leaving = tasks
 
-    def take(self, report: Report) -> None:
+    def add_report(self, report: Report) -> None:
         """Count the bytes in a copier's report."""
-        self._load.take(report)
+        self._load.add_report(report)
 
     @property
     def demand(self) -> SlotDemand:
@@ -106,10 +106,10 @@ class FlowTasks:
     def plan(self, partitions: Set[TopicPartition]) -> None:
         """Assign these partitions, each to the task that has it already where that is possible."""
         self._partitions = partitions
-        self._load.keep(partitions)
+        self._load.retain_partitions(partitions)
         self._divide()
 
-    def attend(self) -> None:
+    def poll_tasks(self) -> None:
         """Follow the slots and the load, and renew the lease when it is over."""
         now = self._clock.monotonic()
         self._hand_over(now)
@@ -121,14 +121,14 @@ class FlowTasks:
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._look(now)
-        if self._load.turn(self._leases.assignment()):
+        if self._load.needs_move(self._leases.assignment()):
             self._divide(level=True)
         if self._leases.lease != self._lease or self._leases.unclaimed or self._closed:
             # A lease lasts from the moment that copiers hold it; Spark may take long to place the tasks. Where one of
             # them has lost its copier, Spark may not know that yet, and would not end it with the lease.
             self._lease, self._renew_at = self._leases.lease, now + self._settings.lease_seconds
         elif now >= self._renew_at:
-            self._leases.renew()
+            self._leases.renew_lease()
 
     def _hand_over(self, now: float) -> None:
         """Give others what is in shares whose executors are lost, or about to go: within the lease, so that they need
@@ -149,7 +149,7 @@ class FlowTasks:
             count = sum(len(before[number]) for number in leaving)
             log.info("%s: %d partitions move: Spark decommissions their executors", self._settings.name, count)
             if len(closed) >= len(before):
-                self._leases.retire(leaving)
+                self._leases.retire_shares(leaving)
                 return
         elif lost:
             count = sum(len(before[number]) for number in lost)
@@ -175,7 +175,9 @@ class FlowTasks:
         self._replan.clear()
         before = self._open_shares()
         self._closed = frozenset()
-        self._log(self._leases.renew(assign(self._partitions, self.count, weights=self._load.weights(), before=before)))
+        self._log(
+            self._leases.renew_lease(assign(self._partitions, self.count, weights=self._load.weights(), before=before))
+        )
 
     def _open_shares(self) -> Assignment:
         return tuple(share for number, share in enumerate(self._leases.assignment()) if number not in self._closed)

@@ -83,9 +83,9 @@ class GroupsFlow:
         """Begin, on a thread of its own. Raises RuntimeError where there can be no more threads."""
         self._thread.start()
 
-    def attend(self) -> None:
+    def poll_flow(self) -> None:
         """To be called every moment."""
-        self._jobs.attend()
+        self._jobs.poll_jobs()
 
     def stop(self) -> None:
         """Take a last turn of each job, and end within some seconds."""
@@ -141,7 +141,7 @@ class GroupsFlow:
             except RefusedError:
                 raise
             except ClusterError as error:
-                if logged.lasts("connect", LOG_AFTER_S, *DOUBLING_S):
+                if logged.is_due("connect", LOG_AFTER_S, *DOUBLING_S):
                     log.warning("%s: cannot connect yet, trying again: %s", self.settings.name, error)
                 self._note("connect", str(error))
                 self._clock.wait(self._stopping, RETRY_S)

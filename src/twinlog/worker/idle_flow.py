@@ -50,9 +50,9 @@ class IdleFlow:
         """Whether a heartbeat has been written."""
         return self._beats is not None and self._beats.succeeded
 
-    def attend(self) -> None:
+    def poll_flow(self) -> None:
         """To be called every moment."""
-        self._jobs.attend()
+        self._jobs.poll_jobs()
 
     def stop(self) -> None:
         self._jobs.stop(STOP_S)
@@ -86,34 +86,34 @@ class ElectedIdleFlow:
         """Start the election of the process that writes the heartbeats."""
         self.election.start()
 
-    def attend(self) -> None:
+    def poll_flow(self) -> None:
         """Begin to write when elected, and end when not any more; called every moment."""
         election, term = self.election, self.election.term
         if self._flow is not None and term != self._term:
             self._end()
         if election.standing is not ElectionState.LEADING:
-            self._put_off.over()
+            self._put_off.clear_delay()
         elif self._flow is None:
             if self._put_off.is_due:
                 self._take(term)
         else:
-            self._flow.attend()
+            self._flow.poll_flow()
 
     def _take(self, term: int) -> None:
         election = self.election
         try:
             flow = IdleFlow(self.settings, lambda: election.leads_for_s() > 0, self._connect)
         except RuntimeError as error:
-            self._put_off.because(error)
+            self._put_off.set_failure(error)
             return
-        self._put_off.over()
+        self._put_off.clear_delay()
         self._term, self._flow = term, flow
         flow.start()
 
-    def change(self, settings: FlowSettings) -> None:
+    def change_settings(self, settings: FlowSettings) -> None:
         """Write heartbeats as other settings ask for: at once, where they are to come more or less often."""
         before, self.settings = self.settings, settings
-        self.election.change(settings)
+        self.election.change_settings(settings)
         if settings.emit_heartbeats_interval_s != before.emit_heartbeats_interval_s:
             self._end()
 

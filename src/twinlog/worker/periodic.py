@@ -102,11 +102,11 @@ class PeriodicJob:
     def start(self) -> None:
         self._thread.start()
 
-    def hurry(self, *, afresh: bool = False) -> None:
+    def run_turn_now(self, *, afresh: bool = False) -> None:
         """Take the next turn now; `afresh` as if none had failed before."""
         if afresh:
             self._wait_s = RETRY_S[0]
-            self._logged.anew(_FAULT)
+            self._logged.restart_condition(_FAULT)
         self._hurried = True
         self._wake.set()
 
@@ -192,12 +192,12 @@ class PeriodicJob:
         except TwinlogError as error:
             return self._failed(str(error), refused=isinstance(error, RefusedError))
         except Exception as error:
-            if not self._stopping and self._logged.lasts(repr(error)):
+            if not self._stopping and self._logged.is_due(repr(error)):
                 log.exception("%s: %s", self._flow, self.what)
             return self._failed(f"internal error: {error!r}", refused=False)
         self._wait_s = RETRY_S[0]
         self._succeeded = self._worked = True
-        self._logged.anew(_FAULT)
+        self._logged.restart_condition(_FAULT)
         if trouble is None and step is None:
             self.succeeded_ms = wall_ms(self._clock)
         if trouble is not None:
@@ -222,13 +222,13 @@ class PeriodicJob:
 
     def _refused(self, text: str, level: int) -> None:
         """Log a refusal once, with the way out."""
-        if not self._stopping and self._logged.lasts(text):
+        if not self._stopping and self._logged.is_due(text):
             way_out = f"; {self._way_out}" if self._way_out else ""
             log.log(level, "%s: cannot %s, trying again: %s%s", self._flow, self.what, text, way_out)
 
     def _faulty(self, text: str) -> None:
         """Log a lasting fault, at growing intervals."""
-        if not self._excused() and self._logged.lasts(_FAULT, LOG_AFTER_S, *DOUBLING_S):
+        if not self._excused() and self._logged.is_due(_FAULT, LOG_AFTER_S, *DOUBLING_S):
             log.warning("%s: cannot %s, trying again: %s", self._flow, self.what, text)
 
     def _show(self, trouble: str | None) -> None:
@@ -296,7 +296,7 @@ class PeriodicJobs:
             self._start()
             return job
 
-    def attend(self) -> None:
+    def poll_jobs(self) -> None:
         """Begin jobs that wait for a thread; called every moment."""
         if self._waiting:
             with self._lock:
@@ -312,12 +312,12 @@ class PeriodicJobs:
                 return
             del self._waiting[0]
 
-    def hurry(self) -> None:
+    def rerun_failed_jobs(self) -> None:
         """Run the jobs that failed now: their fault is over."""
         with self._lock:
             for job in self._jobs:
                 if job.trouble is not None:
-                    job.hurry(afresh=True)
+                    job.run_turn_now(afresh=True)
 
     def stop(self, timeout_s: float, *, cut_off: bool = False) -> None:
         """No more turns but the last ones, one job after the other in the order they began; takes up to `timeout_s`.

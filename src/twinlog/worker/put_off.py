@@ -42,13 +42,13 @@ class RetryDelay:
         """Whether to try now."""
         return self.why is None or self._clock.monotonic() >= self._until
 
-    def because(self, error: Exception) -> None:
+    def set_failure(self, error: Exception) -> None:
         """A try failed: Python raised this error."""
         self.why = f"{self._what}: {error}"
         self._until = self._clock.monotonic() + (PUT_OFF_S if self._pause_s is None else self._pause_s)
         if self._logged.is_new("threads", AGAIN_S):
             log.log(self._level, "%s: %s", self._name, self.why)
 
-    def over(self) -> None:
+    def clear_delay(self) -> None:
         """The step began, or is no longer needed."""
         self.why = None

@@ -57,7 +57,7 @@ class BatchPacer:
         self._clock = clock
         self._not_before = LONG_AGO
 
-    def take(self) -> bool:
+    def claim_batch_end(self) -> bool:
         """Whether a micro-batch may end now; the next one may later."""
         now = self._clock.monotonic()
         if now < self._not_before:
@@ -109,7 +109,7 @@ class SupervisedQuery:
         self.flows.remove(flow)
         self._bundle.remove(flow.leases)
 
-    def watch(self, engine: Engine, lease_server: LeaseServer, queries: int = 1) -> None:
+    def poll_query(self, engine: Engine, lease_server: LeaseServer, queries: int = 1) -> None:
         """Look after the query, one of `queries`; called every moment, always on the same thread.
 
         With another engine than before the query begins anew. Raises EngineLostError when the engine is lost.
@@ -155,22 +155,22 @@ class SupervisedQuery:
         A lease ends with it. The copiers go on meanwhile, and get the next one.
         """
         copied = sum(flow.flow_status.records for flow in flows)
-        if now - self._batch_since < batch_s or copied == self._counted or not self._pace.take():
+        if now - self._batch_since < batch_s or copied == self._counted or not self._pace.claim_batch_end():
             return
         self._batch_since, self._counted = now, copied
-        flows[0].leases.renew()
+        flows[0].leases.renew_lease()
 
     def _end_flows(self, reason: str) -> None:
         self.end()
         self._bundle.refused = None
         for flow in self.flows:
-            flow.fail(reason)
+            flow.fail_flow(reason)
 
     def _renew_all(self) -> None:
         if len(self.flows) > 1:
             for flow in self.flows:
                 if flow.leases.lease:
-                    flow.leases.renew()
+                    flow.leases.renew_lease()
 
     def _move_to(self, engine: Engine) -> None:
         """The former engine is gone with its query; its tasks have ended or are about to."""
@@ -178,7 +178,7 @@ class SupervisedQuery:
             for flow in self.flows:
                 if flow.leases.lease:
                     # The remaining ones take no part in the next lease.
-                    flow.leases.renew()
+                    flow.leases.renew_lease()
         self._engine, self._query = engine, None
         self._not_before, self._wait_s = LONG_AGO, RESTART_S[0]
 
@@ -217,7 +217,7 @@ class SupervisedQuery:
         query, self._query = self._query, None
         if query is not None:
             for flow in self.flows:
-                flow.leases.disband()
+                flow.leases.stop_copiers()
             query.stop()
         if self._lease_server is not None:
             self._lease_server.bundles.pop(self.name, None)
@@ -252,17 +252,17 @@ class Queries:
         self._sharing: str | None = None
         self._logged = LogOnce(clock)
 
-    def attend(self, engine: Engine, lease_server: LeaseServer, flows: Sequence[FlowRunner], slots: int) -> None:
+    def poll_queries(self, engine: Engine, lease_server: LeaseServer, flows: Sequence[FlowRunner], slots: int) -> None:
         """Look after the queries of these flows; called every moment. Raises EngineLostError."""
         for flow in [flow for query in self._queries for flow in query.flows if flow.ended]:
-            flow.leases.disband()
+            flow.leases.stop_copiers()
             self.take_out(flow)()
         self._arrange([flow for flow in flows if not flow.ended], slots)
         self._log_shared()
         self._turn += 1
         turns = max(1, -(-len(self._queries) // WATCHED_AT_ONCE))
         for query in self._queries[self._turn % turns :: turns]:
-            query.watch(engine, lease_server, len(self._queries))
+            query.poll_query(engine, lease_server, len(self._queries))
 
     def take_out(self, flow: FlowRunner) -> Callable[[], None]:
         """Stop copying a flow. Returns a function that ends the query which it had alone, for any thread to call."""
@@ -305,7 +305,7 @@ class Queries:
 
     def _log_shared(self) -> None:
         """Log which flows share a task once that has lasted: a cluster's executors come one after the other."""
-        if self._sharing is not None and self._logged.lasts(self._sharing, LOG_AFTER_S):
+        if self._sharing is not None and self._logged.is_due(self._sharing, LOG_AFTER_S):
             log.warning(self._sharing)
 
     def _name(self, names: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ class Readiness:
         """The warm-up of an engine has ended; called by its thread."""
         self._warmed_up = engine
 
-    def look(self, engine: object, *, works: bool, has_read: Callable[[], bool]) -> bool:
+    def check_engine(self, engine: object, *, works: bool, has_read: Callable[[], bool]) -> bool:
         """Whether the process is ready with the engine that it has now, None for none.
 
         `works`: the engine copies, or needs no warm-up, `has_read()` that all flows are read.
@@ -61,9 +61,9 @@ END_S = 5.0
 
 
 class StoredOffsets:
-    """Positions and maps of a flow, kept up to date while another process writes them, once `follow` was called.
+    """Positions and maps of a flow, kept up to date while another process writes them, once `start_reading` was called.
 
-    Raises RuntimeError or OSError where there can be no more threads or connections; so does `follow`.
+    Raises RuntimeError or OSError where there can be no more threads or connections; so does `start_reading`.
     """
 
     def __init__(self, settings: FlowSettings, connect: Connect = ClusterAdmin) -> None:
@@ -77,21 +77,21 @@ class StoredOffsets:
         self._thread = threading.Thread(target=self._follow, name=f"stand by {settings.name}", daemon=True)
         self._flow = settings.name
 
-    def follow(self) -> None:
+    def start_reading(self) -> None:
         """Read what is stored every few seconds, on a thread of its own."""
         self._thread.start()
 
     def hand_over(self, target: ClusterAdmin) -> None:
-        """End `follow`; from now on positions and maps are read over `target`, from where that stopped."""
+        """End `start_reading`; from now on positions and maps are read over `target`, from where that stopped."""
         self.close()
         if self._thread.ident is not None:
             self._thread.join(END_S)
-        self.positions.use(target)
-        self.maps.use(target)
+        self.positions.set_cluster(target)
+        self.maps.set_cluster(target)
         self.positions.look_again()
 
     def close(self) -> None:
-        """End `follow` and its connections, whatever they wait for."""
+        """End `start_reading` and its connections, whatever they wait for."""
         if not self._ended.is_set():
             self._ended.set()
             self._admin.close()

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class WantedFlows:
-    """Kept as `want` has it by one thread, which calls `attend` every moment; read by others.
+    """Kept as `set_flows` has it by one thread, which calls `start_wanted_flows` every moment; read by others.
 
     `elected` and `idle` make a flow that copies, and one that writes heartbeats; `all_enabled` are the enabled flows of
     the file, which other processes may run. Of these lists there is another one whenever one of their flows comes or
@@ -62,7 +62,7 @@ class WantedFlows:
         """Whether a flow is to copy."""
         return any(flow.enabled for flow in self._wanted.values())
 
-    def want(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> None:
+    def set_flows(self, flows: Sequence[FlowSettings], all_enabled: Sequence[FlowSettings]) -> None:
         """Another version of the file asks for these."""
         self._wanted = {flow.name: flow for flow in flows}
         self.all_enabled = list(all_enabled)
@@ -72,16 +72,16 @@ class WantedFlows:
             if wanted is None or not wanted.enabled or (failed and wanted != copying.settings):
                 self._end(copying)
             elif not failed:
-                copying.change(wanted, self.all_enabled)
+                copying.change_settings(wanted, self.all_enabled)
         for idle in list(self.idle):
             wanted = self._wanted.get(idle.settings.name)
             if wanted is None or wanted.enabled:
                 self._end(idle)
             else:
-                idle.change(wanted)
-        self.attend()
+                idle.change_settings(wanted)
+        self.start_wanted_flows()
 
-    def attend(self) -> None:
+    def start_wanted_flows(self) -> None:
         """Begin each wanted flow that is not there, once an earlier flow of the same name has ended."""
         for ended in [one for one in self._ending if one.gone]:
             self._ending.remove(ended)
@@ -208,7 +208,7 @@ class Runner:
             started(self)
             while not self._finished():
                 if self._spark_runs:
-                    self._update_ready(self.spark.attend())
+                    self._update_ready(self.spark.poll_flows())
                     if not self._options.until_caught_up:
                         spread(self._roster, self.flows)
                 self._attend_idle()
@@ -230,7 +230,7 @@ class Runner:
 
         def change() -> None:
             try:
-                self._wanted.want(flows, all_enabled)
+                self._wanted.set_flows(flows, all_enabled)
             finally:
                 done.set()
 
@@ -250,7 +250,7 @@ class Runner:
 
     def _follow(self) -> None:
         """Have every flow run that is wanted; one that copies needs Spark."""
-        self._wanted.attend()
+        self._wanted.start_wanted_flows()
         self.spark.hosted_flows = list(self._wanted.hosted)
         if self._wanted.copies and not self._spark_runs:
             self._spark_runs = True
@@ -291,7 +291,7 @@ class Runner:
     def _attend_idle(self) -> None:
         """Look after the flows that are not enabled, and wait for the next moment."""
         for idle in self.idle:
-            idle.attend()
+            idle.poll_flow()
         self._clock.wait(self._wake, TICK_S)
         self._wake.clear()
 

@@ -104,7 +104,7 @@ class HostedFlow(Protocol):
     @property
     def has_read(self) -> bool: ...
 
-    def attend(self, lease_server: LeaseServer) -> None: ...
+    def poll_flow(self, lease_server: LeaseServer) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -114,7 +114,7 @@ class HostedFlow(Protocol):
 class SparkFlows:
     """Owns Spark, the lease server and the queries of the flows in `hosted_flows`, which may come and go.
 
-    Used by one thread, which calls `attend` every moment; `wake` has it called at once.
+    Used by one thread, which calls `poll_flows` every moment; `wake` has it called at once.
     """
 
     def __init__(self, options: SparkOptions, clock: Clock = SYSTEM, wake: threading.Event | None = None) -> None:
@@ -151,7 +151,7 @@ class SparkFlows:
         self._expected = expected
         self._spark.start()
 
-    def attend(self) -> bool:
+    def poll_flows(self) -> bool:
         """Look after Spark and the flows; returns whether this process is ready to take flows over.
 
         Raises EngineError when Spark cannot be started, or not any more.
@@ -167,8 +167,8 @@ class SparkFlows:
                 ready = self._attend(engine, self._lease_server)
         except EngineLostError as error:
             if engine is not None:
-                self._spark.lost(engine, error)
-        self._warming.attend(spark_runs=engine is not None)
+                self._spark.report_loss(engine, error)
+        self._warming.poll_archive(spark_runs=engine is not None)
         return ready
 
     def _listen(self, engine: Engine | None) -> LeaseServer:
@@ -185,12 +185,12 @@ class SparkFlows:
             self._follow_slots(engine)
             self._warm_up(engine, lease_server)
         for hosted in self.hosted_flows:
-            hosted.attend(lease_server)
+            hosted.poll_flow(lease_server)
         if engine is not None:
             flows = [flow for hosted in self.hosted_flows if (flow := hosted.running) is not None]
             self._share_slots(flows)
-            self.queries.attend(engine, lease_server, flows, self._slots)
-        return self._readiness.look(
+            self.queries.poll_queries(engine, lease_server, flows, self._slots)
+        return self._readiness.check_engine(
             engine,
             works=engine is not None and (not engine.local or any(hosted.copies for hosted in self.hosted_flows)),
             has_read=lambda: all(hosted.has_read for hosted in self.hosted_flows),

@@ -40,7 +40,7 @@ class Owner:
         """Everything that may be sent at a time."""
         sent = []
         while self.queue.next_bytes(now):
-            sent.append(self.queue.take())
+            sent.append(self.queue.take_append())
         return sent
 
 
@@ -56,7 +56,7 @@ def known() -> Owner:
     """One whose producer the broker knows, with ten more appends."""
     owner = Owner(1)
     (first,) = owner.take_all()
-    owner.queue.answered(first, 0, 0)
+    owner.queue.record_response(first, 0, 0)
     owner.put(10)
     return owner
 
@@ -64,7 +64,7 @@ def known() -> Owner:
 def test_the_first_append_of_a_producer_flies_alone() -> None:
     owner = Owner(10)
     (first,) = owner.take_all()
-    owner.queue.answered(first, 0, 0)
+    owner.queue.record_response(first, 0, 0)
     assert [sent.sequence for sent in owner.take_all()] == [2, 4, 6, 8, 10]
     assert owner.acknowledged == [0]
 
@@ -72,9 +72,9 @@ def test_the_first_append_of_a_producer_flies_alone() -> None:
 def test_the_first_append_is_tried_again_alone() -> None:
     owner = Owner(10)
     (first,) = owner.take_all()
-    owner.queue.answered(first, 7, -1)
+    owner.queue.record_response(first, 7, -1)
     assert owner.troubles == [first]
-    owner.queue.retry(NOW)
+    owner.queue.retry_failed(NOW)
     assert owner.take_all() == [first]
 
 
@@ -82,8 +82,8 @@ def test_what_the_target_finds_corrupt_is_counted_by_itself() -> None:
     owner = Owner(1)
     for code in (Code.CORRUPT_MESSAGE, Code.REQUEST_TIMED_OUT, Code.CORRUPT_MESSAGE):
         (sent,) = owner.take_all()
-        owner.queue.answered(sent, code, -1)
-        owner.queue.retry(0.0)
+        owner.queue.record_response(sent, code, -1)
+        owner.queue.retry_failed(0.0)
     assert [(trouble.failures, trouble.corrupt) for trouble in owner.troubles] == [(3, 2)] * 3
     assert len({id(trouble) for trouble in owner.troubles}) == 1
 
@@ -92,7 +92,7 @@ def test_after_a_long_silence_an_append_flies_alone_again(known: Owner) -> None:
     sent = known.take_all()
     assert len(sent) == MAX_WINDOW
     for one in sent:
-        known.queue.answered(one, 0, 0)
+        known.queue.record_response(one, 0, 0)
     assert len(known.take_all(NOW + KNOWN_S)) == 1
 
 
@@ -104,17 +104,17 @@ def test_a_new_identity_begins_alone_with_sequence_0(known: Owner) -> None:
 
 def test_appends_are_acknowledged_in_order(known: Owner) -> None:
     first, second, third, *_ = known.take_all()
-    known.queue.answered(third, 0, 40)
-    known.queue.answered(second, 0, 20)
+    known.queue.record_response(third, 0, 40)
+    known.queue.record_response(second, 0, 20)
     assert known.acknowledged == [0]
-    known.queue.answered(first, 0, 10)
+    known.queue.record_response(first, 0, 10)
     assert known.acknowledged == [0, 10, 20, 40]
 
 
 def test_parts_take_the_place_of_a_refused_append(known: Owner) -> None:
     sent = known.take_all()
     for one in sent:
-        known.queue.answered(one, 10 if one is sent[0] else 45, -1)
+        known.queue.record_response(one, 10 if one is sent[0] else 45, -1)
     assert known.troubles == [sent[0]]
     known.queue.replace_first([batch_of(1), batch_of(1)])
     assert [one.sequence for one in known.take_all()] == [2, 3, 4, 6, 8]
@@ -124,7 +124,7 @@ def test_parts_take_the_place_of_a_refused_append(known: Owner) -> None:
 def test_a_refused_append_can_be_left_out(known: Owner) -> None:
     sent = known.take_all()
     for one in sent:
-        known.queue.answered(one, 10 if one is sent[0] else 45, -1)
+        known.queue.record_response(one, 10 if one is sent[0] else 45, -1)
     known.queue.replace_first([])
     again = known.take_all()
     assert [one.append for one in again[:4]] == [one.append for one in sent[1:]]
@@ -155,10 +155,10 @@ def test_a_transaction_that_closes_sends_only_what_it_sent_before() -> None:
     owner.queue.gate = Gate.OPEN
     (first,) = owner.take_all()
     owner.queue.gate = Gate.RETRIES
-    owner.queue.answered(first, 7, -1)
-    owner.queue.retry(NOW)
+    owner.queue.record_response(first, 7, -1)
+    owner.queue.retry_failed(NOW)
     assert owner.take_all() == [first]
-    owner.queue.answered(first, 0, 40)
+    owner.queue.record_response(first, 0, 40)
     assert owner.queue.all_acknowledged
     assert owner.take_all() == []
     assert owner.queue.next_sequence == 2
@@ -169,8 +169,8 @@ def test_an_aborted_transaction_sends_nothing_again() -> None:
     owner.queue.gate = Gate.OPEN
     (first,) = owner.take_all()
     owner.queue.gate = Gate.SHUT
-    owner.queue.answered(first, 7, -1)
-    owner.queue.retry(NOW)
+    owner.queue.record_response(first, 7, -1)
+    owner.queue.retry_failed(NOW)
     assert owner.take_all() == []
     owner.queue.clear(ProducerIdentity(7, 4, transactional=True))
     owner.put(1)
@@ -181,12 +181,12 @@ def test_an_aborted_transaction_sends_nothing_again() -> None:
 def test_an_ended_queue_calls_no_hook_and_sends_nothing_again(known: Owner) -> None:
     first, second, *others = known.take_all()
     known.queue.end()
-    known.queue.answered(first, 0, 10)
+    known.queue.record_response(first, 0, 10)
     for one in (second, *others):
-        known.queue.answered(one, 7, -1)
+        known.queue.record_response(one, 7, -1)
     assert known.acknowledged == [0, 10]
     assert known.troubles == []
-    known.queue.retry(NOW)
+    known.queue.retry_failed(NOW)
     assert known.take_all() == []
     known.queue.clear(ProducerIdentity(7, 1))
     known.put(1)
@@ -196,25 +196,25 @@ def test_an_ended_queue_calls_no_hook_and_sends_nothing_again(known: Owner) -> N
 def test_what_was_refused_after_an_append_waits_for_it(known: Owner) -> None:
     first, second, third, *others = known.take_all()
     for one in (second, third, *others):
-        known.queue.answered(one, 45, -1)
+        known.queue.record_response(one, 45, -1)
         assert known.take_all() == []
-    known.queue.answered(first, 0, 10)
+    known.queue.record_response(first, 0, 10)
     # Nobody lost track: what they were refused for has arrived.
     assert known.troubles == []
     again = known.take_all()
     assert again[:4] == [second, third, *others]
     for base, one in enumerate(again):
-        known.queue.answered(one, 0, 20 + base)
+        known.queue.record_response(one, 0, 20 + base)
     assert known.acknowledged == [0, 10, 20, 21, 22, 23, 24]
 
 
 def test_what_is_refused_again_without_one_before_it_is_trouble(known: Owner) -> None:
     first, second, *others = known.take_all()
     for one in (second, *others):
-        known.queue.answered(one, 45, -1)
-    known.queue.answered(first, 0, 10)
+        known.queue.record_response(one, 45, -1)
+    known.queue.record_response(first, 0, 10)
     for one in known.take_all():
-        known.queue.answered(one, 45, -1)
+        known.queue.record_response(one, 45, -1)
     assert known.troubles == [second]
     assert known.take_all() == []
 
@@ -223,14 +223,14 @@ def test_after_a_failure_the_first_goes_alone_and_then_the_others(known: Owner) 
     """A topic that was recreated takes any first sequence number: the others would overtake the first."""
     sent = known.take_all()
     for one in sent:
-        known.queue.answered(one, 3, -1)
-    known.queue.retry(NOW)
+        known.queue.record_response(one, 3, -1)
+    known.queue.retry_failed(NOW)
     assert known.take_all() == [sent[0]]
-    known.queue.answered(sent[0], 3, -1)
+    known.queue.record_response(sent[0], 3, -1)
     assert known.troubles == [sent[0], sent[0]]
-    known.queue.retry(NOW)
+    known.queue.retry_failed(NOW)
     assert known.take_all() == [sent[0]]
-    known.queue.answered(sent[0], 0, 0)
+    known.queue.record_response(sent[0], 0, 0)
     assert known.take_all()[:4] == sent[1:]
 
 
@@ -238,12 +238,12 @@ def expecting_late_appends(*spans: tuple[int, int]) -> tuple[Owner, list[SentApp
     """A queue that goes on after source offset 9 with sequence number 5, and what it sends of these source offsets."""
     owner = Owner(0)
     owner.queue.clear(ProducerIdentity(7, 0), 5)
-    owner.queue.late.expect(10, 1000)
+    owner.queue.late.expect_appends(10, 1000)
     sent = []
     for first, count in spans:
         owner.queue.put([replace(batch_of(count), spans=((first, count),))])
         (one,) = owner.take_all()
-        owner.queue.answered(one, 0, 0)
+        owner.queue.record_response(one, 0, 0)
         sent.append(one)
     return owner, sent
 
@@ -253,7 +253,7 @@ def test_a_predecessors_append_in_the_place_of_ours_is_ours_if_nothing_is_missin
     assert [first.sequence, second.sequence] == [5, 7]
     owner.queue.put([replace(batch_of(2), spans=((15, 2),))])
     (third,) = owner.take_all()
-    owner.queue.answered(third, 0, 40, there=True)
+    owner.queue.record_response(third, 0, 40, there=True)
     assert (owner.acknowledged, owner.troubles) == ([0, 0, 40], [])
 
 
@@ -262,7 +262,7 @@ def test_after_a_hole_a_predecessors_append_may_hold_other_records(there: bool) 
     owner, _ = expecting_late_appends((10, 2))
     owner.queue.put([replace(batch_of(2), spans=((13, 2),))])
     (one,) = owner.take_all()
-    owner.queue.answered(one, 0, 40, there=there)
+    owner.queue.record_response(one, 0, 40, there=there)
     assert [sent.code for sent in owner.troubles] == ([UNVERIFIED] if there else [])
     assert owner.acknowledged == ([0] if there else [0, 40])
 
@@ -272,7 +272,7 @@ def test_doubt_ends_with_what_a_predecessor_can_have_sent() -> None:
     assert not owner.queue.late.expected
     owner.queue.put([replace(batch_of(2), spans=((90, 2),))])
     (one,) = owner.take_all()
-    owner.queue.answered(one, 0, 40, there=True)
+    owner.queue.record_response(one, 0, 40, there=True)
     assert owner.troubles == []
 
 
@@ -283,7 +283,7 @@ def test_what_was_refused_as_too_large_counts_once() -> None:
     owner.queue.put([replace(batch_of(2), spans=((first, 2),)) for first in (12, 14, 16)])
     sent = owner.take_all()
     for one in sent:
-        owner.queue.answered(one, 10 if one is sent[0] else 45, -1)
+        owner.queue.record_response(one, 10 if one is sent[0] else 45, -1)
     parts = [replace(batch_of(1), spans=((first, 1),)) for first in (12, 13)]
     owner.queue.replace_first(parts)
     assert owner.queue.late.bytes == left

@@ -30,7 +30,7 @@ class Flow:
 
     def take(self, end: int) -> None:
         part = PartitionProgress("t", 0, 5, 5, end, records=5, bytes=50)
-        self.flow_status.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (part,)))
+        self.flow_status.add_report(Report("east->west", "one", 1, 0, 1.0, 0.1, (part,)))
 
 
 def line(flow: Flow) -> str:
@@ -64,7 +64,7 @@ def test_a_lag_that_is_not_known_of_all_partitions_ends_at_no_time() -> None:
     flow = Flow()
     flow.take(5)
     other = PartitionProgress("t", 1, 5, 5, -1)
-    flow.flow_status.take(Report("east->west", "one", 1, 0, 1.0, 0.1, (other,)))
+    flow.flow_status.add_report(Report("east->west", "one", 1, 0, 1.0, 0.1, (other,)))
     assert line(flow).endswith("lag 0 (0 s ago, 1 partition unknown), ETA ?")
 
 

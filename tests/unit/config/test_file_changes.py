@@ -134,8 +134,11 @@ def test_live_keys_are_taken_over_beside_others_that_are_not(file: File) -> None
     change = file.take(BASE.replace("orders, payments", ".*") + "tasks.max = 3\nsync.group.offsets.enabled = true\n")
     flow = file.flow("east->west")
     assert (flow.topics, flow.tasks_max, flow.sync_group_offsets_interval_s) == ((".*",), 1, 1.0)
-    assert [one.key for one in change.of(UpdateMode.RESTART)] == ["tasks.max"]
-    assert [one.key for one in change.of(UpdateMode.AT_ONCE)] == ["east->west.topics", "sync.group.offsets.enabled"]
+    assert [one.key for one in change.select_keys(UpdateMode.RESTART)] == ["tasks.max"]
+    assert [one.key for one in change.select_keys(UpdateMode.AT_ONCE)] == [
+        "east->west.topics",
+        "sync.group.offsets.enabled",
+    ]
     # The process still runs with one task, so that this is no change any more.
     assert file.read(BASE.replace("orders, payments", ".*") + "sync.group.offsets.enabled = true\n").keys == ()
 
@@ -267,7 +270,7 @@ def test_a_class_of_the_users_has_what_it_had_of_keys_that_need_a_restart(
         "east->west.topics": (UpdateMode.AT_ONCE, ("east->west",)),
         "east->west.my.teams": (UpdateMode.RESTART, ("east->west",)),
     }
-    assert change.of(UpdateMode.RESTART)[0].after == "[hidden], what it stands for has changed"
+    assert change.select_keys(UpdateMode.RESTART)[0].after == "[hidden], what it stands for has changed"
     settings = dict(file.flow("east->west").class_settings)
     assert (settings["topics"], settings["my.teams"]) == ("x", "a, b")
 
@@ -311,8 +314,8 @@ def test_what_was_taken_over_is_told_once_and_the_rest_stays(file: File, chance:
         first = file.take(text)
         again = file.read()
         assert again.same, text
-        assert again.of(UpdateMode.RESTART) == first.of(UpdateMode.RESTART), text
-        assert not again.of(UpdateMode.AT_ONCE, UpdateMode.PAUSE), text
+        assert again.select_keys(UpdateMode.RESTART) == first.select_keys(UpdateMode.RESTART), text
+        assert not again.select_keys(UpdateMode.AT_ONCE, UpdateMode.PAUSE), text
         for flow in file.running.config.flows:
             old, new = before.get(flow.name), written[flow.name]
             for name in FlowSettings.__dataclass_fields__:

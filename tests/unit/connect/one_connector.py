@@ -38,7 +38,7 @@ def states(running: RunningConnectors) -> Any:
 def shown(running: RunningConnectors) -> Any:
     """The states as they are written, which is what a restart waits for."""
     found = states(running)
-    running.connectors[C].shown()
+    running.connectors[C].mark_reported()
     return found
 
 
@@ -46,14 +46,14 @@ def attend(running: RunningConnectors) -> None:
     """Until what is being ended has ended, and what begins has begun."""
 
     def ended() -> bool:
-        running.attend()
+        running.poll_connectors()
         return not any(one.again for one in running.connectors.values())
 
     wait_for(ended, 60, "what ends has ended")
-    running.attend()
-    running.attend()
+    running.poll_connectors()
+    running.poll_connectors()
 
 
 def have(running: RunningConnectors, target: TargetState = TargetState.STARTED, **more: Any) -> None:
-    running.set(C, more.get("flow", flow()), target, more.get("refused"))
+    running.set_connector(C, more.get("flow", flow()), target, more.get("refused"))
     attend(running)

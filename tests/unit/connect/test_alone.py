@@ -41,16 +41,18 @@ def test_its_state_is_in_memory() -> None:
     state.restart(RestartRequest(C))
     state.set_logger_level("root", "DEBUG")
     state.read()
-    assert state.look(lambda cluster, _: (cluster.connectors[C].config, cluster.target_state(C), cluster.tasks(C))) == (
+    assert state.query_state(
+        lambda cluster, _: (cluster.connectors[C].config, cluster.target_state(C), cluster.tasks(C))
+    ) == (
         {"name": "c"},
         TargetState.PAUSED,
-        state.look(lambda cluster, _: cluster.tasks(C)),
+        state.query_state(lambda cluster, _: cluster.tasks(C)),
     )
     assert ([one.connectors for one in seen if one.connectors], seen[-1].loggers) == ([(C,)], {"root": "DEBUG"})
     state.report([ConnectorStatusRecord(C, Status(ConnectorState.RUNNING, "w:1"))])
-    assert state.look(lambda _, statuses: statuses.connector(C)) == Status(ConnectorState.RUNNING, "w:1")
+    assert state.query_state(lambda _, statuses: statuses.connector(C)) == Status(ConnectorState.RUNNING, "w:1")
     state.remove(C)
-    assert state.look(lambda cluster, _: cluster.connectors) == {}
+    assert state.query_state(lambda cluster, _: cluster.connectors) == {}
 
 
 def test_its_revision_grows_with_whatever_may_be_seen() -> None:

@@ -46,7 +46,7 @@ def test_a_secret_counts_from_the_next_beginning_on(tmp_path: Path) -> None:
     assert password() == "old"
     secret.write_text("password = newer\n")
     assert password() == "old"
-    flows.forget(C)
+    flows.forget_connector(C)
     assert password() == "newer"
 
 

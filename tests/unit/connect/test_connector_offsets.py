@@ -140,14 +140,14 @@ def begin(offsets: ConnectorOffsets, flows: ConnectorFlows) -> None:
 
 def test_what_kafkas_worker_left_counts_once(make: Make, target: Target) -> None:
     offsets, flows, state = make(offset("x", 41), offset("y", 7))
-    assert offsets.of(C) == [offset("x", 41), offset("y", 7)]
+    assert offsets.read_offsets(C) == [offset("x", 41), offset("y", 7)]
     begin(offsets, flows)
     assert target.topics_[GROUPS] == [offset_records.encode(C, one) for one in (offset("x", 41), offset("y", 7))]
     # A copier goes on there; what is on the worker's cluster counts no more, however far it is.
     target.keeps(GROUPS, offset("x", 43), offset("y", 3))
     again = ConnectorOffsets(CONFIG, state, flows, SYSTEM, lambda: True, cast(Any, target))
     begin(again, flows)
-    assert again.of(C) == [offset("x", 43), offset("y", 3)]
+    assert again.read_offsets(C) == [offset("x", 43), offset("y", 3)]
     assert len(target.topics_[GROUPS]) == 4
 
 
@@ -156,40 +156,40 @@ def test_what_kafkas_worker_left_before_it_copied_exactly_once_counts_for_what_i
 ) -> None:
     target.keeps(GROUPS, offset("x", 50), offset("z", 3), offset("z", None))
     offsets, flows, _ = make(offset("x", 41), offset("y", 7), offset("z", 2))
-    assert offsets.of(C) == [offset("x", 50), offset("y", 7)]
+    assert offsets.read_offsets(C) == [offset("x", 50), offset("y", 7)]
     begin(offsets, flows)
     assert target.topics_[GROUPS][3:] == [offset_records.encode(C, offset("y", 7))]
-    assert offsets.of(C) == [offset("x", 50), offset("y", 7)]
+    assert offsets.read_offsets(C) == [offset("x", 50), offset("y", 7)]
 
 
 def test_what_is_deleted_is_not_taken_over_again(make: Make, target: Target) -> None:
     offsets, flows, state = make(offset("x", 41), offset("y", 7))
     # It never began here.
-    offsets.put(C, [offset("x", None)])
-    assert offsets.of(C) == [offset("y", 7)]
+    offsets.replace_offsets(C, [offset("x", None)])
+    assert offsets.read_offsets(C) == [offset("y", 7)]
     # The marker of the deletion is compacted away.
     target.topics_[GROUPS] = []
     begin(offsets, flows)
-    assert offsets.of(C) == state.offsets(C) == [offset("y", 7)]
+    assert offsets.read_offsets(C) == state.offsets(C) == [offset("y", 7)]
 
 
 def test_only_a_source_connector_elsewhere_is_looked_for_there(make: Make, target: Target) -> None:
     target.error = ClusterError("it does not answer")
     offsets, flows, state = make(offset("x", 41), target_cluster_bootstrap_servers=OWN_SERVER)
     begin(offsets, flows)
-    offsets.put(C, [offset("x", 40)])
-    assert offsets.of(C) == state.offsets(C) == [offset("x", 40)]
+    offsets.replace_offsets(C, [offset("x", 40)])
+    assert offsets.read_offsets(C) == state.offsets(C) == [offset("x", 40)]
 
 
 def test_a_topic_of_its_own_comes_first_and_is_reset_with_the_one_before(make: Make, target: Target) -> None:
     target.keeps(GROUPS, offset("x", 1), offset("y", 2))
     target.keeps("own", offset("x", 9))
     offsets, _, _ = make(offsets_storage_topic="own")
-    assert offsets.of(C) == [offset("x", 9), offset("y", 2)]
-    offsets.put(C, [offset("x", None), offset("y", None)])
-    assert offsets.of(C) == []
+    assert offsets.read_offsets(C) == [offset("x", 9), offset("y", 2)]
+    offsets.replace_offsets(C, [offset("x", None), offset("y", None)])
+    assert offsets.read_offsets(C) == []
     target.topics_["own"] = []
-    assert offsets.of(C) == []
+    assert offsets.read_offsets(C) == []
 
 
 @pytest.mark.parametrize("kind", [ClusterError, RefusedError])
@@ -210,7 +210,7 @@ def test_what_keeps_it_from_beginning_is_told(make: Make, target: Target, kind: 
     wait_for(tells, WAIT_S, "it tells the reason of two tries", every_s=0.01)
     assert {type(error) for error in told} == {kind}
     with pytest.raises(ClusterError):
-        offsets.of(C)
+        offsets.read_offsets(C)
     target.error = None
     begin(offsets, flows)
     assert json.loads(target.topics_[GROUPS][0][1] or b"") == {"offset": 41}
@@ -219,5 +219,5 @@ def test_what_keeps_it_from_beginning_is_told(make: Make, target: Target, kind: 
 def test_positions_of_a_connector_that_cannot_be_used_are_left_alone(make: Make) -> None:
     offsets, _, state = make(offset("x", 41), tasks_max="many")
     with pytest.raises(RefusedError, match="fix it first"):
-        offsets.put(C, [offset("x", None)])
-    assert offsets.of(C) == state.offsets(C) == [offset("x", 41)]
+        offsets.replace_offsets(C, [offset("x", None)])
+    assert offsets.read_offsets(C) == state.offsets(C) == [offset("x", 41)]

@@ -24,11 +24,11 @@ class Offsets:
     def __init__(self) -> None:
         self.put_: list[StoredOffset] = []
 
-    def of(self, name: ConnectorName) -> list[StoredOffset]:
+    def read_offsets(self, name: ConnectorName) -> list[StoredOffset]:
         assert name == C
         return STORED
 
-    def put(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
+    def replace_offsets(self, name: ConnectorName, offsets: Sequence[StoredOffset]) -> None:
         assert name == C
         self.put_ += offsets
 
@@ -39,10 +39,10 @@ def asked(step: Callable[[], Any]) -> Any:
 
 def requests() -> tuple[OffsetRequests, Offsets]:
     offsets: Any = Offsets()
-    state: Any = SimpleNamespace(read_configs=lambda: None, look=lambda _: (TargetState.STOPPED, 0))
+    state: Any = SimpleNamespace(read_configs=lambda: None, query_state=lambda _: (TargetState.STOPPED, 0))
     thread: Any = SimpleNamespace(standing_still=lambda *_: nullcontext())
     nothing = dict.fromkeys(("require_started", "require_known", "require_own"), lambda *_: None)
-    permission: Any = SimpleNamespace(asked=asked, **nothing)
+    permission: Any = SimpleNamespace(call_step=asked, **nothing)
     return OffsetRequests(state, offsets, thread, permission), offsets
 
 

@@ -30,7 +30,7 @@ def permission(errors: list[ClusterError], done: list[str]) -> RequestGuard:
         done.append("fenced")
 
     group = SimpleNamespace(
-        assignment=LEADS, term=1, reason=None, leads_for_s=lambda: 5.0, confirm=lambda term: term == 1
+        assignment=LEADS, term=1, reason=None, leads_for_s=lambda: 5.0, confirm_membership=lambda term: term == 1
     )
     thread = SimpleNamespace(
         group=group,
@@ -46,7 +46,7 @@ def permission(errors: list[ClusterError], done: list[str]) -> RequestGuard:
 def test_a_change_waits_while_earlier_leaders_cannot_be_fenced_yet() -> None:
     """A cluster makes its topic of transactions when somebody asks for the first."""
     done: list[str] = []
-    with permission([ClusterError("no coordinator yet")] * 3, done).leading():
+    with permission([ClusterError("no coordinator yet")] * 3, done).as_leader():
         done.append("changed")
     assert done == ["fenced", "read", "changed"]
 
@@ -54,7 +54,7 @@ def test_a_change_waits_while_earlier_leaders_cannot_be_fenced_yet() -> None:
 @pytest.mark.parametrize("errors", [[RefusedError("no right")], [ClusterError("down")] * round(FENCE_S * 100)])
 def test_it_does_not_wait_for_ever(errors: list[ClusterError]) -> None:
     done: list[str] = []
-    with pytest.raises(RequestError) as refused, permission(errors, done).leading():
+    with pytest.raises(RequestError) as refused, permission(errors, done).as_leader():
         done.append("changed")
     assert (refused.value.status, done) == (500, [])
 
@@ -68,7 +68,7 @@ class Starting:
         self.thread = SimpleNamespace(group=self.group, started=threading.Event(), left=False, stage="It reads.")
         if started:
             self.thread.started.set()
-        state = SimpleNamespace(knows=lambda name: name == "known")
+        state = SimpleNamespace(has_connector=lambda name: name == "known")
         self.may = RequestGuard(cast(Any, state), cast(Any, self.thread), self.clock)
         self._left: list[tuple[float, Callable[[], object]]] = []
         self._sleep = self.clock.sleep
@@ -94,12 +94,12 @@ def test_a_request_waits_for_the_state_and_a_change_for_the_group_too() -> None:
     worker.may.require_started()
     assert worker.waited_s == 20
     worker.after(30, lambda: setattr(worker.group, "assignment", LEADS))
-    assert worker.may.member() is LEADS
+    assert worker.may.wait_assignment() is LEADS
     assert worker.waited_s == 50
 
 
 def test_who_waited_in_vain_hears_what_the_worker_does() -> None:
-    for wait in (RequestGuard.require_started, RequestGuard.member):
+    for wait in (RequestGuard.require_started, RequestGuard.wait_assignment):
         worker = Starting()
         with pytest.raises(RequestError, match=r"^Request timed out\. It reads\.$") as late:
             wait(worker.may)
@@ -111,7 +111,7 @@ def test_who_waits_for_a_worker_that_stops_is_sent_away_at_once() -> None:
     worker = Starting(started=True)
     worker.after(2, lambda: setattr(worker.thread, "left", True))
     with pytest.raises(UnavailableError):
-        worker.may.member()
+        worker.may.wait_assignment()
     assert worker.waited_s == 2
 
 

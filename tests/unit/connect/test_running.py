@@ -41,7 +41,7 @@ class Groups:
     def start(self) -> None:
         self.done.append("started")
 
-    def attend(self) -> None: ...
+    def poll_flow(self) -> None: ...
 
     def take_written(self) -> set[str]:
         return set(self.settings.topics)
@@ -73,7 +73,7 @@ def running(made: list[Groups], allowed: list[float]) -> RunningConnectors:
 def test_what_will_not_work_beside_the_others_is_logged_once(
     running: RunningConnectors, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running.set(C, flow(), TargetState.STARTED, None)
+    running.set_connector(C, flow(), TargetState.STARTED, None)
     for text in ("no syncs", "no syncs", None, "no syncs", "another separator"):
         running.remark(C, text)
     running.remark(ConnectorName("elsewhere"), "no syncs")
@@ -158,7 +158,7 @@ def test_its_tasks_are_made_of_what_it_is_given_and_known_when_that_is(
 
 
 def test_a_paused_connector_keeps_the_tasks_that_it_had_elsewhere(running: RunningConnectors) -> None:
-    running.set(C, flow(), TargetState.PAUSED, None, 3)
+    running.set_connector(C, flow(), TargetState.PAUSED, None, 3)
     attend(running)
     assert states(running) == (ConnectorState.PAUSED, [ConnectorState.PAUSED] * 3)
 
@@ -209,12 +209,12 @@ def test_nothing_is_paused_or_stopped_before_it_has_ended(
     monkeypatch.setattr(Groups, "stop", lambda self: goes_on.wait(60))
     have(running)
     attend(running)
-    running.set(C, flow(), TargetState.STOPPED, None)
-    running.attend()
+    running.set_connector(C, flow(), TargetState.STOPPED, None)
+    running.poll_connectors()
     assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
-    running.set(C, flow(), TargetState.PAUSED, None)
+    running.set_connector(C, flow(), TargetState.PAUSED, None)
     assert states(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING])
-    running.set(C, flow(), TargetState.STOPPED, None)
+    running.set_connector(C, flow(), TargetState.STOPPED, None)
     goes_on.set()
     attend(running)
     assert states(running) == (ConnectorState.STOPPED, [])
@@ -312,7 +312,7 @@ def test_what_will_not_work_and_what_does_not_just_now_is_told_of_what_runs(
     running.remark(C, "nobody writes offset syncs")
     connector = running.connectors[C]
     assert connector.task_states("w", 1)[0].trace is None
-    connector.look(float("inf"))
+    connector.update_trouble(float("inf"))
     told = connector.connector_state("w", 1), connector.task_states("w", 1)[0]
     assert [one.state for one in told] == [ConnectorState.RUNNING, ConnectorState.RUNNING]
     assert [one.trace for one in told] == ["nobody writes offset syncs", "the source does not answer"]

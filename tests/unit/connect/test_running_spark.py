@@ -47,7 +47,7 @@ class Spark:
             raise RuntimeError("can't start new thread")
         self.starts.append(expected)
 
-    def attend(self) -> bool:
+    def poll_flows(self) -> bool:
         if self.reason is not None:
             raise EngineError(self.reason)
         return True
@@ -76,7 +76,7 @@ def test_a_spark_that_cannot_start_is_started_again_with_what_copies(
     running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
 
     def runs() -> bool:
-        running.attend()
+        running.poll_connectors()
         return bool(shown(running) == (ConnectorState.RUNNING, [ConnectorState.RUNNING]))
 
     wait_for(runs, 60, "it runs again")
@@ -113,15 +113,17 @@ def test_what_copies_fails_with_sparks_own_reason_where_spark_refuses_to_start(
     running = RunningConnectors(SparkOptions(ahead=ahead, warm_up=False), lambda _: 5.0, list)
 
     def given_up() -> bool:
-        running.attend()
+        running.poll_connectors()
         return running._spark_ending is not None
 
     if ahead:
         wait_for(given_up, 60, "Spark was given up before anything came")
-    running.set(C, replace(flow(), settings=replace(flow().settings, kind="source")), TargetState.STARTED, None)
+    running.set_connector(
+        C, replace(flow(), settings=replace(flow().settings, kind="source")), TargetState.STARTED, None
+    )
 
     def failed() -> bool:
-        running.attend()
+        running.poll_connectors()
         return bool(states(running) == (ConnectorState.RUNNING, [ConnectorState.FAILED]))
 
     wait_for(failed, 60, "its task has failed")
@@ -168,7 +170,7 @@ def test_a_spark_that_was_lost_takes_with_it_what_was_just_being_ended(monkeypat
     running.restart(RestartRequest(C, include_tasks=True, only_failed=True))
 
     def again() -> bool:
-        running.attend()
+        running.poll_connectors()
         return len(Spark.made) == 2 and len(Spark.made[1].hosted_flows) == 1
 
     wait_for(again, 60, "it begins again")
@@ -184,7 +186,7 @@ def test_what_keeps_spark_from_copying_is_told_of_what_it_copies(monkeypatch: py
     monkeypatch.setattr(Spark, "trouble", "Spark's JVM was killed by SIGKILL")
     attend(running)
     connector = running.connectors[C]
-    connector.look(float("inf"))
+    connector.update_trouble(float("inf"))
     status = connector.task_states("w", 1)[0]
     assert (status.state, status.trace) == (ConnectorState.RUNNING, "Spark's JVM was killed by SIGKILL")
     monkeypatch.setattr(Spark, "trouble", None)
@@ -203,8 +205,8 @@ def test_a_connector_that_copies_begins_once_however_often_there_are_no_threads(
     source = replace(flow(), settings=replace(flow().settings, kind="source"))
     coming = [source.settings] if prepared else []
     running = RunningConnectors(SparkOptions(), lambda _: 5.0, list, to_copy=lambda: coming)
-    running.set(C, source, TargetState.STARTED, None)
-    running.attend()
+    running.set_connector(C, source, TargetState.STARTED, None)
+    running.poll_connectors()
     waits = running.connectors[C].connector_state("w", 1)
     assert (waits.state, waits.trace) == (ConnectorState.RUNNING, "it begins later: can't start new thread")
     for _ in range(3):
@@ -232,7 +234,7 @@ def test_connectors_agree_which_of_them_writes_a_topic_that_both_would(monkeypat
 
     def begun() -> dict[str, Any]:
         for one in known:
-            running.set(ConnectorName(one.name), one, TargetState.STARTED, None)
+            running.set_connector(ConnectorName(one.name), one, TargetState.STARTED, None)
         attend(running)
         return {name: one.part for name, one in running.connectors.items()}
 
@@ -267,11 +269,11 @@ def test_a_connector_goes_on_when_one_comes_that_mirrors_none_of_its_topics(
     one, two = copies("one", ("a", "a.x")), copies("two", topics)
     known = [one]
     running = RunningConnectors(SparkOptions(), lambda _: 5.0, lambda: [one.settings for one in known])
-    running.set(C, one, TargetState.STARTED, None)
+    running.set_connector(C, one, TargetState.STARTED, None)
     attend(running)
     part = running.connectors[C].part
     known.append(two)
-    running.attend()
+    running.poll_connectors()
     found = running.connectors[C]
     assert (found.part is part and not found.again) == goes_on
     running.stop()
@@ -286,11 +288,11 @@ def test_spark_starts_where_a_connector_that_copies_may_come(
     Spark.made, Spark.reason = [], None
     coming: list[FlowSettings] = []
     running = RunningConnectors(SparkOptions(master), lambda _: 0.0, list, to_copy=lambda: coming)
-    running.attend()
+    running.poll_connectors()
     assert Spark.made[0].starts == []
     coming += [replace(flow().settings, kind="source", tasks_max=tasks) for tasks in (2, 3)]
     for _ in range(2):
-        running.attend()
+        running.poll_connectors()
     assert Spark.made[0].starts == starts
     running.stop()
 
@@ -302,17 +304,17 @@ def test_spark_starts_ahead_of_the_first_connector_and_ends_where_none_copies(mo
     clock = VirtualClock()
     running = RunningConnectors(SparkOptions(ahead=True), lambda _: 5.0, lambda: others, clock)
     for _ in range(2):
-        running.attend()
+        running.poll_connectors()
         clock.sleep(3600)
     assert [one.starts for one in Spark.made] == [[0]]
     assert not Spark.made[0].ended.is_set()
     others.append(flow().settings)
-    running.attend()
+    running.poll_connectors()
     clock.sleep(module.NOT_WANTED_S - 1)
-    running.attend()
+    running.poll_connectors()
     assert not Spark.made[0].ended.is_set()
     clock.sleep(1)
-    running.attend()
+    running.poll_connectors()
     assert Spark.made[0].ended.wait(60)
     # It comes back with one that copies.
     source = replace(flow(), settings=replace(flow().settings, kind="source"))

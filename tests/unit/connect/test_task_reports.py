@@ -29,12 +29,12 @@ class Stage:
 
     def __init__(self) -> None:
         self.cluster = ClusterState()
-        self.cluster.take([ConnectorRecord(C, {"name": "c"})])
+        self.cluster.apply_records([ConnectorRecord(C, {"name": "c"})])
         self.connectors = {C: self}
         self.configs: Sequence[Config] | None = None
         self.written = 0
 
-    def look(self, question: Any) -> Any:
+    def query_state(self, question: Any) -> Any:
         return question(self.cluster, None)
 
     def task_configs(self, config: Config) -> Sequence[Config] | None:
@@ -44,7 +44,7 @@ class Stage:
     def put_tasks(self, name: ConnectorName, configs: Sequence[Config]) -> None:
         self.written += 1
         tasks = [TaskRecord(TaskId(name, number), config) for number, config in enumerate(configs)]
-        self.cluster.take([*tasks, CommitRecord(name, len(configs))])
+        self.cluster.apply_records([*tasks, CommitRecord(name, len(configs))])
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_leader_writes_tasks_that_are_others_now(stage: Stage) -> None:
         assert stage.written == number
         assert list(stage.cluster.connectors[C].tasks) == configs
     # Compaction left a part of them, as a worker sees that begins.
-    stage.cluster.take([CommitRecord(C, 2)])
+    stage.cluster.apply_records([CommitRecord(C, 2)])
     assert not stage.cluster.connectors[C].consistent
     tasks.write(LEADER)
     assert stage.cluster.connectors[C].consistent
@@ -78,7 +78,7 @@ def test_the_leader_writes_tasks_that_are_others_now(stage: Stage) -> None:
 @pytest.mark.parametrize("state", [TargetState.PAUSED, TargetState.STOPPED])
 def test_nothing_is_written_of_what_is_not_to_run(stage: Stage, state: TargetState) -> None:
     stage.configs = [{"a": "1"}]
-    stage.cluster.take([TargetStateRecord(C, state)])
+    stage.cluster.apply_records([TargetStateRecord(C, state)])
     reports(stage, VirtualClock()).write(LEADER)
     assert stage.written == 0
 

@@ -33,11 +33,12 @@ Asks = Callable[..., Any]
 def ask(here: Scene) -> Asks:
     """Asks something of the topic `t`, by no process that runs its flow."""
     flows: Any = SimpleNamespace(build=lambda name: (SimpleNamespace(settings=here.settings), None))
-    may: Any = SimpleNamespace(require_started=lambda: None, require_known=lambda name: None, asked=lambda step: step())
+    nothing = {"require_started": lambda: None, "require_known": lambda name: None}
+    may: Any = SimpleNamespace(**nothing, call_step=lambda step: step())
     requests = TopicRequests(WORKER.settings, flows, may, lambda alias, client: here.connect(alias))
 
     def call(verb: str, *topics: str, **more: Any) -> Any:
-        return requests.ask(NAME, TopicControlRequest(verb, topics or ("t",), **more))
+        return requests.submit_request(NAME, TopicControlRequest(verb, topics or ("t",), **more))
 
     call.read = lambda: requests.read(NAME)  # type: ignore[attr-defined]
     return call
@@ -58,7 +59,7 @@ def test_what_repeats_or_loses_records_is_confirmed(here: Scene, ask: Asks) -> N
     assert (found["id"], found["result"], found["to"]) == ("x", "requested", "earliest")
     # Without a word it has the outcome by its id.
     assert ask("restart-from", to=("earliest", ""), id="x") == found
-    here.process().control.turn()
+    here.process().control.run_commands()
     done = ask("restart-from", to=("earliest", ""), id="x")
     assert (done["result"], [one["to"] for one in done["partitions"]]) == ("applied", [0, 0, 0])
 

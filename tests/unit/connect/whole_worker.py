@@ -85,7 +85,7 @@ def _pretended(beats: Beats) -> type:
         def start(self) -> None:
             beats.count(self._name, 1)
 
-        def attend(self) -> None:
+        def poll_flow(self) -> None:
             self.groups = self.groups or (GroupId("g"),)
 
         def take_written(self) -> set[str]:

@@ -83,7 +83,7 @@ class World:
     def begin(self, *grants: Grant) -> Copier:
         """Copy what is granted, from the first partition's beginning if that is nothing."""
         copier = self.open()
-        self.run(copier.grant, grants or [self.grant()])
+        self.run(copier.copy_partitions, grants or [self.grant()])
         return copier
 
     def until(self, true: Callable[[], bool], within_s: float = 60.0) -> float:

@@ -168,7 +168,7 @@ class Scene:
         await self.until(lambda: self.here.copied()[-len(values) :] == list(values))
 
     def join(self) -> None:
-        assert self.copier.join(self.ticket, self.over)
+        assert self.copier.join_lease(self.ticket, self.over)
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_the_next_lease_finds_the_copier_at_work(scene: Scene) -> None:
         assert not scene.copier.works_under(1)
         await scene.here.loop.sleep(GRACE_S / 2)
         fresh = threading.Event()
-        assert scene.copier.join(second, fresh)
+        assert scene.copier.join_lease(second, fresh)
         await scene.here.loop.sleep(10 * GRACE_S)
         assert scene.copier.works_under(2)
         scene.here.write(*LATER)
@@ -224,7 +224,7 @@ def test_the_next_lease_finds_the_copier_at_work(scene: Scene) -> None:
     scene.play(script)
     assert len(scene.driver.times(Released)) == 1
     assert scene.copier.error is None
-    assert not scene.copier.join(second, threading.Event())
+    assert not scene.copier.join_lease(second, threading.Event())
 
 
 def test_nothing_is_appended_once_its_driver_is_silent(scene: Scene) -> None:

@@ -78,7 +78,7 @@ def test_a_crash_while_the_jvm_is_lost_is_gone_on_from_once_there_is_another(mon
         sql.ready = True
         again = here.open()
         sql.ready = False
-        here.loop.start(again.grant, [here.grant(position=old)])
+        here.loop.start(again.copy_partitions, [here.grant(position=old)])
         here.pass_by(20)
         assert part() not in again.partitions
         assert part() in again.held_back

@@ -61,7 +61,7 @@ def test_a_transaction_of_the_source_that_never_ends_is_told() -> None:
 
         add()
         copier = here.begin()
-        trouble = partial(copier.troubles.of, copier.partitions[part()])
+        trouble = partial(copier.troubles.find_reason, copier.partitions[part()])
         here.until(lambda: here.copied() == [b"before"])
         here.pass_by(OPEN_S - 60)
         assert trouble() is None
@@ -178,7 +178,7 @@ def test_a_partition_that_cannot_begin_is_given_back_as_it_was_granted(drained: 
         copier = here.begin(here.grant(0, of_deleted, drained=drained))
         here.until(lambda: bool(here.held))
         assert here.held[0].message_id == "TW-GAP-03"
-        here.run(copier.release, [part()])
+        here.run(copier.release_partitions, [part()])
         assert (part() in copier.undrained) is not drained
 
 
@@ -199,7 +199,7 @@ def test_what_is_released_has_its_position_stored_after_its_last_append() -> Non
         here.target.fault(PRODUCE, Fault(delay_s=1.0), topic=REMOTE)
         here.feed(VALUES)
         here.until(lambda: bool(here.copied()))
-        (position,) = here.run(copier.release, [part()]).values()
+        (position,) = here.run(copier.release_partitions, [part()]).values()
         assert copier.undrained == set()
         stored = here.stored()
         assert stored is not None
@@ -213,7 +213,7 @@ def test_what_the_target_does_not_answer_in_time_is_left_undrained() -> None:
         here.feed(VALUES)
         here.until(lambda: bool(here.copied()))
         begun = here.clock.now
-        (position,) = here.run(copier.release, [part()]).values()
+        (position,) = here.run(copier.release_partitions, [part()]).values()
         assert module.DRAIN_S <= here.clock.now - begun < 2 * module.DRAIN_S
         assert copier.undrained == {part()}
         assert position.next_source == 0
@@ -250,7 +250,7 @@ def test_records_that_were_deleted_before_they_were_copied_are_named() -> None:
         copier = here.begin()
         here.feed(VALUES[:6])
         here.until(lambda: here.copied() == VALUES[:6])
-        (position,) = here.run(copier.release, [part()]).values()
+        (position,) = here.run(copier.release_partitions, [part()]).values()
         here.feed(VALUES[6:])
         here.source.log(TOPIC).delete_before(12)
         here.begin(here.grant(position=position, drained=True))
@@ -369,14 +369,14 @@ def test_a_source_that_throttles_is_waited_for_and_named() -> None:
         asked = here.source.asked[FETCH]
         here.pass_by(SILENT_S + 30)
         trouble = "source: broker 1 throttles this client, as it is over a quota"
-        assert copier.troubles.of(copier.partitions[part()]) == trouble
+        assert copier.troubles.find_reason(copier.partitions[part()]) == trouble
         # It is there, and nobody asks it in vain.
         assert copier.source.contact.reach().out_s < 0
         assert here.source.asked[FETCH] == asked
         assert here.copied() == VALUES[:3]
         here.until(lambda: here.copied() == VALUES)
         here.pass_by(1)
-        assert copier.troubles.of(copier.partitions[part()]) is None
+        assert copier.troubles.find_reason(copier.partitions[part()]) is None
 
 
 def test_a_target_that_throttles_is_waited_for_and_named() -> None:
@@ -389,10 +389,10 @@ def test_a_target_that_throttles_is_waited_for_and_named() -> None:
         here.feed(VALUES[3:])
         here.pass_by(SILENT_S + 30)
         trouble = "target: broker 1 throttles this client, as it is over a quota"
-        assert copier.troubles.of(copier.partitions[part()]) == trouble
+        assert copier.troubles.find_reason(copier.partitions[part()]) == trouble
         assert copier.target.contact.reach().out_s < 0
         here.until(lambda: here.copied() == VALUES)
-        assert copier.troubles.of(copier.partitions[part()]) is None
+        assert copier.troubles.find_reason(copier.partitions[part()]) is None
         assert here.failures == []
 
 
@@ -405,7 +405,7 @@ def test_what_waits_for_a_target_that_throttles_is_not_in_flight() -> None:
         here.until(lambda: here.copied() == VALUES[:3])
         here.feed(VALUES[3:])
         here.pass_by(1)
-        here.run(copier.release, [part()])
+        here.run(copier.release_partitions, [part()])
         assert copier.undrained == set()
 
 
@@ -417,7 +417,7 @@ def test_a_request_to_a_broker_that_throttles_is_no_sign_of_an_outage() -> None:
         here.run(copier.source.refresh, [TOPIC])
         request = copier.source._control.cluster.metadata_request()
         with pytest.raises(ClusterError, match="cluster north: broker 1 throttles this client, as it is over a quota"):
-            here.run(copier.source.ask, request, 1)
+            here.run(copier.source.send_request, request, 1)
         here.pass_by(10)
         assert copier.source.contact.reach().out_s < 0
 
@@ -428,7 +428,7 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         here.pass_by(2)
         here.source.stop(1)
         here.pass_by(SILENT_S + 40)
-        trouble = copier.troubles.of(copier.partitions[part()])
+        trouble = copier.troubles.find_reason(copier.partitions[part()])
         assert trouble is not None
         assert "source" in trouble
         with pytest.raises(ClusterError):

@@ -45,7 +45,7 @@ def answered(part: PartitionCopy, log: SourceLog, batches: int) -> list[int]:
         log.batch([New(1, BIG)])
     records = log.fetch(begin)
     end = begin + batches
-    part.deliver(FetchPosition(begin, 0), PartitionResponse(0, 0, end, end, 0, (), records))
+    part.add_answer(FetchPosition(begin, 0), PartitionResponse(0, 0, end, end, 0, (), records))
     return [append.count for append in part.queue.waiting()]
 
 

@@ -51,7 +51,7 @@ class Reading:
     def answer(self, code: int = 0, *, records: memoryview = NOTHING, **diverging: int) -> None:
         asked = self.part.fetch_position(1 << 20)
         assert asked is not None
-        self.part.deliver(asked, PartitionResponse(0, code, 10, 10, 0, (), records, **diverging))
+        self.part.add_answer(asked, PartitionResponse(0, code, 10, 10, 0, (), records, **diverging))
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,6 @@ def test_an_answer_to_an_older_question_is_dropped() -> None:
     asked = reading.part.fetch_position(1 << 20)
     assert asked is not None
     reading.part.seek(Position(SourceOffset(5), TargetOffset(0)))
-    reading.part.deliver(asked, PartitionResponse(0, Code.OFFSET_OUT_OF_RANGE, 10, 10, 0, (), NOTHING))
+    reading.part.add_answer(asked, PartitionResponse(0, Code.OFFSET_OUT_OF_RANGE, 10, 10, 0, (), NOTHING))
     assert ("check", -1) not in reading.asked
     assert reading.part.read.offset == 5

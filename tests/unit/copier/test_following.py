@@ -61,7 +61,7 @@ def found(loop: Loop, source: SourceLog, target: SourceLog, stored: Position = S
             await follower.follow(log[batch.start : batch.end], batch)
 
     loop.run(follow)
-    return follower.runs.take()
+    return follower.runs.take_runs()
 
 
 def known_of(runs: list[CopiedRun]) -> ExactMap:

@@ -25,8 +25,8 @@ def test_the_first_foreign_record_is_reported_at_once_and_the_rest_is_summed() -
         "foreign: north.t-0: 3 target offsets from 0 on are not ours; somebody else writes to this remote topic"
     ]
     reported.now += SUM_S
-    reported.offsets.turn()
-    reported.offsets.turn()
+    reported.offsets.report_sum()
+    reported.offsets.report_sum()
     assert reported.texts[1:] == [
         (
             "foreign: north.t-0: 2997 target offsets in 999 places from 10 to 9992 are not ours; somebody else writes "
@@ -48,5 +48,5 @@ def test_a_sum_of_several_partitions_is_one_line() -> None:
         )
     ]
     reported.now += SUM_S
-    reported.offsets.turn()
+    reported.offsets.report_sum()
     assert len(reported.texts) == 2

@@ -55,9 +55,9 @@ class Target:
         queue = self.part.queue
         queue.not_before = LONG_AGO
         assert queue.next_bytes(BEGIN)
-        sent = queue.take()
+        sent = queue.take_append()
         sent.reached = reached
-        queue.answered(sent, code, 0)
+        queue.record_response(sent, code, 0)
         return queue.not_before - BEGIN
 
 
@@ -116,9 +116,9 @@ def test_after_the_delivery_timeout_the_flow_stops() -> None:
 def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
     target = Target(delivery_timeout_ms=30_000)
     queue = target.part.queue
-    sent = queue.take()
+    sent = queue.take_append()
     target.part.check_overdue(BEGIN + 31)
-    queue.answered(sent, code, -1)
+    queue.record_response(sent, code, -1)
     (error,) = target.failures
     assert "within delivery.timeout.ms = 30000" in str(error)
     assert not target.part.queue.next_bytes(BEGIN + 60)
@@ -130,9 +130,9 @@ def test_what_is_answered_after_the_end_is_not_sent_again(code: int) -> None:
 
 def test_what_was_delivered_after_all_counts() -> None:
     target = Target(delivery_timeout_ms=30_000)
-    sent = target.part.queue.take()
+    sent = target.part.queue.take_append()
     target.part.check_overdue(BEGIN + 31)
-    target.part.queue.answered(sent, Code.NONE, 0)
+    target.part.queue.record_response(sent, Code.NONE, 0)
     assert target.part.acknowledged.next_target == 1
 
 

@@ -60,7 +60,7 @@ class Copied:
 
     def read(self) -> ExactMaps:
         maps = ExactMaps()
-        maps.take(self.topic.records)
+        maps.apply_records(self.topic.records)
         return maps
 
 
@@ -76,36 +76,36 @@ def grant(partition: TopicPartition, position: Position | None = None) -> Grant:
 
 
 def test_only_changed_segments_are_written(copied: Copied) -> None:
-    copied.maps.begin(grant(PART), Position(0, 0))
+    copied.maps.begin_partition(grant(PART), Position(0, 0))
     assert copied.store(part=Position(0, 0)) == {PART: Position(0, 0, generation=FIRST)}
-    copied.maps.copied(PART, [CopiedRun(0, 0, 100)])
+    copied.maps.add_runs(PART, [CopiedRun(0, 0, 100)])
     copied.store(part=Position(100, 100))
     assert len(copied.topic.records) == 1
-    copied.maps.copied(PART, [CopiedRun(110, 100, 5)])
+    copied.maps.add_runs(PART, [CopiedRun(110, 100, 5)])
     copied.store(part=Position(115, 105))
     assert len(copied.topic.records) == 2
 
 
 def test_unstored_segments_and_positions_come_again_in_the_next_generation(copied: Copied) -> None:
-    copied.maps.begin(grant(PART), Position(0, 0))
+    copied.maps.begin_partition(grant(PART), Position(0, 0))
     copied.store(part=Position(0, 0))
     copied.topic.works = False
-    copied.maps.copied(PART, [CopiedRun(0, 0, 5), CopiedRun(9, 5, 5)])
+    copied.maps.add_runs(PART, [CopiedRun(0, 0, 5), CopiedRun(9, 5, 5)])
     with pytest.raises(ClusterError):
         copied.store(part=Position(14, 10))
     copied.topic.works = True
     marked = copied.store(part=Position(14, 10))
     assert marked == {PART: Position(14, 10, generation=FIRST + 1)}
     maps = copied.read()
-    maps.reach(PART, 14, 10, generation=marked[PART].generation)
+    maps.extend_map(PART, 14, 10, generation=marked[PART].generation)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (4, 5, 8, 9, 13)] == [(4, True), *[(5, True)] * 3, (9, True)]
 
 
 def test_a_position_without_a_map_ends_none(copied: Copied) -> None:
-    copied.maps.begin(grant(PART), Position(0, 0))
-    copied.maps.forget(PART)
+    copied.maps.begin_partition(grant(PART), Position(0, 0))
+    copied.maps.forget_partition(PART)
     assert copied.store(part=Position(7, 7)) == {PART: Position(7, 7, generation=NO_GENERATION)}
 
 
@@ -121,7 +121,7 @@ def test_a_position_without_a_map_ends_none(copied: Copied) -> None:
 def test_older_offsets_lead_to_the_first_copy_of_what_was_never_copied(
     copied: Copied, stored: Position | None, position: Position, complete: bool
 ) -> None:
-    copied.maps.begin(grant(PART, stored), position)
+    copied.maps.begin_partition(grant(PART, stored), position)
     copied.store(part=position)
     known = copied.read().map(PART)
     assert known is not None

@@ -43,14 +43,14 @@ class World:
                 CopyRules(max_batch_bytes=MB),
                 ProducerIdentity(1, 0),
                 producer=ProducerSettings(ClientSettings(())),
-                hooks=CopierHooks(**{**hooks, "keep": self.memory.keep}),
+                hooks=CopierHooks(**{**hooks, "keep": self.memory.track_waiting}),
                 clock=self.clock,
             )
         return self.parts[at]
 
     def receive(self, sizes: dict[int, int], *, size: int = 0) -> None:
         """An answer of `size` bytes or just what it has for partitions."""
-        frame = self.frames.take(max(size, sum(sizes.values())))
+        frame = self.frames.allocate_frame(max(size, sum(sizes.values())))
         at = 0
         for number, length in sizes.items():
             part = self.part(number)
@@ -58,7 +58,7 @@ class World:
             part.read.offset += 1
             append = Append(frame[at : at + length], 1, SourceOffset(first), SourceOffset(first + 1), 0, ((first, 1),))
             at += length
-            self.memory.keep([append])
+            self.memory.track_waiting([append])
             part.queue.put([append])
 
     def wants(self) -> list[int]:
@@ -134,7 +134,7 @@ def test_when_it_is_tight_batches_are_copied_as_they_come(world: World) -> None:
 
 def test_a_built_batch_counts_as_well(world: World) -> None:
     append = Append(bytearray(MB), 1, SourceOffset(0), SourceOffset(1), 0, ((0, 1),))
-    world.memory.keep([append])
+    world.memory.track_waiting([append])
     assert world.memory.used_bytes == MB
     del append
     assert world.memory.used_bytes == 0

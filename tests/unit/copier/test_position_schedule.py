@@ -41,7 +41,7 @@ def parts(count: int) -> list[Part]:
 def turn(due: DuePositions, some: list[Part], at: int) -> list[int]:
     """What is stored in interval number `at`, by partition number."""
     now = at * INTERVAL_S
-    chosen = due.choose(cast(list[PartitionCopy], some), now)
+    chosen = due.choose_due(cast(list[PartitionCopy], some), now)
     for part in chosen:
         due.stored(part.source, part.acknowledged, part.copied.bytes, now)
     return [part.source.partition for part in chosen]
@@ -82,7 +82,7 @@ def test_what_a_crash_leaves_to_compare_is_bounded_in_bytes_over_all_partitions(
 def test_one_that_was_away_begins_anew() -> None:
     due, (one,) = DuePositions(INTERVAL_S), parts(1)
     assert turn(due, [one], 0) == [0]
-    due.forget(one.source)
+    due.forget_partition(one.source)
     assert turn(due, [one], 1) == [0]
 
 

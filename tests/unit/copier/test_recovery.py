@@ -41,7 +41,7 @@ class ScriptedGapCheck:
         self.asked: list[Position] = []
         self.rested: list[bool] = []
 
-    async def look(self, position: Position, *_: Any) -> Position:
+    async def find_position(self, position: Position, *_: Any) -> Position:
         self.asked.append(position)
         await self._loop.sleep(0.02)
         self.rested.append(self.part.paused and self.part.at_rest)
@@ -79,18 +79,18 @@ def test_a_partition_is_checked_once_and_rests_meanwhile(loop: Loop) -> None:
     checks = recovery(loop, gap_check=gap_check, moved=moved)
 
     async def play() -> None:
-        first = loop.spawn(checks.check, part, -1)
+        first = loop.spawn(checks.check_source, part, -1)
         await let_others_go_on(loop)
         assert gap_check.asked == []
         # The target lost track of the producer: it begins anew where it was, and the source refuses that again.
         part.queue.clear(ProducerIdentity(1, 1))
         part.seek(part.acknowledged)
-        second = loop.spawn(checks.check, part, -1)
+        second = loop.spawn(checks.check_source, part, -1)
         await loop.gather([first, second])
         assert not part.paused
         assert part.acknowledged.next_source == 10
         # Another gap is another matter.
-        await checks.check(part, -1)
+        await checks.check_source(part, -1)
 
     loop.run(play)
     assert [position.next_source for position in gap_check.asked] == [0, 10]
@@ -104,7 +104,7 @@ class StartPositions:
         self._meanwhile = meanwhile
         self.asked = 0
 
-    async def find(self, grants: Sequence[Grant]) -> StartPosition:
+    async def find_positions(self, grants: Sequence[Grant]) -> StartPosition:
         self.asked += 1
         self._meanwhile()
         return StartPosition({grant.source: Position(7, 7) for grant in grants} if self.asked > 1 else {}, {})
@@ -132,7 +132,9 @@ def resolve_again(
         made.append((2, 0))
         return made[-1]
 
-    again = recovery(loop, start_positions=start_positions, identity_after=ProducerIds(ask).after, store=store)
+    again = recovery(
+        loop, start_positions=start_positions, identity_after=ProducerIds(ask).continue_identity, store=store
+    )
     loop.run(again.resolve_again, part)
     return made
 
@@ -162,7 +164,7 @@ def sent_behind_a_hole(part: PartitionCopy) -> SentAppend:
     """What a partition sends that goes on as another copier's writer did, after a record that the source lost."""
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(9), SourceOffset(10), 0, ((SourceOffset(9), 1),))])
-    return part.queue.take()
+    return part.queue.take_append()
 
 
 @pytest.mark.parametrize(
@@ -176,11 +178,11 @@ def sent_behind_a_hole(part: PartitionCopy) -> SentAppend:
 def test_doubt_goes_on_where_it_was(code: int, writer: Writer, halves: int) -> None:
     """What the target answered is in the log that was looked at; what it did not answer may be on its way still."""
     part = checked_part()
-    part.become(Writer(1, 0, 5), Position(3, 3))
-    part.queue.answered(sent_behind_a_hole(part), code, 3, there=True)
-    part.become(writer, Position(8, 4))
+    part.set_writer(Writer(1, 0, 5), Position(3, 3))
+    part.queue.record_response(sent_behind_a_hole(part), code, 3, there=True)
+    part.set_writer(writer, Position(8, 4))
     sent = sent_behind_a_hole(part)
-    part.queue.answered(sent, 0, 4, there=True)
+    part.queue.record_response(sent, 0, 4, there=True)
     assert part.queue.late_bytes_left == MAX_WINDOW * (1 << 20) - halves * sent.append.bytes
 
 
@@ -206,10 +208,10 @@ def test_a_check_does_not_put_back_what_was_moved_meanwhile(loop: Loop) -> None:
     checks = recovery(loop, gap_check=gap_check)
 
     async def play() -> None:
-        check = loop.spawn(checks.check, part, -1)
+        check = loop.spawn(checks.check_source, part, -1)
         while not gap_check.asked:
             await loop.sleep(0.001)
-        part.become(Writer(1, 1, 0), Position(3, 3))
+        part.set_writer(Writer(1, 1, 0), Position(3, 3))
         while not gap_check.rested:
             await loop.sleep(0.001)
         await let_others_go_on(loop)
@@ -247,7 +249,7 @@ def misplaced_part(*, transactional: bool = False) -> PartitionCopy:
     part.seek(part.committed)
     data = encode_batch([(0, record_body(b"k", b"v", ()))])
     part.queue.put([Append(data, 1, SourceOffset(5), SourceOffset(6), 0, ((SourceOffset(5), 1),))])
-    part.queue.answered(part.queue.take(), 0, 2)
+    part.queue.record_response(part.queue.take_append(), 0, 2)
     return part
 
 
@@ -258,7 +260,7 @@ def test_what_the_target_lost_is_copied_again_also_when_it_is_released(loop: Loo
     part.take_runs()
     assert (part.acknowledged.next_source, part.arrived, part.paused) == (5, False, True)
     if leaves:
-        part.leave()
+        part.stop_reading()
     target: Any = Shortened(anew=anew)
     resolve_again(loop, part, target)
     assert target.asked == [(2, 6)]
@@ -283,6 +285,6 @@ def test_what_the_target_lost_of_transactions_is_copied_again(loop: Loop) -> Non
 
 def test_what_failed_meanwhile_is_not_resolved(loop: Loop) -> None:
     part = checked_part()
-    start_positions = StartPositions(lambda: part.fail(CopyError("too late")))
+    start_positions = StartPositions(lambda: part.fail_partition(CopyError("too late")))
     resolve_again(loop, part, start_positions)
     assert (start_positions.asked, part.trouble, part.paused) == (1, "too late", True)

@@ -40,8 +40,8 @@ def test_what_never_began_is_as_undrained_as_it_came(drained: bool) -> None:
     """The copier before it was lost, and this one has not looked at the log yet."""
     loop = Loop()
     one = copier(loop)
-    one.accept([Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained)])
-    assert loop.run(one.release, [SOURCE]) == {}
+    one.add_grants([Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained)])
+    assert loop.run(one.release_partitions, [SOURCE]) == {}
     assert (one.undrained, one.granted) == (set() if drained else {SOURCE}, [])
     one.stop()
     loop.close()
@@ -57,7 +57,7 @@ def test_what_is_still_in_doubt_is_not_drained(drained: bool, monkeypatch: pytes
 
     monkeypatch.setattr(one._committer, "close", close)
     one._begin(Grant(SOURCE, REMOTE, None, 1 << 20, POSITION, drained=drained), POSITION)
-    assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
+    assert loop.run(one.release_partitions, [SOURCE]) == {SOURCE: POSITION}
     assert one.undrained == (set() if drained else {SOURCE})
     one.stop()
     loop.close()
@@ -100,7 +100,7 @@ def test_what_the_target_lost_of_transactions_is_left_undrained_at_once(
     transactions._stored[SOURCE] = part.acknowledged
     if lost:
         part.truncated(3)
-    assert loop.run(one.release, [SOURCE]) == {SOURCE: POSITION}
+    assert loop.run(one.release_partitions, [SOURCE]) == {SOURCE: POSITION}
     assert one.undrained == ({SOURCE} if lost else set())
     one.stop()
     loop.close()

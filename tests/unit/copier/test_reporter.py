@@ -128,7 +128,7 @@ class Copier:
     def troubles(self) -> Copier:
         return self
 
-    def of(self, part: Part) -> None:
+    def find_reason(self, part: Part) -> None:
         return None
 
     def report_event(self, kind: str, text: str) -> None:
@@ -155,7 +155,7 @@ class Scene:
         for _ in range(seconds):
             self.clock.now += 1
             self.reporter.report_now()
-            self.run(self.reporter.publish)
+            self.run(self.reporter.append_report)
 
     def run(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loop.run(step)
@@ -258,7 +258,7 @@ def test_idle_partitions_are_named_once_a_minute(scene: Callable[[int], Scene]) 
 def test_events_are_reported_once_and_the_last_ones_are_kept(scene: Callable[[int], Scene]) -> None:
     here = scene(1)
     for number in range(module.MOST_EVENTS + 10):
-        here.reporter.event("gap", str(number))
+        here.reporter.add_event("gap", str(number))
     here.target.down = True
     here.pass_seconds(2)
     here.target.down = False

@@ -43,7 +43,7 @@ class Scene:
         loop.start(self.writer.run)
 
     def copied(self, first: int, count: int, part: TopicPartition = PART) -> None:
-        self.writer.copied(part, [CopiedRun(SourceOffset(first), TargetOffset(first), count)])
+        self.writer.add_runs(part, [CopiedRun(SourceOffset(first), TargetOffset(first), count)])
 
     def wait(self, seconds: float) -> None:
         self.loop.run(self.loop.sleep, seconds)

@@ -52,7 +52,7 @@ def test_answers_are_waited_for(cluster: VirtualCluster, appender: RecordAppende
     cluster.loop.run(cluster.loop.sleep, 0.1)
     appender.close()
     began = cluster.now()
-    assert cluster.loop.run(appender.answered, 10.0) == []
+    assert cluster.loop.run(appender.wait_for_answers, 10.0) == []
     assert 0.5 < cluster.now() - began < 2
 
 
@@ -74,7 +74,7 @@ def test_what_nobody_answered_may_still_arrive(cluster: VirtualCluster, appender
     append(appender, PARTS[1])
     cluster.loop.run(cluster.loop.sleep, 0.1)
     appender.close()
-    assert cluster.loop.run(appender.answered, 10.0) == [PARTS[1]]
+    assert cluster.loop.run(appender.wait_for_answers, 10.0) == [PARTS[1]]
 
 
 def test_what_nobody_takes_is_said_long_before_it_fails_and_that_it_is_taken_again(

@@ -48,7 +48,7 @@ class Query:
         """A task, all of whose rows go to one partition."""
         transactions, where = self.transactions, TopicPartition(TOPIC, partition)
         written: WriteTaskResult
-        written, holder = self._run(transactions.begin, MicroBatch("query", number, part))
+        written, holder = self._run(transactions.begin_part, MicroBatch("query", number, part))
         if holder is None:
             return written
         assert not self._run(transactions.coordinator(part).add, holder, [where])
@@ -59,7 +59,7 @@ class Query:
         transactions = self.transactions
         holder = self._run(transactions._become_root, {part.root for part in parts})
         decision = CommitDecision(7, tuple(part.holder for part in parts))
-        self._run(transactions._decisions.make, decision, transactions._root, holder, parts[0].somewhere)
+        self._run(transactions._decisions.commit_decision, decision, transactions._root, holder, parts[0].somewhere)
 
     def commit(self, *parts: WriteTaskResult) -> None:
         self._run(self.transactions.commit, 7, parts)
@@ -68,7 +68,7 @@ class Query:
         self._run(self.transactions.abort, 7, parts)
 
     def drop(self, part: WriteTaskResult, *late: TopicPartition) -> None:
-        self._run(self.transactions.drop, [part], 10.0, late)
+        self._run(self.transactions.abort_parts, [part], 10.0, late)
 
     def time_out(self, part: WriteTaskResult) -> None:
         """As the coordinator does: it aborts the transaction, and its producer can do nothing more."""

@@ -47,7 +47,7 @@ class Cluster:
         self.refreshed += 1
         self.meanwhile()
 
-    async def ask(self, request: Any, node: int | None, timeout_s: float | None) -> Any:
+    async def send_request(self, request: Any, node: int | None, timeout_s: float | None) -> Any:
         if node is None:
             names = request.coordinator_keys or [request.key]
             self.questions.append(names)
@@ -77,10 +77,10 @@ def coordinators(cluster: Cluster) -> Coordinators:
 def test_a_hundred_names_are_one_question_and_none_is_asked_for_twice() -> None:
     cluster = Cluster()
     known = coordinators(cluster)
-    assert asyncio.run(known.find(list(cluster.where))) == (cluster.where, {})
+    assert asyncio.run(known.find_nodes(list(cluster.where))) == (cluster.where, {})
     assert [len(names) for names in cluster.questions] == [100, 100, 50]
     assert known.nodes == cluster.where
-    assert asyncio.run(known.find(list(cluster.where))) == (cluster.where, {})
+    assert asyncio.run(known.find_nodes(list(cluster.where))) == (cluster.where, {})
     assert len(cluster.questions) == 3
     # One of them may have been a broker that nobody knew.
     assert cluster.refreshed == 1
@@ -89,7 +89,7 @@ def test_a_hundred_names_are_one_question_and_none_is_asked_for_twice() -> None:
 def test_brokers_before_3_0_are_asked_for_each_name() -> None:
     cluster = Cluster(newer=False)
     known = coordinators(cluster)
-    assert asyncio.run(known.find(["group-3", "group-5"])) == ({"group-3": 3, "group-5": 5}, {})
+    assert asyncio.run(known.find_nodes(["group-3", "group-5"])) == ({"group-3": 3, "group-5": 5}, {})
     assert cluster.questions == [["group-3"], ["group-5"]]
     assert known.nodes == {"group-3": 3, "group-5": 5}
 
@@ -97,7 +97,7 @@ def test_brokers_before_3_0_are_asked_for_each_name() -> None:
 def test_a_name_that_an_answer_leaves_out_has_no_coordinator_now() -> None:
     cluster = Cluster()
     cluster.omitted.add("group-3")
-    found = asyncio.run(coordinators(cluster).find(["group-3", "group-5", "group-7"]))
+    found = asyncio.run(coordinators(cluster).find_nodes(["group-3", "group-5", "group-7"]))
     assert found == ({"group-5": 5, "group-7": 7}, {"group-3": Code.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -106,12 +106,12 @@ def test_a_name_that_has_none_now_is_asked_for_again(newer: bool) -> None:
     cluster = Cluster(newer=newer)
     cluster.codes["group-3"] = Code.COORDINATOR_NOT_AVAILABLE
     known = coordinators(cluster)
-    assert asyncio.run(known.find(["group-3", "group-5"])) == (
+    assert asyncio.run(known.find_nodes(["group-3", "group-5"])) == (
         {"group-5": 5},
         {"group-3": Code.COORDINATOR_NOT_AVAILABLE},
     )
     cluster.codes.clear()
-    assert asyncio.run(known.find(["group-3", "group-5"])) == ({"group-3": 3, "group-5": 5}, {})
+    assert asyncio.run(known.find_nodes(["group-3", "group-5"])) == ({"group-3": 3, "group-5": 5}, {})
     assert known.nodes == {"group-3": 3, "group-5": 5}
     assert cluster.questions[-1] == ["group-3"]
 
@@ -120,8 +120,8 @@ def test_names_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.M
     monkeypatch.setattr(lookup, "MOST_NODES", 10)
     cluster = Cluster()
     known = coordinators(cluster)
-    asyncio.run(known.find(list(cluster.where)))
-    asyncio.run(known.find(["group-3"]))
+    asyncio.run(known.find_nodes(list(cluster.where)))
+    asyncio.run(known.find_nodes(["group-3"]))
     assert known.nodes == {"group-3": 3}
 
 
@@ -139,7 +139,7 @@ class One:
         raise ClusterError("none now")
 
     def ask(self, *, apart: bool = False) -> Any:
-        return asyncio.run(self.coordinator.ask("this", 1.0, apart=apart))
+        return asyncio.run(self.coordinator.send_request("this", 1.0, apart=apart))
 
 
 def test_requests_go_to_the_broker_that_was_found() -> None:
@@ -175,5 +175,5 @@ def test_what_the_search_comes_to_is_judged_by_who_asks() -> None:
 
 def test_one_that_somebody_else_gives_up_meanwhile_is_asked_all_the_same() -> None:
     one = One()
-    one.cluster.meanwhile = one.coordinator.forget
+    one.cluster.meanwhile = one.coordinator.reset_node
     assert one.ask() == "answer to this"

@@ -33,10 +33,10 @@ def test_who_asks_meanwhile_shares_the_answer(loop: Loop) -> None:
     rounds = MetadataRounds(loop, cluster.refresh)
 
     async def play() -> None:
-        asked = [loop.spawn(rounds.ask, [NAMES[number % 3]]) for number in range(1000)]
+        asked = [loop.spawn(rounds.request_metadata, [NAMES[number % 3]]) for number in range(1000)]
         for number, found in enumerate(await loop.gather(asked)):
             assert found[NAMES[number % 3]].error == 3
-        await rounds.ask(NAMES[:1])
+        await rounds.request_metadata(NAMES[:1])
 
     loop.run(play)
     assert cluster.asked == [set(NAMES), {NAMES[0]}]
@@ -49,7 +49,7 @@ def test_a_fault_reaches_everyone_and_the_next_round_asks_again(loop: Loop) -> N
 
     async def ask() -> None:
         try:
-            await rounds.ask(NAMES[:1])
+            await rounds.request_metadata(NAMES[:1])
         except ClusterError as error:
             failed.append(str(error))
 

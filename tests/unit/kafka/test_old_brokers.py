@@ -39,7 +39,7 @@ def test_what_is_not_there_at_all() -> None:
 @pytest.mark.parametrize(("highest", "sent"), [(7, 7), (8, 8), (9, 9), (13, 9)])
 def test_the_newest_version_that_both_have_is_sent(highest: int, sent: int) -> None:
     request = RawProduce({"t": [(0, b"batch")]})
-    request.agree({0: (0, highest)})
+    request.negotiate_version({0: (0, highest)})
     version = request.API_VERSION
     assert version == sent
 
@@ -47,4 +47,4 @@ def test_the_newest_version_that_both_have_is_sent(highest: int, sent: int) -> N
 @pytest.mark.parametrize("versions", [{}, {0: (0, 6)}, {0: (10, 13)}])
 def test_a_request_without_a_common_version_is_not_sent(versions: dict[int, tuple[int, int]]) -> None:
     with pytest.raises(IncompatibleBrokerVersion, match="twinlog sends versions 7 to 9 of 'Produce'"):
-        RawProduce({"t": [(0, b"batch")]}).agree(versions)
+        RawProduce({"t": [(0, b"batch")]}).negotiate_version(versions)

@@ -43,7 +43,7 @@ class OldCluster:
     async def nodes(self) -> list[int]:
         return [1, 2, 3]
 
-    async def ask(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
+    async def send_request(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
         if request.name == "ListGroupsRequest":
             groups = [SimpleNamespace(group_id=f"g{node}", protocol_type="consumer", group_state=None, group_type=None)]
             return SimpleNamespace(error_code=0, groups=groups, API_VERSION=2)
@@ -77,7 +77,7 @@ def test_groups_have_their_states(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = GroupAdmin(cluster)
 
     async def one_by_one(asked: list[tuple[int, Any]]) -> list[Any]:
-        return [await cluster.ask(request, node) for node, request in asked]
+        return [await cluster.send_request(request, node) for node, request in asked]
 
     monkeypatch.setattr(admin, "_ask_all", one_by_one)
     found = asyncio.run(admin.listed())

@@ -32,7 +32,7 @@ def test_a_near_cluster_that_was_slow_once_is_not_far(loop: Loop) -> None:
         assert client.far
 
         def quick() -> bool:
-            loop.run(client.ask, ApiVersionsRequest())
+            loop.run(client.send_request, ApiVersionsRequest())
             return client.round_trip_s < PAUSE_S
 
         wait_for(quick, ENOUGH_S, "an answer that is not about metadata is quick")

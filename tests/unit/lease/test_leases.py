@@ -36,7 +36,7 @@ def world() -> Iterator[World]:
 
 
 def test_a_claim_is_answered_with_a_share(world: World) -> None:
-    lease = world.leases.renew(assignment([0, 1], [2]))
+    lease = world.leases.renew_lease(assignment([0, 1], [2]))
     assert world.leases.unclaimed
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
@@ -50,21 +50,21 @@ def test_a_claim_is_answered_with_a_share(world: World) -> None:
 
 
 def test_a_partition_is_held_from_its_plan_on_until_it_is_released(world: World) -> None:
-    lease = world.leases.renew(assignment([0, 1]))
-    assert world.leases.hold({PARTS[0], PARTS[5]})
-    assert not world.leases.hold({PARTS[5]})
+    lease = world.leases.renew_lease(assignment([0, 1]))
+    assert world.leases.holds_any({PARTS[0], PARTS[5]})
+    assert not world.leases.holds_any({PARTS[5]})
     one = world.copier("one", lets_go=False)
     one.claim(lease)
     require(lambda: one.holds == set(PARTS[:2]), "it has both")
     world.leases.plan(assignment([1]))
     require(lambda: bool(one.received(Release)), "it is asked for the first")
-    assert world.leases.hold({PARTS[0]})
+    assert world.leases.holds_any({PARTS[0]})
     one.release((PARTS[0],))
-    require(lambda: not world.leases.hold({PARTS[0]}), "it has released that")
-    assert world.leases.hold({PARTS[1]})
+    require(lambda: not world.leases.holds_any({PARTS[0]}), "it has released that")
+    assert world.leases.holds_any({PARTS[1]})
     world.leases.plan(assignment([]))
     one.die()
-    assert not world.leases.hold(set(PARTS))
+    assert not world.leases.holds_any(set(PARTS))
 
 
 def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World) -> None:
@@ -81,8 +81,8 @@ def test_a_report_comes_on_the_line_and_its_copier_is_gone_with_it(world: World)
 
 
 def test_who_comes_too_late_gets_nothing(world: World) -> None:
-    first = world.leases.renew(assignment([0]))
-    lease = world.leases.renew()
+    first = world.leases.renew_lease(assignment([0]))
+    lease = world.leases.renew_lease()
     one, two = world.copier("one"), world.copier("two")
     one.claim(first)
     require(lambda: one.received(LeaseEnded) == [LeaseEnded(first)], "the old lease is over")
@@ -95,13 +95,13 @@ def test_who_comes_too_late_gets_nothing(world: World) -> None:
 
 def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
     one, two = world.copier("one"), world.copier("two")
-    lease = world.leases.renew(assignment([0, 1], [2, 3]))
+    lease = world.leases.renew_lease(assignment([0, 1], [2, 3]))
     one.claim(lease)
     require(lambda: len(one.holds) == 2, "one copies")
     two.claim(lease)
     require(lambda: len(two.holds) == 2, "two copies")
     for _ in range(5):
-        lease = world.leases.renew()
+        lease = world.leases.renew_lease()
         two.claim(lease)
         one.claim(lease)
         require(lambda: not world.leases.unclaimed, "both have claimed")
@@ -111,10 +111,10 @@ def test_a_copier_keeps_its_partitions_over_leases(world: World) -> None:
 
 def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(assignment([0, 1, 2]))
+    lease = world.leases.renew_lease(assignment([0, 1, 2]))
     one.claim(lease)
     require(lambda: len(one.holds) == 3, "one copies all")
-    lease = world.leases.renew(assignment([0], [1, 2]))
+    lease = world.leases.renew_lease(assignment([0], [1, 2]))
     one.claim(lease)
     require(lambda: world.leases._ledger.shares._by != {}, "one has claimed")
     assert one.received(Release) == [], "one keeps the larger share, and the rest until somebody comes for it"
@@ -129,9 +129,9 @@ def test_partitions_move_only_after_they_were_let_go(world: World) -> None:
 
 def test_partitions_that_are_planned_no_more_are_let_go(world: World) -> None:
     one = world.copier("one")
-    one.claim(world.leases.renew(assignment([0, 1])))
+    one.claim(world.leases.renew_lease(assignment([0, 1])))
     require(lambda: len(one.holds) == 2, "one copies")
-    world.leases.renew(assignment([1]))
+    world.leases.renew_lease(assignment([1]))
     require(lambda: one.holds == {PARTS[1]}, "one releases the other")
 
 
@@ -190,11 +190,11 @@ def test_a_plan_that_is_overtaken_takes_nothing_away(world: World) -> None:
 def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> None:
     """The target is slow to return positions; meanwhile a later lease gives the partitions to another copier."""
     one, two = world.copier("one"), world.copier("two")
-    lease = world.leases.renew(assignment([0, 1]))
+    lease = world.leases.renew_lease(assignment([0, 1]))
     world.lookup.clear()
     one.claim(lease)
     require(lambda: len(world.looked_up) == 1, "positions are looked up")
-    lease = world.leases.renew()
+    lease = world.leases.renew_lease()
     two.claim(lease)
     require(lambda: len(world.looked_up) == 2, "one has released what it never had")
     world.lookup.set()
@@ -206,11 +206,11 @@ def test_a_release_overtakes_a_grant_that_is_still_looked_up(world: World) -> No
 
 def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> None:
     one = world.copier("one")
-    lease = world.leases.renew(assignment([0, 1]))
+    lease = world.leases.renew_lease(assignment([0, 1]))
     world.lookup.clear()
     one.claim(lease)
     require(lambda: len(world.looked_up) == 1, "positions are looked up")
-    lease = world.leases.renew()
+    lease = world.leases.renew_lease()
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is claimed again")
     world.lookup.set()
@@ -220,13 +220,13 @@ def test_a_grant_that_is_looked_up_goes_on_into_the_next_lease(world: World) -> 
 
 def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(assignment([0]))
+    lease = world.leases.renew_lease(assignment([0]))
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
-    lease = world.leases.renew()
+    lease = world.leases.renew_lease()
     two.claim(lease)
     require(lambda: len(one.received(Release)) == 1, "one is asked to release")
-    lease = world.leases.renew()
+    lease = world.leases.renew_lease()
     one.claim(lease)
     require(lambda: not world.leases.unclaimed, "it is one's again")
     one.release([PARTS[0]])
@@ -237,13 +237,13 @@ def test_a_partition_comes_back_while_it_is_let_go(world: World) -> None:
 
 def test_the_next_grant_shows_whether_all_appends_were_acknowledged(world: World) -> None:
     one = world.copier("one")
-    lease = world.leases.renew(assignment([0, 1, 2]))
+    lease = world.leases.renew_lease(assignment([0, 1, 2]))
     one.claim(lease)
     require(lambda: len(one.holds) == 3, "one copies")
     assert not any(one.drained.values())
     one.undrained = {PARTS[1]}
     two = world.copier("two")
-    lease = world.leases.renew(assignment([0, 1], [2]))
+    lease = world.leases.renew_lease(assignment([0, 1], [2]))
     two.claim(lease)
     require(lambda: len(two.holds) == 2, "two copies")
     assert two.drained == {PARTS[0]: True, PARTS[1]: False}
@@ -263,13 +263,13 @@ def test_a_lookup_that_fails_fails_the_flow(world: World, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(world.leases._granting, "_grants", refuse)
     one = world.copier("one")
-    one.claim(world.leases.renew(assignment([0])))
+    one.claim(world.leases.renew_lease(assignment([0])))
     require(lambda: world.failures == [("PermissionError", "no READ")], "the failure is reported")
 
 
 def test_stop_waits_for_all_copiers(world: World) -> None:
     one, two = world.copier("one"), world.copier("two")
-    lease = world.leases.renew(assignment([0], [1]))
+    lease = world.leases.renew_lease(assignment([0], [1]))
     one.claim(lease)
     two.claim(lease)
     require(lambda: bool(one.holds) and bool(two.holds), "both copy")
@@ -284,7 +284,7 @@ def test_stop_waits_for_all_copiers(world: World) -> None:
 
 
 def test_a_copier_whose_task_ends_early_claims_again(world: World) -> None:
-    lease = world.leases.renew(assignment([0], [1]))
+    lease = world.leases.renew_lease(assignment([0], [1]))
     one, two = world.copier("one"), world.copier("two")
     one.claim(lease)
     two.claim(lease)
@@ -331,13 +331,13 @@ def test_no_partition_is_ever_held_by_two(world: World, chance: random.Random) -
             parts = chance.sample(range(len(PARTS)), chance.randint(1, len(PARTS)))
             cut = chance.randint(0, len(parts))
             shares = [share for share in (parts[:cut], parts[cut:]) if share]
-            begin = chance.choice((world.leases.renew, world.leases.plan))
+            begin = chance.choice((world.leases.renew_lease, world.leases.plan))
             lease = begin(assignment(*shares))
         elif lease:
             chance.choice(alive).claim(lease if chance.random() < 0.8 else lease - 1)
         if chance.random() < 0.3:
             time.sleep(0.002)
-    lease = world.leases.renew(assignment([0, 1, 2], [3, 4, 5]))
+    lease = world.leases.renew_lease(assignment([0, 1, 2], [3, 4, 5]))
     for copier in alive:
         copier.claim(lease)
     require(lambda: {part for copier in alive for part in copier.holds} == set(PARTS), "all are copied")

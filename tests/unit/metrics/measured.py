@@ -102,7 +102,7 @@ class Scene:
         self.now += after_s
         for part in one.partitions:
             key = TopicPartition(TopicName(part.topic), part.partition)
-            self.meters.take(key, part, self.now)
+            self.meters.add_progress(key, part, self.now)
             self._last[key] = part
         self.meters.take_figures(one, self.now)
         written = sum(part.records for part in one.partitions)

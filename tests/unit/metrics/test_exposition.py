@@ -147,7 +147,7 @@ def test_windows_forget_what_is_older_than_a_minute(scene: Scene) -> None:
 def test_a_copier_that_ends_leaves_its_counts_and_its_place() -> None:
     scene = Scene()
     scene.take(report(records=30))
-    scene.meters.gone("copier-1")
+    scene.meters.remove_copier("copier-1")
     assert scene.meters.present == set()
     assert scene.meters.task_of("copier-2") == 0
     scene.take(report(records=10))
@@ -175,7 +175,7 @@ def test_ten_thousand_partitions_are_one_page() -> None:
     one = report(records=1)
     for number in range(10_000):
         key = TopicPartition(TopicName("orders"), number)
-        scene.meters.take(key, one.partitions[0], scene.now)
+        scene.meters.add_progress(key, one.partitions[0], scene.now)
         scene.remote[key] = TopicPartition(REMOTE.topic, number)
     assert ORDERS in scene.remote
     lines = scene.text().splitlines()

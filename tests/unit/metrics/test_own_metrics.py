@@ -264,7 +264,7 @@ def test_groups_and_partitions_that_went_have_no_meters() -> None:
     scene.meters.checkpointed([(GroupId("new"), REMOTE)], [GroupId("new")], 1.0, scene.now + SWEEP_S)
     assert [group for group, _ in scene.meters.groups] == ["new"]
     assert list(scene.meters.parts) == [ORDERS]
-    scene.meters.keep(())
+    scene.meters.retain_partitions(())
     assert scene.meters.parts == {}
 
 

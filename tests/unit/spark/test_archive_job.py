@@ -33,11 +33,11 @@ def made_by(code: str, *, wanted: bool = True, after_s: float = 0.0) -> ArchiveJ
 
 def attend(one: ArchiveJob, times: int = 3) -> None:
     for _ in range(times):
-        one.attend(spark_runs=True)
+        one.poll_archive(spark_runs=True)
 
 
 def ended(one: ArchiveJob) -> bool:
-    one.attend(spark_runs=True)
+    one.poll_archive(spark_runs=True)
     return one._process is None
 
 
@@ -47,7 +47,7 @@ def test_it_is_made_once_after_spark_has_run_for_a_while(folder: Path, caplog: p
     early = made_by(code, after_s=1000)
     attend(early)
     one = made_by(code)
-    one.attend(spark_runs=False)
+    one.poll_archive(spark_runs=False)
     assert not folder.exists()
     attend(one)
     wait_for(lambda: ended(one), WAIT_S, "it is made")

@@ -10,16 +10,16 @@ from twinlog.spark.supervisor import WAITS_S, WINDOW_S, Restarts
 
 def test_every_loss_waits_longer_until_there_were_too_many() -> None:
     restarts = Restarts((0.0, 1.0, 5.0), 600.0)
-    assert [restarts.lost(10.0 * number) for number in range(5)] == [0.0, 1.0, 5.0, None, None]
+    assert [restarts.count_loss(10.0 * number) for number in range(5)] == [0.0, 1.0, 5.0, None, None]
     assert restarts.rule == "3 times within 10 min"
 
 
 def test_what_is_long_ago_does_not_count() -> None:
     restarts = Restarts((0.0, 1.0), 60.0)
-    assert [restarts.lost(at) for at in (0.0, 30.0)] == [0.0, 1.0]
-    assert (restarts.lost(61.0), restarts.count) == (1.0, 2)
-    assert (restarts.lost(62.0), restarts.count) == (None, 3)
-    assert (restarts.lost(200.0), restarts.count) == (0.0, 1)
+    assert [restarts.count_loss(at) for at in (0.0, 30.0)] == [0.0, 1.0]
+    assert (restarts.count_loss(61.0), restarts.count) == (1.0, 2)
+    assert (restarts.count_loss(62.0), restarts.count) == (None, 3)
+    assert (restarts.count_loss(200.0), restarts.count) == (0.0, 1)
 
 
 def test_five_times_within_ten_minutes() -> None:
@@ -37,4 +37,4 @@ def test_it_goes_on_as_long_as_no_window_has_more_than_the_limit(gaps: list[floa
         at += gap
         times.append(at)
         within = [one for one in times if at - one < 600.0]
-        assert (restarts.lost(at) is None) == (len(within) > 3)
+        assert (restarts.count_loss(at) is None) == (len(within) > 3)

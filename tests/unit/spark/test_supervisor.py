@@ -136,10 +136,10 @@ def test_an_engine_that_another_thread_found_lost_is_replaced_once() -> None:
     supervised = supervise(first, second)
     wait_until_it_runs(supervised, first)
     for _ in range(2):
-        supervised.lost(first, killed())  # type: ignore[arg-type]
+        supervised.report_loss(first, killed())  # type: ignore[arg-type]
     assert current(supervised) is not first
     wait_until_it_runs(supervised, second)
-    supervised.lost(first, killed())  # type: ignore[arg-type]
+    supervised.report_loss(first, killed())  # type: ignore[arg-type]
     assert current(supervised) is second
     supervised.stop(STOP_S)
 

@@ -33,11 +33,11 @@ class Copier:
         self.lease: int | None = None
         self.left: list[int] = []
         self.reporter = SimpleNamespace(
-            ranges=SimpleNamespace(take=lambda: [CopiedRange("t", 3, 10, 15, 20, 25, 5, 500, 7)])
+            ranges=SimpleNamespace(take_ranges=lambda: [CopiedRange("t", 3, 10, 15, 20, 25, 5, 500, 7)])
         )
         self.made.append(self)
 
-    def join(self, ticket: Any, over: threading.Event, task: int) -> bool:
+    def join_lease(self, ticket: Any, over: threading.Event, task: int) -> bool:
         if self.ended.is_set():
             return False
         self.lease, self.over = ticket.lease, over
@@ -47,7 +47,7 @@ class Copier:
     def works_under(self, lease: int) -> bool:
         return not self.ended.is_set() and self.lease == lease
 
-    def leave(self, lease: int) -> None:
+    def leave_lease(self, lease: int) -> None:
         if self.works_under(lease):
             self.left.append(lease)
 

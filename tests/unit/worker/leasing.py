@@ -51,7 +51,7 @@ class Copier:
         self._lock = threading.Lock()
         ours, theirs = Pipe()
         self._line = Channel(ours)
-        self._serving = threading.Thread(target=leases.serve, args=(Channel(theirs), name), daemon=True)
+        self._serving = threading.Thread(target=leases.serve_copier, args=(Channel(theirs), name), daemon=True)
         self._serving.start()
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
@@ -67,7 +67,7 @@ class Copier:
 
     def die(self) -> None:
         """As a killed process does: its line ends. Both ends have seen that when this returns."""
-        self._line.shut()
+        self._line.shut_down()
         self._serving.join(60)
         self._reading.join(60)
 
@@ -117,8 +117,8 @@ class World:
             self._grants,
             lambda kind, text: self.failures.append((kind, text)),
             lambda kind, text: self.events.append((kind, text)),
-            reported=self.flow_status.take,
-            gone=self.flow_status.gone,
+            reported=self.flow_status.add_report,
+            gone=self.flow_status.remove_copier,
         )
 
     def _grants(self, parts: Sequence[TopicPartition]) -> list[Grant]:

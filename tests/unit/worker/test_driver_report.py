@@ -85,7 +85,9 @@ def test_partitions_add_up_by_topic() -> None:
     other, beats = TopicPartition("orders", 1), TopicPartition("heartbeats", 0)
     status.plan({ORDERS, other, OLD, beats}, {beats})
     stuck = progress(ORDERS, 5, 9, records=5, bytes=50, trouble="slow", waiting_ms=300)
-    status.take(report(stuck, progress(other, 1, 3, waiting_ms=200), progress(beats, records=1, bytes=1), at_ms=1000))
+    status.add_report(
+        report(stuck, progress(other, 1, 3, waiting_ms=200), progress(beats, records=1, bytes=1), at_ms=1000)
+    )
     orders, old = sorted(status.topics(), key=lambda one: one.topic, reverse=True)
     assert orders == TopicProgress("orders", 2, 6, 0, 60, 200, 0, 5, 50, trouble="orders-0: slow")
     assert old == TopicProgress("old", 1, unknown=1, lag_bytes=0)
@@ -95,42 +97,42 @@ def test_partitions_add_up_by_topic() -> None:
 
 def test_a_topic_of_which_nothing_was_copied_has_records_like_the_others() -> None:
     status = FlowStatus()
-    status.take(report(progress(ORDERS, 5, 5, records=5, bytes=50), progress(OLD, 0, 7), at_ms=1000))
+    status.add_report(report(progress(ORDERS, 5, 5, records=5, bytes=50), progress(OLD, 0, 7), at_ms=1000))
     assert {one.topic: one.lag_bytes for one in status.topics()} == {"orders": 0, "old": 70}
 
 
 def test_what_was_not_read_yet_is_no_older_than_the_last_end_that_was_reached() -> None:
     oldest = OldestRecords()
-    assert oldest.of(ORDERS) is None
-    oldest.take(ORDERS, progress(ORDERS, 5, 9), 1000)
-    assert oldest.of(ORDERS) is None, "it may have waited for days"
-    oldest.take(ORDERS, progress(ORDERS, 7, 20), 2000)
-    assert oldest.of(ORDERS) is None
-    oldest.take(ORDERS, progress(ORDERS, 9, 30), 3000)
-    assert oldest.of(ORDERS) == 1000, "at 1000 the source ended at 9"
-    oldest.take(ORDERS, progress(ORDERS, 29, 40), 4000)
-    assert oldest.of(ORDERS) == 1000
-    oldest.take(ORDERS, progress(ORDERS, 30, 40), 5000)
-    assert oldest.of(ORDERS) == 3000
-    oldest.take(ORDERS, progress(ORDERS, 31, 40, waiting_ms=2500), 6000)
-    assert oldest.of(ORDERS) == 2500, "its own timestamp"
-    oldest.take(ORDERS, progress(ORDERS, 40, 40), 7000)
-    oldest.take(ORDERS, progress(ORDERS, 40, -1), 8000)
-    oldest.take(ORDERS, progress(ORDERS, 40, 41), 9000)
-    assert oldest.of(ORDERS) == 7000
-    oldest.forget(ORDERS)
-    assert oldest.of(ORDERS) is None
+    assert oldest.get_oldest_ms(ORDERS) is None
+    oldest.add_progress(ORDERS, progress(ORDERS, 5, 9), 1000)
+    assert oldest.get_oldest_ms(ORDERS) is None, "it may have waited for days"
+    oldest.add_progress(ORDERS, progress(ORDERS, 7, 20), 2000)
+    assert oldest.get_oldest_ms(ORDERS) is None
+    oldest.add_progress(ORDERS, progress(ORDERS, 9, 30), 3000)
+    assert oldest.get_oldest_ms(ORDERS) == 1000, "at 1000 the source ended at 9"
+    oldest.add_progress(ORDERS, progress(ORDERS, 29, 40), 4000)
+    assert oldest.get_oldest_ms(ORDERS) == 1000
+    oldest.add_progress(ORDERS, progress(ORDERS, 30, 40), 5000)
+    assert oldest.get_oldest_ms(ORDERS) == 3000
+    oldest.add_progress(ORDERS, progress(ORDERS, 31, 40, waiting_ms=2500), 6000)
+    assert oldest.get_oldest_ms(ORDERS) == 2500, "its own timestamp"
+    oldest.add_progress(ORDERS, progress(ORDERS, 40, 40), 7000)
+    oldest.add_progress(ORDERS, progress(ORDERS, 40, -1), 8000)
+    oldest.add_progress(ORDERS, progress(ORDERS, 40, 41), 9000)
+    assert oldest.get_oldest_ms(ORDERS) == 7000
+    oldest.forget_partition(ORDERS)
+    assert oldest.get_oldest_ms(ORDERS) is None
 
 
 def test_the_end_of_a_topic_that_was_recreated_is_not_waited_for() -> None:
     oldest = OldestRecords()
-    oldest.take(ORDERS, progress(ORDERS, 900, 900), 1000)
-    oldest.take(ORDERS, progress(ORDERS, 0, 10), 900)
-    assert oldest.of(ORDERS) == 1000, "a late report of the copier before"
-    oldest.take(ORDERS, progress(ORDERS, 0, 10), 2000)
-    assert oldest.of(ORDERS) is None
-    oldest.take(ORDERS, progress(ORDERS, 10, 20), 3000)
-    assert oldest.of(ORDERS) == 2000
+    oldest.add_progress(ORDERS, progress(ORDERS, 900, 900), 1000)
+    oldest.add_progress(ORDERS, progress(ORDERS, 0, 10), 900)
+    assert oldest.get_oldest_ms(ORDERS) == 1000, "a late report of the copier before"
+    oldest.add_progress(ORDERS, progress(ORDERS, 0, 10), 2000)
+    assert oldest.get_oldest_ms(ORDERS) is None
+    oldest.add_progress(ORDERS, progress(ORDERS, 10, 20), 3000)
+    assert oldest.get_oldest_ms(ORDERS) == 2000
 
 
 def test_only_topics_of_which_something_came_are_added_up_again() -> None:
@@ -138,10 +140,10 @@ def test_only_topics_of_which_something_came_are_added_up_again() -> None:
     status = FlowStatus(clock)
     status.plan({ORDERS, OLD})
     assert {one.topic: (one.unknown, one.lag_bytes) for one in status.topics()} == {"orders": (1, 0), "old": (1, 0)}
-    status.take(report(progress(ORDERS, 5, 9), progress(OLD, 2, 2), at_ms=1000))
+    status.add_report(report(progress(ORDERS, 5, 9), progress(OLD, 2, 2), at_ms=1000))
     before = {one.topic: one for one in status.topics()}
     assert (before["orders"].lag, before["orders"].lag_bytes, before["old"].unknown) == (4, None, 0)
-    status.take(report(progress(OLD, 4, 4, records=2, bytes=20), at_ms=2000))
+    status.add_report(report(progress(OLD, 4, 4, records=2, bytes=20), at_ms=2000))
     after = {one.topic: one for one in status.topics()}
     assert (after["orders"].lag_bytes, after["old"].records) == (40, 2), "by the mean of the others"
     again = {one.topic: one for one in status.topics()}
@@ -154,16 +156,16 @@ def test_only_topics_of_which_something_came_are_added_up_again() -> None:
 
 def test_the_same_error_keeps_its_time_and_the_last_one_stays() -> None:
     reporter = FlowReporter(SETTINGS, SYSTEM)
-    reporter.last_error.note("gap: x")
+    reporter.last_error.record_error("gap: x")
     seen = reporter.report("running", None)
     assert (seen.last_error, seen.detail) == ("gap: x", None)
     assert reporter.report("failed", "y").last_error == "y"
     assert reporter.report("idle", "no topic is mirrored").last_error == "y"
     error = LastError(SYSTEM)
-    error.note("a")
+    error.record_error("a")
     first = error.last
-    error.note("a")
-    error.look(None)
+    error.record_error("a")
+    error.update_trouble(None)
     assert error.last is first
 
 
@@ -190,7 +192,7 @@ def test_an_unknown_lag_has_no_bytes() -> None:
     status = FlowStatus(clock)
     status.plan({ORDERS}, set())
     reporter = FlowReporter(SETTINGS, SYSTEM)
-    status.take(report(progress(ORDERS, 5, 5, records=5, bytes=50), at_ms=1000))
+    status.add_report(report(progress(ORDERS, 5, 5, records=5, bytes=50), at_ms=1000))
     assert reporter.report("running", None, status).lag_bytes == 0
     clock.now += OLD_S + 1
     seen = reporter.report("waiting", "source cluster unreachable", status)
@@ -229,12 +231,12 @@ def test_rates_of_topics_are_those_since_the_last_report_and_a_target_that_is_aw
     ]
     looks = iter(reports)
     publisher = Publisher(SETTINGS, found, lambda: next(looks))
-    publisher.turn()
-    publisher.turn()
+    publisher.publish_report()
+    publisher.publish_report()
     target.away = True
-    publisher.turn()
+    publisher.publish_report()
     target.away = False
-    publisher.turn()
+    publisher.publish_report()
     rates = [seen.topics[0].record_rate for value in target.values if (seen := decode_report(value)) is not None]
     assert rates == [0.0, 10.0, 0.0], "a counter that began again has no rate below 0"
 
@@ -246,7 +248,7 @@ def test_a_topic_of_small_records_gets_fewer_topics_and_that_is_said_once(caplog
     every = tuple(TopicProgress(f"t{number}", lag=number) for number in range(100))
     publisher = Publisher(SETTINGS, found, lambda: replace(FULL, topics=every))
     for _ in range(10):
-        publisher.turn()
+        publisher.publish_report()
     shown = [seen for value in target.values if (seen := decode_report(value)) is not None]
     assert shown
     assert shown[-1].topics

@@ -51,14 +51,14 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
     clock = VirtualClock()
     monkeypatch.setattr(clock, "sleep", lambda seconds: done.append(f"wait {seconds:g}"))
     elected, lease_server = elected_flow_of(done, releases=releases, clock=clock)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     assert elected.can_hand_over
     elected.hand_over("b")
     assert not elected.can_hand_over
     assert elected.state is FlowState.STARTING
     wait_for(lambda: "close" in done, 60, "nothing runs here")
     assert done == ["start", *between, "leave to b", "end the query", "close"]
-    wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")
+    wait_for(lambda: elected.poll_flow(lease_server) is None and not elected.clearing, 60, "it may be taken again")
     assert (elected.flow, elected.stands_by, lease_server.flows) == (None, True, {})
 
 
@@ -66,7 +66,7 @@ def test_a_flow_is_handed_over_when_its_copiers_are_gone(
 def test_at_the_end_a_hanging_copier_delays_the_next_process(*, releases: bool, end: str) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, releases=releases)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     elected.stop()
     assert done == ["start", "stop", end]
 
@@ -75,20 +75,20 @@ def test_nor_while_it_is_being_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
     hangs = threading.Event()
-    monkeypatch.setattr(Flow, "abandon", lambda _: hangs.wait(60))
+    monkeypatch.setattr(Flow, "drop_copiers", lambda _: hangs.wait(60))
     monkeypatch.setattr(flow_lifecycle, "COPIERS_STOP_S", 0.1)
     monkeypatch.setattr(flow_lifecycle, "JOBS_STOP_S", 0.1)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     election: Any = elected.election
     election.term = 2
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     elected.stop()
     assert done[-1] == "fall silent"
     hangs.set()
 
 
 def is_cleared(elected: ElectedFlow, lease_server: Any) -> bool:
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     return not elected.clearing
 
 
@@ -96,10 +96,10 @@ def test_a_flow_that_failed_or_has_caught_up_is_left_to_others(monkeypatch: pyte
     for state in (FlowState.FAILED, FlowState.DONE):
         done: list[str] = []
         elected, lease_server = elected_flow_of(done, until=True)
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
         assert elected.occupied
         monkeypatch.setattr(Flow, "state", state)
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
         assert elected.over
         wait_for(partial(done.__contains__, "close"), 60, "nothing runs here")
         wait_for(
@@ -123,12 +123,12 @@ def test_who_ends_when_all_is_copied_waits_only_for_one_that_does_too(
     election.leadership = Leadership(Member("other", until=until), LeaderTerm(3, "id", 1.0))
     with caplog.at_level(logging.INFO):
         for _ in range(3):
-            elected.attend(lease_server)
+            elected.poll_flow(lease_server)
     assert elected.ended is not until
     if until:
         assert caplog.text.count("a->z: other catches up with this flow") == 1
         election.standing = ElectionState.LEADING
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
         assert done == ["go on with what was read", "start"]
     else:
         assert "runs this flow already" in (elected.status[1] or "")
@@ -142,7 +142,7 @@ def test_a_flow_whose_target_is_an_alias_of_that_of_another_flow_says_so(caplog:
     election: Any = elected.election
     election.standing, election.twin = ElectionState.STANDBY, "a->y"
     for _ in range(3):
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
     assert elected.ended
     assert "this process runs a->y from a into the same cluster already: z is another alias of it" in caplog.text
     wait_for(lambda: done == ["leave"], 60, "it leaves")
@@ -156,17 +156,17 @@ def test_who_stands_by_has_read_what_is_stored_when_it_takes_over(
     elected, lease_server = elected_flow_of(done)
     election: Any = elected.election
     election.standing = ElectionState.JOINING
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     assert (all_stored, elected.has_read) == ([], False)
     election.standing = standing
     for _ in range(3):
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
     assert [stored.done for stored in all_stored] == [["read a->z", "follow"]]
     assert not elected.has_read
     all_stored[0].looked = True
     assert elected.has_read
     election.standing = ElectionState.LEADING
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     elected.close()
     assert all_stored[0].done == ["read a->z", "follow"]
     assert done == ["go on with what was read", "start", "close"]
@@ -179,15 +179,15 @@ def test_what_was_read_ahead_is_closed_with_its_process(
     elected, lease_server = elected_flow_of([], clock=clock)
     election: Any = elected.election
     election.standing = ElectionState.STANDBY
-    for broken in ("__init__", "follow"):
+    for broken in ("__init__", "start_reading"):
         with monkeypatch.context() as patched:
             patched.setattr(Stored, broken, no_thread)
             for _ in range(3):
-                elected.attend(lease_server)
+                elected.poll_flow(lease_server)
         assert not elected.has_read
         clock.now += module.READ_AGAIN_S
     assert [stored.done for stored in all_stored] == [["read a->z", "close"]]
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     elected.close()
     assert all_stored[1].done == ["read a->z", "follow", "close"]
 
@@ -196,13 +196,13 @@ def test_who_withdraws_reads_no_further(all_stored: list[Stored]) -> None:
     elected, lease_server = elected_flow_of([], until=True)
     election: Any = elected.election
     election.standing = ElectionState.WAITING
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     election.standing = ElectionState.STANDBY
     election.leadership = Leadership(Member("other", until=False), LeaderTerm(3, "id", 1.0))
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     assert elected.over
     wait_for(lambda: all_stored[0].done == ["read a->z", "follow", "close"], 60, "nothing is read any more")
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     assert len(all_stored) == 1
 
 
@@ -215,22 +215,22 @@ def test_an_elected_flow_is_cleared_once_a_thread_can_start(
 ) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
         elected.hand_over("b")
         for _ in range(3):
-            elected.attend(lease_server)
+            elected.poll_flow(lease_server)
     assert (done, elected.clearing, elected.can_hand_over) == (["start"], True, False)
     assert caplog.text.count("a->z: cannot be ended here yet, trying again: can't start new thread") == 1
-    wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
+    wait_for(lambda: elected.poll_flow(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     assert done == ["start", "stop", "leave to b", "end the query", "close"]
 
 
 def test_at_the_end_what_waits_for_a_thread_is_done_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_thread)
         elected.hand_over("b")
@@ -243,14 +243,14 @@ def test_a_flow_that_cannot_be_ended_in_order_is_left_to_others_once_the_session
 ) -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
 
     def broken(flow: Flow, timeout_s: float) -> bool:
         raise OSError("broken")
 
     monkeypatch.setattr(Flow, "stop", broken)
     elected.hand_over("b")
-    wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it is cleared")  # type: ignore[func-returns-value]
+    wait_for(lambda: elected.poll_flow(lease_server) is None and not elected.clearing, 60, "it is cleared")  # type: ignore[func-returns-value]
     assert done == ["start", "fall silent", "end the query", "close"]
     assert (elected.over, elected.state, elected.occupied) == (True, FlowState.FAILED, False)
     assert "broken" in caplog.text
@@ -264,12 +264,12 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, clock=clock)
     elected._roster = ElectionRegistry(name="me")
-    elected._roster.note("a->z", FlowMembers("me", {"me": True, "b": False, "c": False}))
-    elected.attend(lease_server)
+    elected._roster.set_members("a->z", FlowMembers("me", {"me": True, "b": False, "c": False}))
+    elected.poll_flow(lease_server)
 
     def after(seconds: float) -> list[str]:
         clock.now += seconds
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
         return done
 
     monkeypatch.setattr(Flow, "source_away", True)
@@ -277,7 +277,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     # Nobody is ready. Somebody is, but the source was there meanwhile.
     monkeypatch.setattr(Flow, "source_away", False)
     after(1)
-    elected._roster.note("a->z", FlowMembers("me", {"me": True, "b": False, "c": True}))
+    elected._roster.set_members("a->z", FlowMembers("me", {"me": True, "b": False, "c": True}))
     monkeypatch.setattr(Flow, "source_away", True)
     assert after(0) == after(module.AWAY_S - 1) == ["start"]
     after(1)
@@ -285,7 +285,7 @@ def test_a_flow_goes_to_a_process_that_may_reach_the_source(
     assert done == ["start", "stop", "leave to c", "end the query", "close"]
     assert "a->z: a was not reached from here for 60 s: handed over to c, which may reach it" in caplog.text
     # Nobody else took it: then it stays.
-    wait_for(lambda: elected.attend(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
+    wait_for(lambda: elected.poll_flow(lease_server) is None and not elected.clearing, 60, "it may be taken again")  # type: ignore[func-returns-value]
     election: Any = elected.election
     election.standing = ElectionState.LEADING
     assert (
@@ -302,9 +302,9 @@ def test_who_ends_when_all_is_copied_keeps_its_flow(monkeypatch: pytest.MonkeyPa
     done: list[str] = []
     elected, lease_server = elected_flow_of(done, until=True)
     elected._roster = ElectionRegistry(name="me")
-    elected._roster.note("a->z", FlowMembers("me", {"me": True, "b": True}))
+    elected._roster.set_members("a->z", FlowMembers("me", {"me": True, "b": True}))
     for _ in range(3):
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
     assert done == ["start"]
 
 
@@ -350,13 +350,13 @@ def test_a_flow_is_taken_once_there_may_be_threads_for_it(
     before = threading.active_count()
     for some in range(4):
         threads.left = some
-        elected.attend(lease_server)
+        elected.poll_flow(lease_server)
         assert (elected.flow, lease_server.flows) == (None, {}), some
         assert elected.status == ("starting", "cannot be run here yet, trying again: can't start new thread")
         wait_for(lambda: threading.active_count() <= before, 60, "what was begun is ended")
     assert caplog.text.count("a->z: cannot be run here yet, trying again: can't start new thread") == 1
     threads.left = None
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     assert list(lease_server.flows) == ["a->z"]
     elected.stop()
     elected.close()
@@ -372,11 +372,11 @@ def test_heartbeats_begin_once_threads_can_start(
     elected.election = Election([])  # type: ignore[assignment]
     threads.left = 0
     for _ in range(2):
-        elected.attend()
+        elected.poll_flow()
     assert elected.text == "heartbeats only: cannot be run here yet, trying again: can't start new thread"
     threads.left = 1
     for _ in range(2):
-        elected.attend()
+        elected.poll_flow()
     assert caplog.text.count("cannot be run here yet") == 1
     assert caplog.text.count("cannot write heartbeats yet, trying again: can't start new thread") == 1
     threads.left = None
@@ -385,7 +385,7 @@ def test_heartbeats_begin_once_threads_can_start(
         raise ClusterError("cluster z: nobody is there")
 
     monkeypatch.setattr(ClusterAdmin, "connect", refuse)
-    elected.attend()
+    elected.poll_flow()
     wait_for(lambda: elected.text == "cluster z: nobody is there", 60, "a heartbeat was tried")
     elected.stop()
 
@@ -396,10 +396,10 @@ def test_a_flow_that_is_not_wanted_any_more_ends_and_is_left(standing: ElectionS
     elected, lease_server = elected_flow_of(done)
     election: Any = elected.election
     election.standing = standing
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     elected.end()
     assert not elected.gone
-    wait_for(lambda: elected.attend(lease_server) is None and elected.gone, 60, "it is gone")  # type: ignore[func-returns-value]
+    wait_for(lambda: elected.poll_flow(lease_server) is None and elected.gone, 60, "it is gone")  # type: ignore[func-returns-value]
     ran = ["start", "stop", "leave", "end the query", "close"]
     assert done == (ran if standing is ElectionState.LEADING else ["leave"])
     elected.close()
@@ -409,10 +409,10 @@ def test_a_flow_continues_with_other_settings_wherever_it_runs() -> None:
     done: list[str] = []
     elected, lease_server = elected_flow_of(done)
     first, second = replace(SETTINGS, topics=("a",)), replace(SETTINGS, topics=("b",))
-    elected.change(first, [first])
+    elected.change_settings(first, [first])
     assert (elected.settings, elected.wanted) == (first, first)
-    elected.attend(lease_server)
+    elected.poll_flow(lease_server)
     assert done == ["tell the others", "start"]
-    elected.change(second, [second])
+    elected.change_settings(second, [second])
     assert done[2:] == ["tell the others", "change"]
     assert elected.settings == second

@@ -23,7 +23,7 @@ def world() -> Iterator[World]:
 
 
 def test_a_dead_copiers_share_is_free(world: World) -> None:
-    lease = world.leases.renew(assignment([0, 1]))
+    lease = world.leases.renew_lease(assignment([0, 1]))
     one = world.copier("one")
     one.claim(lease)
     require(lambda: len(one.holds) == 2, "one copies")
@@ -36,7 +36,7 @@ def test_a_dead_copiers_share_is_free(world: World) -> None:
 
 
 def test_the_claim_of_a_dead_copier_takes_no_share(world: World) -> None:
-    lease = world.leases.renew(assignment([0]))
+    lease = world.leases.renew_lease(assignment([0]))
     for _ in range(20):
         one = world.copier("one")
         one.claim(lease)
@@ -49,7 +49,7 @@ def test_the_claim_of_a_dead_copier_takes_no_share(world: World) -> None:
 
 def test_a_silent_copier_loses_its_partitions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DEAD_S", 0.3)
-    lease = world.leases.renew(assignment([0]))
+    lease = world.leases.renew_lease(assignment([0]))
     one = world.copier("one", lets_go=False)
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
@@ -66,12 +66,12 @@ def test_who_does_not_let_go_is_cut_off_and_may_not_append_any_more(
     monkeypatch.setattr(granting, "VALID_S", 1.0)
     monkeypatch.setattr(module, "VALID_S", 1.0)
     one, two = world.copier("one", lets_go=False), world.copier("two")
-    lease = world.leases.renew(assignment([0]))
+    lease = world.leases.renew_lease(assignment([0]))
     one.claim(lease)
     require(lambda: one.holds == {PARTS[0]}, "one copies")
     one.send(CopierHeartbeat(2.0))
     last_beat = time.monotonic()
-    lease = world.leases.renew()
+    lease = world.leases.renew_lease()
     two.claim(lease)
     require(one.cut_off.is_set, "one is cut off")
     require(lambda: two.holds == {PARTS[0]}, "two has it")

@@ -193,7 +193,7 @@ def test_a_logged_outage_silences_all_jobs_until_it_ends(
         turns = len(step.turns)
 
         def hurried() -> bool:
-            jobs.hurry()
+            jobs.rerun_failed_jobs()
             return len(step.turns) > turns
 
         # Whose next try would be an hour away tries again at once.
@@ -217,7 +217,7 @@ def test_hurry_takes_the_next_turn_now(step: Steps) -> None:
     assert job is not None
     try:
         step.wait_for_turns(1)
-        job.hurry()
+        job.run_turn_now()
         step.wait_for_turns(2)
     finally:
         jobs.stop(5)

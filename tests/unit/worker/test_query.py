@@ -72,10 +72,10 @@ class Leases:
         self.refused: str | None = None
         self.disbanded = 0
 
-    def renew(self) -> None:
+    def renew_lease(self) -> None:
         self.lease += 1
 
-    def disband(self) -> None:
+    def stop_copiers(self) -> None:
         self.disbanded += 1
 
 
@@ -89,7 +89,7 @@ class Flow:
         self.leases = Leases(name)
         self.ended = False
         self.failed: list[str] = []
-        self.fail = self.failed.append
+        self.fail_flow = self.failed.append
         self.ready = threading.Event()
         self.ready.set()
 
@@ -117,7 +117,7 @@ def test_a_micro_batch_ends_only_when_records_were_copied(flow: Flow) -> None:
         if flow.leases.unclaimed:
             # Else the query would be begun anew.
             query._patience_s = 1e9
-        query.watch(engine, LEASE_SERVER, queries)
+        query.poll_query(engine, LEASE_SERVER, queries)
         return flow.leases.lease
 
     assert later(0) == later(BATCH_S) == later(3600) == 1, "nothing is copied"
@@ -146,7 +146,7 @@ def test_micro_batches_of_several_queries_end_one_after_the_other() -> None:
         before = [flow.leases.lease for flow in flows]
         for flow in flows:
             flow.flow_status.records = second
-        queries.attend(engine, LEASE_SERVER, flows, 3)
+        queries.poll_queries(engine, LEASE_SERVER, flows, 3)
         ended.append([flow.leases.flow for flow, lease in zip(flows, before, strict=True) if flow.leases.lease > lease])
     assert max(map(len, ended)) == 1
     times = [second for second, names in enumerate(ended) if names]
@@ -159,13 +159,13 @@ def test_micro_batches_of_several_queries_end_one_after_the_other() -> None:
 def test_on_another_engine_it_begins_anew_under_another_lease(flow: Flow, query: Any) -> None:
     first, second = Engine(), Engine()
     for _ in range(3):
-        query.watch(first, LEASE_SERVER)
+        query.poll_query(first, LEASE_SERVER)
     assert (len(first.queries), flow.leases.lease) == (1, 1)
     first.queries[0].error = EngineLostError("killed")
     with pytest.raises(EngineLostError):
-        query.watch(first, LEASE_SERVER)
-    query.watch(second, LEASE_SERVER)
-    query.watch(second, LEASE_SERVER)
+        query.poll_query(first, LEASE_SERVER)
+    query.poll_query(second, LEASE_SERVER)
+    query.poll_query(second, LEASE_SERVER)
     assert (len(first.queries), len(second.queries), flow.leases.lease) == (1, 1, 2)
     # Nobody is left to be asked for its end.
     assert not first.queries[0].stopped
@@ -178,8 +178,8 @@ def test_a_flow_whose_settings_came_later_joins_another_query() -> None:
     for flow in flows:
         known.append(flow.settings)
         query.add(flow)
-        query.watch(engine, LEASE_SERVER)
-        query.watch(engine, LEASE_SERVER)
+        query.poll_query(engine, LEASE_SERVER)
+        query.poll_query(engine, LEASE_SERVER)
     assert [one.stopped for one in engine.queries] == [True, False]
     assert all(flow.leases.disbanded == 1 for flow in flows)
 
@@ -187,8 +187,8 @@ def test_a_flow_whose_settings_came_later_joins_another_query() -> None:
 def test_an_engine_that_is_lost_at_once_leaves_no_query(flow: Flow, query: Any) -> None:
     first, second = Engine(EngineLostError("killed")), Engine()
     with pytest.raises(EngineLostError):
-        query.watch(first, LEASE_SERVER)
-    query.watch(second, LEASE_SERVER)
+        query.poll_query(first, LEASE_SERVER)
+    query.poll_query(second, LEASE_SERVER)
     # A task of the first may have taken up the lease.
     assert (len(second.queries), flow.leases.lease) == (1, 2)
 
@@ -198,47 +198,47 @@ def test_where_spark_has_another_version_its_flows_end(flow: Flow, query: Any, w
     """Once Spark has given up, in whose other executors there may be this version."""
     engine, other = Engine(), Flow("c->d")
     query.add(other)
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     (running,) = engine.queries
     if who == "a copier":
         other.leases.refused = "two versions"
     else:
         query._bundle.refused = "two versions"
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert (flow.failed, other.failed, running.stopped) == ([], [], False)
     running.reason = "Task 0 in stage 0.0 failed 4 times"
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert (flow.failed, other.failed, running.stopped) == (["two versions"], ["two versions"], True)
 
 
 def test_what_ends_later_for_another_reason_is_tried_again(flow: Flow, query: Any) -> None:
     engine = Engine()
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     engine.queries[0].reason = "Task 0 in stage 0.0 failed 4 times"
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert flow.failed == []
     assert query._not_before > 0
 
 
 def test_what_spark_refuses_is_tried_again_later(flow: Flow, query: Any, caplog: pytest.LogCaptureFixture) -> None:
     engine = Engine(EngineError("Spark refuses: no"))
-    query.watch(engine, LEASE_SERVER)
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert caplog.messages == ["a->b: the query is started again in 1 s: Spark refuses: no"]
     engine.error = None
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert not engine.queries
     # The second is over.
     query._not_before = LONG_AGO
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert (len(engine.queries), flow.leases.lease) == (1, 1)
 
 
 def test_a_query_that_cannot_be_asked_is_started_again(flow: Flow, query: Any) -> None:
     engine = Engine()
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     engine.queries[0].error = EngineError("Spark refuses: no")
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert engine.queries[0].stopped
     assert flow.leases.disbanded == 1
 
@@ -252,10 +252,10 @@ def test_a_flow_that_waits_gets_into_the_task_of_others(
     assert (flow.leases.lease, other.leases.lease) == (2, 2), "a lease that both are in"
     other.leases.unclaimed = True
     for _ in range(2):
-        query.watch(engine, LEASE_SERVER)
+        query.poll_query(engine, LEASE_SERVER)
     assert (flow.leases.lease, other.leases.lease) == (3, 3)
     flow.leases.unclaimed = True
-    query.watch(engine, LEASE_SERVER)
+    query.poll_query(engine, LEASE_SERVER)
     assert flow.leases.lease == 3, "both wait for Spark"
 
 
@@ -264,8 +264,8 @@ def test_queries_follow_the_slots() -> None:
     engine, flows = Engine(), [Flow("a->b"), Flow("b->a"), Flow("a->c")]
     queries: Any = Queries(Every)
     for slots in (3, 1, 2, 0):
-        queries.attend(engine, lease_server, flows, slots)
-        queries.attend(engine, lease_server, flows, slots)
+        queries.poll_queries(engine, lease_server, flows, slots)
+        queries.poll_queries(engine, lease_server, flows, slots)
         assert len(engine.running) == (slots or 2)
         assert sorted(flow.settings.name for query in queries._queries for flow in query.flows) == [
             "a->b",
@@ -278,10 +278,10 @@ def test_queries_follow_the_slots() -> None:
 def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
     engine, flows = Engine(), [Flow("a->b"), Flow("b->a")]
     queries: Any = Queries(Every)
-    queries.attend(engine, LEASE_SERVER, flows, 1)
+    queries.poll_queries(engine, LEASE_SERVER, flows, 1)
     assert engine.running == ["a->b, b->a"]
     flows[0].ended = True
-    queries.attend(engine, LEASE_SERVER, flows, 1)
+    queries.poll_queries(engine, LEASE_SERVER, flows, 1)
     assert flows[0].leases.disbanded
     assert engine.running == ["a->b, b->a"]
     (query,) = queries._queries
@@ -292,21 +292,21 @@ def test_a_flow_that_ends_leaves_the_others_in_their_task() -> None:
     assert engine.running == []
     assert flows[1].leases.disbanded
     # One that was elected again finds its place.
-    queries.attend(engine, LEASE_SERVER, [Flow("b->a")], 1)
+    queries.poll_queries(engine, LEASE_SERVER, [Flow("b->a")], 1)
     assert engine.running == ["b->a"]
 
 
 def test_a_flow_that_is_elected_joins_the_only_task() -> None:
     engine, first, second = Engine(), Flow("a->b"), Flow("b->a")
     queries: Any = Queries(Every)
-    queries.attend(engine, LEASE_SERVER, [first], 1)
-    queries.attend(engine, LEASE_SERVER, [first, second], 1)
+    queries.poll_queries(engine, LEASE_SERVER, [first], 1)
+    queries.poll_queries(engine, LEASE_SERVER, [first, second], 1)
     assert engine.running == ["a->b"]
     assert first.leases.lease == 2, "its task ends, and another one takes up both"
     queries.take_out(first)()
     assert engine.running == ["a->b"]
     # It comes back while the query that has its name copies another flow.
-    queries.attend(engine, LEASE_SERVER, [second, Flow("a->b")], 2)
+    queries.poll_queries(engine, LEASE_SERVER, [second, Flow("a->b")], 2)
     assert engine.running == ["a->b", "a->b (1)"]
 
 
@@ -315,7 +315,7 @@ def test_of_many_queries_some_are_looked_at_each_time() -> None:
     queries: Any = Queries(Every)
     begun = []
     for _ in range(3):
-        queries.attend(engine, LEASE_SERVER, flows, 25)
+        queries.poll_queries(engine, LEASE_SERVER, flows, 25)
         begun.append(len(engine.running))
     assert begun[-1] == 25
     assert max(begun[0], begun[1] - begun[0], begun[2] - begun[1]) <= module_of_queries.WATCHED_AT_ONCE
@@ -326,12 +326,12 @@ def test_a_shared_task_is_logged_when_it_lasts(
 ) -> None:
     flows = [Flow("a->b"), Flow("b->a")]
     queries: Any = Queries(Every)
-    queries.attend(Engine(), LEASE_SERVER, flows, 1)
-    queries.attend(Engine(), LEASE_SERVER, flows, 2)
+    queries.poll_queries(Engine(), LEASE_SERVER, flows, 1)
+    queries.poll_queries(Engine(), LEASE_SERVER, flows, 2)
     monkeypatch.setattr(module_of_queries, "LOG_AFTER_S", 0.0)
     for _ in range(2):
-        queries.attend(Engine(), LEASE_SERVER, flows, 2)
+        queries.poll_queries(Engine(), LEASE_SERVER, flows, 2)
     assert caplog.messages == []
     for _ in range(2):
-        queries.attend(Engine(), LEASE_SERVER, flows, 1)
+        queries.poll_queries(Engine(), LEASE_SERVER, flows, 1)
     assert caplog.messages == ["Spark runs 1 task at once for 2 flows: a->b, b->a share one"]

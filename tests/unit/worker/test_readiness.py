@@ -17,7 +17,7 @@ class Process:
         self.works = self.has_read = False
 
     def ready(self, engine: str | None = "first") -> bool:
-        return self.readiness.look(engine, works=self.works, has_read=lambda: self.has_read)
+        return self.readiness.check_engine(engine, works=self.works, has_read=lambda: self.has_read)
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class Spark:
     def start(self) -> None:
         self.done.append(f"start for {len(self.hosted_flows)}")
 
-    def attend(self) -> bool:
+    def poll_flows(self) -> bool:
         return False
 
     def shut_down(self) -> None:

@@ -92,7 +92,7 @@ def test_a_spark_is_warmed_up_for_flows_that_may_come_from_other_processes(
     flows.expects_flows = expects
     wait_for(lambda: flows._spark.engine, 60, "it is started")
     for _ in range(3):
-        flows.attend()
+        flows.poll_flows()
     thread = flows._warm_up_thread
     if thread is not None:
         thread.join()

@@ -30,7 +30,7 @@ class Pretended:
     def start(self) -> None:
         self._note("start")
 
-    def change(self, flow: FlowSettings, flows: Sequence[FlowSettings] = ()) -> None:
+    def change_settings(self, flow: FlowSettings, flows: Sequence[FlowSettings] = ()) -> None:
         if flow != self.settings:
             self._note(f"topics {flow.topics}")
         self.settings = flow
@@ -49,7 +49,7 @@ def wanted(*flows: FlowSettings, monkeypatch: Any) -> Any:
     monkeypatch.setattr(module, "ElectedFlow", Elected)
     DONE.clear()
     found: Any = WantedFlows(flows, flows, Elected, Pretended)  # type: ignore[arg-type]
-    found.attend()
+    found.start_wanted_flows()
     return found
 
 
@@ -67,8 +67,8 @@ def test_flows_that_have_not_changed_are_left_alone(monkeypatch: Any) -> None:
     flows = wanted(A, idle(B), monkeypatch=monkeypatch)
     assert news() == [f"{A.name} copies: start", f"{B.name} beats: start"]
     copying, beating = flows.copying, flows.idle
-    flows.want([A, idle(B)], [A])
-    flows.attend()
+    flows.set_flows([A, idle(B)], [A])
+    flows.start_wanted_flows()
     assert news() == []
     assert (flows.copying, flows.idle) == (copying, beating)
 
@@ -76,7 +76,7 @@ def test_flows_that_have_not_changed_are_left_alone(monkeypatch: Any) -> None:
 def test_a_flow_changes_beside_one_that_begins(monkeypatch: Any) -> None:
     flows = wanted(A, monkeypatch=monkeypatch)
     news()
-    flows.want([replace(A, topics=("x",)), C], [A, C])
+    flows.set_flows([replace(A, topics=("x",)), C], [A, C])
     assert news() == [f"{A.name} copies: topics ('x',)", f"{C.name} copies: start"]
     assert flows.copies
     assert [one.settings.name for one in flows.copying] == [A.name, C.name]
@@ -86,21 +86,21 @@ def test_heartbeats_begin_once_the_flow_has_left_its_group(monkeypatch: Any) -> 
     flows = wanted(A, monkeypatch=monkeypatch)
     news()
     ending = flows.copying[0]
-    flows.want([idle(A)], [])
-    flows.attend()
+    flows.set_flows([idle(A)], [])
+    flows.start_wanted_flows()
     assert news() == [f"{A.name} copies: end"]
     assert (flows.copying, flows.idle, flows.hosted) == ([], [], [ending])
     assert not flows.copies
     ending.gone = True
-    flows.attend()
+    flows.start_wanted_flows()
     assert news() == [f"{A.name} copies: close", f"{A.name} beats: start"]
     # And back again, before that one is gone.
     beating = flows.idle[0]
-    flows.want([A], [A])
-    flows.want([replace(A, topics=("y",))], [A])
+    flows.set_flows([A], [A])
+    flows.set_flows([replace(A, topics=("y",))], [A])
     assert news() == [f"{A.name} beats: end"]
     beating.gone = True
-    flows.attend()
+    flows.start_wanted_flows()
     assert news() == [f"{A.name} copies: start"]
     assert flows.copying[0].settings.topics == ("y",)
 
@@ -110,9 +110,9 @@ def test_a_flow_that_failed_begins_again_with_other_settings_only(monkeypatch: A
     news()
     failed = flows.copying[0]
     failed.failure, failed.gone = "gap", True
-    flows.want([A, replace(B, topics=("x",))], [A, B])
+    flows.set_flows([A, replace(B, topics=("x",))], [A, B])
     assert news() == [f"{B.name} copies: topics ('x',)"]
-    flows.want([replace(A, gap_policy="continue"), B], [A, B])
+    flows.set_flows([replace(A, gap_policy="continue"), B], [A, B])
     assert news() == [
         f"{A.name} copies: end",
         f"{B.name} copies: topics ('.*',)",
@@ -125,11 +125,11 @@ def test_a_flow_that_failed_begins_again_with_other_settings_only(monkeypatch: A
 def test_a_flow_that_is_not_wanted_ends_for_good(monkeypatch: Any) -> None:
     flows = wanted(A, B, monkeypatch=monkeypatch)
     news()
-    flows.want([B], [B])
+    flows.set_flows([B], [B])
     flows.copying[0].gone = True
     for ending in flows.hosted:
         ending.gone = True
-    flows.attend()
-    flows.attend()
+    flows.start_wanted_flows()
+    flows.start_wanted_flows()
     assert news() == [f"{A.name} copies: end", f"{A.name} copies: close"]
     assert [one.settings.name for one in flows.hosted] == [B.name]

@@ -37,10 +37,10 @@ def read_connection(
         rebootstrap=reading.text("metadata.recovery.strategy") == "rebootstrap",
         # A consumer's calls are repeated without a count; a producer's batches have limits of their own.
         default_api_timeout_ms=reading.number("default.api.timeout.ms")
-        if reading.knows("default.api.timeout.ms")
+        if reading.has_key("default.api.timeout.ms")
         else _WITHOUT_END,
         retries=reading.number("retries")
-        if reading.knows("retries") and not reading.knows("delivery.timeout.ms")
+        if reading.has_key("retries") and not reading.has_key("delivery.timeout.ms")
         else _WITHOUT_END,
     )
 

@@ -84,7 +84,7 @@ _SYNCS = "emit.offset-syncs.enabled"
 
 def check_offset_syncs(connector: ConfigReader) -> None:
     """Refuses settings of offset syncs where offset syncs are turned off."""
-    off = connector.written(_SYNCS)
+    off = connector.get_entry(_SYNCS)
     if off is None or connector.flag(_SYNCS):
         return
     beside = next((entry for name, entry in connector.layer.items() if name.startswith("offset-syncs.topic.")), None)
@@ -124,12 +124,12 @@ def check_exactly_once(
     """Refuses a demand for exactly-once copying that the rest does not fulfil; `isolation` is the source consumer's."""
     mode = worker.text("exactly.once.source.support")
     committed = isolation == "read_committed"
-    boundary = connector.written("transaction.boundary")
+    boundary = connector.get_entry("transaction.boundary")
     if boundary is not None and connector.text("transaction.boundary") == "connector":
         connector.problems.refuse(
             boundary, repr(boundary.value), "poll or interval; MirrorMaker 2 has no boundaries of its own"
         )
-    demand = connector.written("exactly.once.support")
+    demand = connector.get_entry("exactly.once.support")
     if demand is not None and connector.text("exactly.once.support") == "required":
         missing = [
             f"{names.worker('exactly.once.source.support')} = enabled" if mode != "enabled" else "",
@@ -152,12 +152,12 @@ TOPIC = key_of(FailedRecordSettings, "dead_letter_topic")
 def failed_record_settings(connector: ConfigReader, layers: FlowLayers, warnings: list[str]) -> FailedRecordSettings:
     """Connect's `errors.*` of a flow; a dead-letter topic that gets no record is a warning."""
     settings = FailedRecordSettings(**plain_fields(FailedRecordSettings, connector))
-    dead = connector.written(TOPIC)
+    dead = connector.get_entry(TOPIC)
     if dead is None or not settings.dead_letter_topic:
         return settings
     aliases = frozenset((layers.source, layers.target, *layers.aliases))
     heartbeats = HeartbeatNames(connector.text("replication.policy.separator"), aliases)
-    internal = heartbeats.hold(TopicName(settings.dead_letter_topic))
+    internal = heartbeats.is_heartbeats(TopicName(settings.dead_letter_topic))
     try:
         check_name(settings.dead_letter_topic)
     except TransformError:
@@ -181,7 +181,7 @@ def record_policy(connector: ConfigReader, field: str, failed: FailedRecordSetti
     the record out, as Connect does since KIP-779."""
     key = key_of(FlowSettings, field)
     policy = cast("PerTopic[RecordPolicy]", connector.per_topic(key))
-    if connector.written(key) is None and failed.tolerance == "all":
+    if connector.get_entry(key) is None and failed.tolerance == "all":
         policy = PerTopic("dead-letter" if failed.dead_letter_topic else "skip", policy.rules)
     if not failed.dead_letter_topic:
         for name, entry in connector.layer.items():
@@ -220,7 +220,7 @@ def _try(connector: ConfigReader, settings: TransformSettings) -> None:
     from twinlog.transforms.build import build  # noqa: PLC0415
     from twinlog.transforms.contract import try_on_nothing  # noqa: PLC0415
 
-    entry = connector.written("transform") if settings.function else None
+    entry = connector.get_entry("transform") if settings.function else None
     if entry is not None:
         try:
             try_on_nothing(build(settings))
@@ -249,7 +249,7 @@ def build_flow(
     for name in ("source.cluster.alias", "target.cluster.alias"):
         connector.text(name)
     # Read for its references only: its value was checked with the file.
-    connector.written("forwarding.admin.class")
+    connector.get_entry("forwarding.admin.class")
     consumer = clients.consumer()
     checkpoints = commits = False
     if copies:

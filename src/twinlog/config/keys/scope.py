@@ -77,14 +77,14 @@ class KeyScopes:
 
 def connector_key(name: str) -> tuple[Key | None, str]:
     """The key that counts for `name` in a connector's settings, and the prefix of the client it belongs to."""
-    key = CONNECTOR.find(name)
+    key = CONNECTOR.find_key(name)
     if key is not None:
         return key, ""
     for prefix in _CLUSTER_PREFIXES:
         if name.startswith(prefix):
-            return SECURITY.find(name.removeprefix(prefix)), prefix
+            return SECURITY.find_key(name.removeprefix(prefix)), prefix
     for prefix, word in _FLOW_CLIENT_PREFIXES.items():
-        if name.startswith(prefix) and (known := CLIENTS[word].find(name.removeprefix(prefix))) is not None:
+        if name.startswith(prefix) and (known := CLIENTS[word].find_key(name.removeprefix(prefix))) is not None:
             return known, prefix
     return None, ""
 
@@ -95,10 +95,10 @@ def _in_flow(entry: PropertyEntry, flow: SourceAndTarget, name: str) -> KeyScope
         word = _FLOW_CLIENT_PREFIXES.get(prefix)
         no_effect = None if word is None else _flow_client_no_effect(flow, prefix, word, name.removeprefix(prefix))
         return KeyScope(entry, name, key, prefix, flow=flow, no_effect=no_effect)
-    key = SECURITY.find(name)
+    key = SECURITY.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key, flow=flow, no_effect=_below_alias(flow, name))
-    key = WORKER.find(name)
+    key = WORKER.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key, flow=flow, no_effect=_providers_no_effect(name) or f"write {flow[1]}.{name}")
     return KeyScope(entry, name, None, flow=flow)
@@ -127,17 +127,17 @@ def _flow_client_no_effect(flow: SourceAndTarget, prefix: str, word: str, rest: 
 def _in_cluster(entry: PropertyEntry, alias: Alias, name: str) -> KeyScope:
     word, _, rest = name.partition(".")
     if word in CLIENTS and rest:
-        key = CLIENTS[word].find(rest)
-        if key is None and (connector := CONNECTOR.find(name)) is not None:
+        key = CLIENTS[word].find_key(rest)
+        if key is None and (connector := CONNECTOR.find_key(name)) is not None:
             return KeyScope(
                 entry, name, connector, alias=alias, no_effect=f"write A->B.{name}, with the flow's aliases"
             )
         if key is not None or name not in WORKER.exact:
             return KeyScope(entry, name, key, f"{word}.", alias=alias)
-    key = WORKER.find(name)
+    key = WORKER.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key, alias=alias, no_effect=_providers_no_effect(name))
-    key = CONNECTOR.find(name)
+    key = CONNECTOR.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key, alias=alias, no_effect=f"write A->B.{name}, with the flow's aliases")
     return KeyScope(entry, name, None, alias=alias)
@@ -145,22 +145,22 @@ def _in_cluster(entry: PropertyEntry, alias: Alias, name: str) -> KeyScope:
 
 def _at_top(entry: PropertyEntry) -> KeyScope:
     name = entry.key
-    key = PROCESS.find(name)
+    key = PROCESS.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key)
-    key = CONNECTOR.find(name)
+    key = CONNECTOR.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key, no_effect=_top_connector_no_effect(key, name))
-    key = SECURITY.find(name)
+    key = SECURITY.find_key(name)
     if key is not None:
         return KeyScope(entry, name, key)
-    key = WORKER.find(name)
+    key = WORKER.find_key(name)
     if key is not None:
         counts = name.startswith(TOP_LEVEL_PREFIXES)
         return KeyScope(entry, name, key, no_effect=None if counts else f"write B.{name}, with the target's alias")
     for prefix, word in _FLOW_CLIENT_PREFIXES.items():
         rest = name.removeprefix(prefix)
-        if name.startswith(prefix) and (known := CLIENTS[word].find(rest)) is not None:
+        if name.startswith(prefix) and (known := CLIENTS[word].find_key(rest)) is not None:
             return KeyScope(entry, name, known, prefix, no_effect=f"write alias.{word}.{rest}, with a cluster's alias")
     return KeyScope(entry, name, None)
 

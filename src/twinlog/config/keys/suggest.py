@@ -35,14 +35,14 @@ def expected_instead(scope: KeyScope, scopes: KeyScopes) -> str:
         return spelled(scope.name, CONNECTOR.exact, f"{scope.flow[0]}->{scope.flow[1]}.")
     if scope.alias is not None:
         for word, table in CLIENTS.items():
-            if table.find(scope.name) is not None:
+            if table.find_key(scope.name) is not None:
                 return _meant(f"{scope.alias}.{word}.{scope.name}")
         return spelled(scope.name, _CLUSTER_NAMES, f"{scope.alias}.")
     for known in sorted((*SECURITY.exact, *_CLUSTER_NAMES), key=len, reverse=True):
         if name.endswith(f".{known}"):
             return _alias_instead(name.removesuffix(f".{known}"), known, scopes)
     for word, table in CLIENTS.items():
-        if table.find(name) is not None:
+        if table.find_key(name) is not None:
             return _meant(f"alias.{word}.{name}") + ", with a cluster's alias"
     return spelled(name, [*_TOP_NAMES, *(f"{alias}.bootstrap.servers" for alias in scopes.aliases)])
 

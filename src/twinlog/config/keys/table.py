@@ -32,7 +32,7 @@ class KeyTable:
         self.exact: Mapping[str, Key] = MappingProxyType(exact)
         self._per_topic = tuple(key for key in exact.values() if key.per_topic)
 
-    def find(self, name: str) -> Key | None:
+    def find_key(self, name: str) -> Key | None:
         """The key called `name`, or the one that answers for it."""
         found = self.exact.get(name)
         if found is not None:

@@ -24,15 +24,15 @@ def no_effect(name: str, prefix: str) -> str | None:
     """Why the key `name`, which has `prefix` in front, does nothing here, and how to write it; None where it counts."""
     if prefix in _NO_EFFECT:
         return _NO_EFFECT[prefix].format(name.removeprefix(prefix))
-    if prefix or CONNECTOR.find(name) is not None:
+    if prefix or CONNECTOR.find_key(name) is not None:
         return None
-    if SECURITY.find(name) is not None:
+    if SECURITY.find_key(name) is not None:
         return f"clients take it from their cluster; write source.cluster.{name} or target.cluster.{name}"
     if name.startswith("config.providers"):
         return "references are resolved by the providers of the worker's file"
     if name == "clusters":
         return "a connector has the two of source.cluster.alias and target.cluster.alias"
-    if WORKER.find(name) is not None:
+    if WORKER.find_key(name) is not None:
         return "it stands in the worker's file"
     return None
 

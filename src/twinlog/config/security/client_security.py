@@ -77,7 +77,7 @@ class _SecurityReader:
 
     def _mechanism(self) -> str:
         mechanism = self.reading.text("sasl.mechanism").strip()
-        written = self.reading.written("sasl.mechanism")
+        written = self.reading.get_entry("sasl.mechanism")
         if written is None and "sasl.mechanism" not in self.reading.layer:
             self._missing("sasl.mechanism", _or(MECHANISMS))
         elif written is not None and mechanism not in MECHANISMS:
@@ -88,7 +88,7 @@ class _SecurityReader:
     def _login(self, mechanism: str) -> tuple[PropertyEntry | None, Login | None]:
         family = mechanism.partition("-")[0]
         expected = EXPECTED.get(family, EXPECTED["PLAIN"])
-        entry = self.reading.written("sasl.jaas.config")
+        entry = self.reading.get_entry("sasl.jaas.config")
         if entry is None:
             if "sasl.jaas.config" not in self.reading.layer:
                 self._missing("sasl.jaas.config", expected)

@@ -43,7 +43,7 @@ _RESERVED = frozenset({"iat", "exp"})
 
 def read_tokens(reading: ConfigReader, jaas: PropertyEntry, login: Login, warnings: list[str]) -> TokenSettings | None:
     """How tokens are obtained; None where something is wrong, which is then a problem of `reading`."""
-    handler = reading.written("sasl.login.callback.handler.class")
+    handler = reading.get_entry("sasl.login.callback.handler.class")
     if handler is not None and handler.value.strip() == STRIMZI:
         try:
             reading, login, beyond = in_kafkas_words(reading, jaas, login)
@@ -72,7 +72,7 @@ class _TokenSettingsReader:
         return None if settings is None else replace(settings, **plain_fields(TokenSettings, self.reading))
 
     def _handler(self) -> Literal["unsecured", "retrieved"]:
-        entry = self.reading.written("sasl.login.callback.handler.class")
+        entry = self.reading.get_entry("sasl.login.callback.handler.class")
         named = "" if entry is None else entry.value.strip()
         if named == UNSECURED:
             return "unsecured"
@@ -81,7 +81,7 @@ class _TokenSettingsReader:
                 entry, repr(named), f"{HANDLERS[0]} or {UNSECURED}; Java classes of your own cannot be loaded here"
             )
         # Java would make an unsigned token here, and fail for want of a name in it.
-        return "retrieved" if named or self.reading.written(_URL) is not None else "unsecured"
+        return "retrieved" if named or self.reading.get_entry(_URL) is not None else "unsecured"
 
     # -- tokens of this process's own making
 
@@ -124,7 +124,7 @@ class _TokenSettingsReader:
         if self.beyond.token is not None:
             return TokenSettings(text=self.beyond.token, extensions=self._extensions("extension_"))
         retriever = self._retriever()
-        entry = self.reading.written(_URL)
+        entry = self.reading.get_entry(_URL)
         url = "" if entry is None else entry.value.strip()
         parts = urllib.parse.urlsplit(url)
         if entry is None or not url:
@@ -177,12 +177,12 @@ class _TokenSettingsReader:
 
     def _either(self, key: str, option: str) -> str | None:
         """A setting, or the option that it was before (Kafka class ConfigOrJaas)."""
-        entry = self.reading.written(key)
+        entry = self.reading.get_entry(key)
         value = self.login.options.get(option, "") if entry is None else entry.value
         return value.strip() or None
 
     def _optional_number(self, name: str) -> int | None:
-        return None if self.reading.written(name) is None else self.reading.number(name)
+        return None if self.reading.get_entry(name) is None else self.reading.number(name)
 
     def _extensions(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """What goes to the broker beside the token (KIP-342)."""
@@ -208,18 +208,18 @@ class _TokenSettingsReader:
     def _assertion(self, *, bearer: bool) -> AssertionSettings | None:
         """The assertion that is asked for; None where the client's secret is shown instead."""
         reading = self.reading
-        ready = reading.written(_READY)
+        ready = reading.get_entry(_READY)
         if ready is not None and ready.value.strip():
             self._check_file(ready, ready.value.strip())
             return AssertionSettings(file=ready.value.strip())
         if self.beyond.assertion is not None:
             return AssertionSettings(ready=self.beyond.assertion)
-        if not bearer and reading.written(_ISSUER) is None:
+        if not bearer and reading.get_entry(_ISSUER) is None:
             return None
         key = self._private_key()
         header, claims = self._template()
         for name in ("aud", "iss", "sub"):
-            entry = reading.written(f"{_OAUTH}assertion.claim.{name}")
+            entry = reading.get_entry(f"{_OAUTH}assertion.claim.{name}")
             if entry is not None and name not in claims:
                 claims[name] = entry.value.strip()
         return AssertionSettings(
@@ -238,7 +238,7 @@ class _TokenSettingsReader:
         return "ES256" if word == "ES256" else "RS256"
 
     def _private_key(self) -> str | None:
-        entry = self.reading.written(f"{_OAUTH}assertion.private.key.file")
+        entry = self.reading.get_entry(f"{_OAUTH}assertion.private.key.file")
         if entry is None:
             self._lacking(f"{_OAUTH}assertion.private.key.file", "the file with the key that signs assertions")
             return None
@@ -271,7 +271,7 @@ class _TokenSettingsReader:
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
     def _template(self) -> tuple[dict[str, object], dict[str, object]]:
-        entry = self.reading.written(f"{_OAUTH}assertion.template.file")
+        entry = self.reading.get_entry(f"{_OAUTH}assertion.template.file")
         if entry is None:
             return {}, {}
         content = self._check_file(entry, entry.value.strip())

@@ -102,7 +102,7 @@ def in_kafkas_words(
         for name, value in login.options.items()
         if name.startswith(_EXTENSION)
     }
-    return reading.of(layer), replace(login, options=own), beyond
+    return reading.with_layer(layer), replace(login, options=own), beyond
 
 
 def _beyond(options: Mapping[str, str]) -> StrimziOAuthOptions:

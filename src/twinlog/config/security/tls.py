@@ -125,7 +125,7 @@ class _StoreSettings:
     prefix: Store
 
     def _entry(self, name: str) -> PropertyEntry | None:
-        entry = self.reading.written(name if name == "ssl.key.password" else self.prefix + name)
+        entry = self.reading.get_entry(name if name == "ssl.key.password" else self.prefix + name)
         return None if entry is None or not entry.value.strip() else entry
 
     def trusted(self) -> str | None:

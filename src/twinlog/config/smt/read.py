@@ -62,7 +62,7 @@ def _converter(
     connector: ConfigReader, names: KeyNames, side: Side, kind: SmtKind, user: PropertyEntry, file: str
 ) -> SmtConverter | None:
     name = f"{side}.converter"
-    entry = connector.written(name)
+    entry = connector.get_entry(name)
     named = "" if entry is None else entry.value.strip()
     if named not in _READABLE:
         key = names.connector(name)
@@ -99,7 +99,7 @@ def _refuse_strangers(connector: ConfigReader, name: str, known: tuple[str, ...]
 
 def flag(connector: ConfigReader, name: str, *, default: bool) -> bool:
     """A setting that no table of keys has, as its name has an alias in it or goes on after the name of a class."""
-    entry = connector.written(name)
+    entry = connector.get_entry(name)
     if entry is None:
         return default
     try:
@@ -160,7 +160,7 @@ class _SmtReader:
         return SmtChain(tuple(stages), key, value) if stages else None
 
     def _aliases(self, word: str) -> tuple[str, ...]:
-        entry = self._reading.written(word)
+        entry = self._reading.get_entry(word)
         text = "" if entry is None else entry.value.strip()
         if entry is None or not text:
             return ()
@@ -210,7 +210,7 @@ class _SmtReader:
         return None
 
     def _type(self, settings: _Settings, expected: str) -> PropertyEntry | None:
-        entry = self._reading.written(f"{settings.prefix}type")
+        entry = self._reading.get_entry(f"{settings.prefix}type")
         if entry is None and "type" not in settings.entries:
             listed = self._reading.layer.get(settings.prefix.partition(".")[0])
             key = self._names.connector(f"{settings.prefix}type")
@@ -238,8 +238,8 @@ class _SmtReader:
     def _condition(
         self, settings: _Settings, predicates: Mapping[str, SmtPredicate | None], used: set[str]
     ) -> tuple[SmtPredicate | None, bool]:
-        named = self._reading.written(f"{settings.prefix}predicate")
-        negated = self._reading.written(f"{settings.prefix}negate")
+        named = self._reading.get_entry(f"{settings.prefix}predicate")
+        negated = self._reading.get_entry(f"{settings.prefix}negate")
         negate = flag(self._reading, f"{settings.prefix}negate", default=False)
         if negated is not None and "predicate" not in settings.entries:
             key = self._names.connector(f"{settings.prefix}predicate")
@@ -265,7 +265,7 @@ class _SmtReader:
             if key is None:
                 expected = spelled(name, keys, settings.prefix, otherwise="").strip() if keys else "no setting"
                 self._refuse(entry, f"{kind.name} has no setting {name!r}", _settings_of(kind, expected))
-            elif self._reading.written(settings.prefix + name) is not None:
+            elif self._reading.get_entry(settings.prefix + name) is not None:
                 try:
                     values[name] = _parsed(key, entry.value)
                 except ValueRefusedError as refused:

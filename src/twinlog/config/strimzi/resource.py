@@ -237,7 +237,7 @@ class _ResourceReader:
         kept = {}
         connection = Connection(cluster, self._namespace, self._secrets, self._found, is_target=is_target)
         for key, entry in connection.entries().items():
-            if SECURITY.find(key) is None and (is_target or _of_a_worker(key)):
+            if SECURITY.find_key(key) is None and (is_target or _of_a_worker(key)):
                 if not is_target:
                     self._found.named.append((f"{cluster.path}.config.{key}", entry.line or 0))
                 continue
@@ -350,4 +350,4 @@ def _auto_restart(spec: DocumentNode) -> AutoRestart | None:
 
 def _of_a_worker(key: str) -> bool:
     word, _, rest = key.partition(".")
-    return WORKER_FILE.find(key) is not None or (word in CLIENTS and bool(rest))
+    return WORKER_FILE.find_key(key) is not None or (word in CLIENTS and bool(rest))

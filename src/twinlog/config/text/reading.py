@@ -63,11 +63,11 @@ class ConfigReader:
         self._table = table
         self.problems = problems
 
-    def of(self, layer: Mapping[str, PropertyEntry]) -> ConfigReader:
+    def with_layer(self, layer: Mapping[str, PropertyEntry]) -> ConfigReader:
         """The same of another layer."""
         return ConfigReader(layer, self._table, self.problems)
 
-    def written(self, name: str) -> PropertyEntry | None:
+    def get_entry(self, name: str) -> PropertyEntry | None:
         """The entry that decides `name`; None where the default counts, or where a reference led nowhere."""
         entry = self.layer.get(name)
         if entry is not None and entry.unresolved is not None:
@@ -75,7 +75,7 @@ class ConfigReader:
             return None
         return entry
 
-    def knows(self, name: str) -> bool:
+    def has_key(self, name: str) -> bool:
         """Whether there is such a key here."""
         return name in self._table.exact
 
@@ -120,7 +120,7 @@ class ConfigReader:
         rules = []
         for full in self.layer:
             pattern = key.pattern_in(full)
-            if pattern is not None and (entry := self.written(full)) is not None:
+            if pattern is not None and (entry := self.get_entry(full)) is not None:
                 try:
                     rules.append(topic_rule(pattern, parse_value(key, entry.value)))
                 except ValueRefusedError as refused:
@@ -137,7 +137,7 @@ class ConfigReader:
 
     def _value(self, name: str) -> Value | None:
         key = self._table.exact[name]
-        entry = self.written(name)
+        entry = self.get_entry(name)
         if entry is not None:
             try:
                 return parse_value(key, entry.value)
@@ -151,6 +151,6 @@ def plain_fields(kind: type, *readings: ConfigReader) -> dict[str, Any]:
     found = {}
     for name, how in written(kind).items():
         if how.plain:
-            reading = next(reading for reading in readings if reading.knows(how.key))
+            reading = next(reading for reading in readings if reading.has_key(how.key))
             found[name] = reading.value(how.key)
     return found

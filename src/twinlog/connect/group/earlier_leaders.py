@@ -33,24 +33,24 @@ class EarlierLeaders:
         self._again_at = LONG_AGO
         self._logged = LogOnce(clock)
 
-    def look(self, assignment: Assignment | None) -> None:
+    def fence_when_due(self, assignment: Assignment | None) -> None:
         """Fence them soon after this worker began to lead; what cannot be done now is tried again."""
         if assignment is None or not self._due(assignment) or self._clock.monotonic() < self._again_at:
             return
         try:
             with self._changing:
-                self.fence(assignment)
+                self.fence_leaders(assignment)
         except ClusterError as error:
             log.debug("earlier leaders are fenced later: %s", error)
             self._again_at = self._clock.monotonic() + RETRY_S
 
-    def fence(self, assignment: Assignment) -> None:
+    def fence_leaders(self, assignment: Assignment) -> None:
         """Fence them once for each generation of the group in which this worker leads, and after each write that was
         not answered; with `changing` held. Raises ClusterError."""
         if not self._due(assignment):
             return
         try:
-            self._state.claim()
+            self._state.claim_config_topic()
         except RefusedError as error:
             if self._logged.is_new("claim"):
                 log.warning("an earlier leader of the group may still write to the config topic: %s", error)

@@ -53,7 +53,7 @@ class ConnectGroup(Protocol):
         With `term` only what it was given in that one: what it ran before it ended to be a member may be another's.
         """
 
-    def confirm(self, term: int) -> bool:
+    def confirm_membership(self, term: int) -> bool:
         """Ask whether this worker has been a member all the time since `term` was read. Raises ClusterError."""
 
     def rejoin(self) -> None:
@@ -108,7 +108,7 @@ class StandaloneGroup:
         """For ever."""
         return float("inf")
 
-    def confirm(self, term: int) -> bool:
+    def confirm_membership(self, term: int) -> bool:
         """There are no other workers."""
         return True
 

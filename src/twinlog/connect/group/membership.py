@@ -122,7 +122,7 @@ class WorkerGroup:
         left_s = max(0.0, self._lease.until - self._clock.monotonic()) if self.assignment is not None else 0.0
         return left_s if term is None or term == self.term else 0.0
 
-    def confirm(self, term: int) -> bool:
+    def confirm_membership(self, term: int) -> bool:
         """Ask the coordinator whether this worker has been a member all the time since `term` was read.
 
         An administrator may remove a leader, and another one leads before this one hears of it. Raises ClusterError.
@@ -132,7 +132,7 @@ class WorkerGroup:
             generation = self._membership.generation
             if generation is None:
                 return False
-            result = self._admin.call(self._membership.beat)
+            result = self._admin.call(self._membership.send_heartbeat)
             if result is HeartbeatResult.UNKNOWN_MEMBER:
                 return False
             if result is not HeartbeatResult.OTHER_GENERATION:
@@ -175,12 +175,12 @@ class WorkerGroup:
             self._crashed(error)
 
     async def _run(self) -> None:
-        self._begin(self._session.beat)
+        self._begin(self._session.send_heartbeats)
         try:
             while not self._stopping:
                 await self._try_to_take_part()
             if self._leaves:
-                await self._membership.leave()
+                await self._membership.leave_group()
         except TwinlogError as error:
             log.debug("the group was not left: %s", error)
         finally:
@@ -220,7 +220,7 @@ class WorkerGroup:
         still waits, and so does all that writes."""
         if self.assignment is None or self.leads_for_s() > 0:
             self._note_recovered()
-        elif self._logged.lasts(_OUTAGE, 0.0, *DOUBLING_S):
+        elif self._logged.is_due(_OUTAGE, 0.0, *DOUBLING_S):
             log.warning("cannot take part in group %s, trying again: %s", self._membership.group, SILENT)
 
     async def _trouble(self, reason: str, wait_s: float = RETRY_S) -> None:
@@ -230,14 +230,14 @@ class WorkerGroup:
         if not self._stopping:
             # One outage has changing reasons. What has a long pause before the next try does not pass by itself: it is
             # logged at once.
-            if self._logged.lasts(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
+            if self._logged.is_due(_OUTAGE, LOG_AFTER_S if wait_s <= RETRY_S else 0.0, *DOUBLING_S):
                 log.warning("cannot take part in group %s, trying again: %s", self._membership.group, reason)
             until = self._clock.monotonic() + wait_s
             while not self._stopping and (left_s := until - self._clock.monotonic()) > 0:
                 await self._session.wake.wait(left_s)
 
     def _note_recovered(self) -> None:
-        if self._logged.over(_OUTAGE):
+        if self._logged.end_condition(_OUTAGE):
             log.info("takes part in group %s again", self._membership.group)
 
     async def _join(self) -> bool:
@@ -268,7 +268,7 @@ class WorkerGroup:
 
     async def _leave_those(self, others: Assignment) -> NoReturn:
         """Raises the error about workers that know other connectors than this one."""
-        await self._membership.leave()
+        await self._membership.leave_group()
         self._lost()
         raise _OtherTopicsError(
             f"the worker at {others.leader_url}, which leads it, has its state in {', '.join(others.topics)}, and this "
@@ -297,6 +297,6 @@ class WorkerGroup:
         with self._lock:
             had, self.assignment = self.assignment, None
             self.term += 1
-            self._lease.lose()
+            self._lease.expire_lease()
         if had is not None:
             self._changed()

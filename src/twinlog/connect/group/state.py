@@ -96,7 +96,7 @@ class GroupState:
         """The topic that these were read from."""
         self._stored = OffsetsByConnector()
         self.revision = 0
-        """Grows with whatever `look` may see; read it before looking."""
+        """Grows with whatever `query_state` may see; read it before looking."""
 
     def ensure(self) -> None:
         """Create the topics that are missing. Raises RefusedError for one that cannot be used, ClusterError."""
@@ -109,7 +109,7 @@ class GroupState:
             records = self._configs.read()
             self._configs_of = self._configs.topic_id
             with self._lock:
-                self._cluster.take(records)
+                self._cluster.apply_records(records)
                 self.revision += 1
         self.read_statuses()
 
@@ -137,25 +137,25 @@ class GroupState:
             log.warning("%s any more (status.storage.topic): it is recreated, and states are written again", error)
             self._statuses.ensure()
 
-    def look(self, question: Callable[[ClusterState, Statuses], T]) -> T:
+    def query_state(self, question: Callable[[ClusterState, Statuses], T]) -> T:
         """Ask something of what was read, for a moment."""
         with self._lock:
             return question(self._cluster, self._known)
 
-    def knows(self, name: ConnectorName) -> bool:
+    def has_connector(self, name: ConnectorName) -> bool:
         """Whether there is such a connector, by what was read last."""
-        return self.look(lambda cluster, _: name in cluster.connectors)
+        return self.query_state(lambda cluster, _: name in cluster.connectors)
 
     @property
     def claimed(self) -> bool:
         """Whether this worker may write configurations, as far as it knows."""
         return self._configs.claimed
 
-    def claim(self) -> None:
+    def claim_config_topic(self) -> None:
         """Become the only worker that writes configurations. Raises ClusterError; RefusedError without the right to do
         so, and then it writes without."""
         with self._order:
-            self._configs.claim()
+            self._configs.claim_log()
 
     # Only the group's leader writes these. All raise ClusterError and RefusedError, and then nothing may have changed.
 
@@ -182,7 +182,7 @@ class GroupState:
         It does so for tasks that were configured after such a note, so theirs are written again (Kafka class
         DistributedHerder).
         """
-        connector = self.look(lambda cluster, _: cluster.connectors.get(name))
+        connector = self.query_state(lambda cluster, _: cluster.connectors.get(name))
         if connector is not None:
             self._write([FencingRecord(name, producers), *_tasks(name, connector.tasks)])
 
@@ -196,7 +196,7 @@ class GroupState:
         with self._order:
             return self._missing()
 
-    def restore(self) -> Sequence[ConnectorName]:
+    def recreate_config_topic(self) -> Sequence[ConnectorName]:
         """Make a config topic anew that was deleted, and write what it lacks of what this worker knows; what is in it
         counts. Returns the connectors that were written. Raises ClusterError."""
         with self._order:
@@ -233,8 +233,8 @@ class GroupState:
         records = self._offsets.read()
         with self._lock:
             for record in records:
-                self._stored.take(record)
-            return self._stored.of(name)
+                self._stored.apply_record(record)
+            return self._stored.get_offsets(name)
 
     def put_offsets(self, name: ConnectorName, offsets: Iterable[StoredOffset]) -> None:
         """Replace stored offsets of a connector; None deletes one."""
@@ -260,10 +260,10 @@ class GroupState:
         if self._configs.topic_id != self._configs_of:
             self._configs_of, self._anew = self._configs.topic_id, ClusterState()
         if self._anew is not None:
-            self._anew.take(records)
+            self._anew.apply_records(records)
         if records:
             with self._lock:
-                changes = self._cluster.take(records)
+                changes = self._cluster.apply_records(records)
                 self.revision += 1
             self._changed(changes)
 
@@ -273,7 +273,7 @@ class GroupState:
             with self._lock:
                 if topic_id != self._statuses_of:
                     self._known, self._statuses_of = Statuses(), topic_id
-                self._known.take(records)
+                self._known.apply_records(records)
                 self.revision += 1
 
 

@@ -25,13 +25,13 @@ class PreviousWorkers:
         self._came: dict[ConnectorName, float] = {}
         """When connectors came here that another worker has not given up."""
 
-    def keep(self, names: Set[ConnectorName]) -> None:
+    def retain_connectors(self, names: Set[ConnectorName]) -> None:
         """Forget those that are not this worker's any more."""
         self._came = {name: at for name, at in self._came.items() if name in names}
 
-    def gone(self, name: ConnectorName, worker_id: str) -> bool:
+    def has_ended(self, name: ConnectorName, worker_id: str) -> bool:
         """Whether no other worker than this one, `worker_id`, runs a connector."""
-        status = self._state.look(lambda _, statuses: statuses.connector(name))
+        status = self._state.query_state(lambda _, statuses: statuses.connector(name))
         if status is None or status.state is ConnectorState.UNASSIGNED or status.worker_id == worker_id:
             return True
         now = self._now()

@@ -139,12 +139,12 @@ class ResourceFollower:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.attend()
+                self.reconcile_resource()
             except Exception:
                 log.exception("%s", self._path)
             self._clock.wait(self._stopping, LOOK_S)
 
-    def attend(self) -> None:
+    def reconcile_resource(self) -> None:
         """Look at the file and at the connectors, and do what is to be done; called every second."""
         self._look_at_file()
         self._look_at_secrets()
@@ -162,7 +162,7 @@ class ResourceFollower:
             if leads:
                 self._reconcile()
             self._do_asked()
-            self._offsets.do(self._current.resource.secrets)
+            self._offsets.apply_annotation(self._current.resource.secrets)
             if leads:
                 self._auto_restart()
         except RequestError as error:
@@ -348,10 +348,10 @@ class ResourceFollower:
         new = any(before.get(key) != resource.annotations.get(key) for key in (OFFSETS, CONNECTOR))
         if new or self._vain is not None:
             try:
-                self._offsets.ask(offsets_asked(resource.annotations, resource.connectors))
+                self._offsets.set_annotation(offsets_asked(resource.annotations, resource.connectors))
                 self._vain = None
             except ValueError as error:
-                self._offsets.ask(None)
+                self._offsets.set_annotation(None)
                 if new or str(error) != self._vain:
                     log.error("%s: metadata.annotations: %s", self._path, error)
                 self._vain = str(error)

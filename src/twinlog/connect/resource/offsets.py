@@ -91,11 +91,11 @@ class OffsetsAnnotationHandler:
         self._at = LONG_AGO
         self._logged = LogOnce(clock)
 
-    def ask(self, asked: OffsetsAnnotation | None) -> None:
+    def set_annotation(self, asked: OffsetsAnnotation | None) -> None:
         """Replace what is asked for, as the annotations are others now."""
         self._asked, self._at = asked, self._clock.monotonic()
 
-    def do(self, secrets: Secrets) -> None:
+    def apply_annotation(self, secrets: Secrets) -> None:
         """Do what is asked for, if it is time to; `secrets` has the offsets that are to be stored."""
         asked = self._asked
         if asked is None or self._clock.monotonic() < self._at:

@@ -53,7 +53,7 @@ class RestApi:
     topic_tracking_reset: bool = True
     limits: Limits = field(default_factory=Limits)
 
-    async def started(self) -> None:
+    async def wait_started(self) -> None:
         """Wait, on no thread, until this worker has read the state of the connectors: a request that comes before is
         held up as in Connect, as long as any request may take."""
         pause_s = LOOK_S[0]
@@ -61,16 +61,16 @@ class RestApi:
             await asyncio.sleep(pause_s)
             pause_s = min(1.2 * pause_s, LOOK_S[1])
 
-    async def look(self, call: Callable[[], T], shape: Callable[[T], Any]) -> Response:
+    async def read_state(self, call: Callable[[], T], shape: Callable[[T], Any]) -> Response:
         """The same as `read` for what the state of the connectors answers."""
-        await self.started()
+        await self.wait_started()
         return await self.read(call, shape)
 
     async def read(self, call: Callable[[], T], shape: Callable[[T], Any], status: int = 200) -> Response:
         """Ask what this worker has in memory, and make the answer of it in the same thread."""
         return await self.pools.read.run(lambda: responses.json_response(shape(call()), status))
 
-    async def change(
+    async def forward_or_call(
         self,
         request: Request,
         call: Callable[[], T],
@@ -87,7 +87,7 @@ class RestApi:
         can answer.
         """
         if not starting:
-            await self.started()
+            await self.wait_started()
         until = self.clock.monotonic() + GONE_S
         while True:
             try:

@@ -52,7 +52,7 @@ class Levels:
         self._set: dict[str, tuple[str, int]] = {}
         """What was set here, by the name it was set under: level, and when in milliseconds since 1970."""
 
-    def all(self) -> dict[str, tuple[str, int | None]]:
+    def list_levels(self) -> dict[str, tuple[str, int | None]]:
         """Level and time of change of every logger that has a level of its own, by name."""
         with self._changing:
             found: dict[str, tuple[str, int | None]] = {
@@ -62,7 +62,7 @@ class Levels:
             found.setdefault(ROOT, (_name(logging.getLogger().level), None))
         return dict(sorted(found.items()))
 
-    def of(self, name: str) -> tuple[str, int | None] | None:
+    def get_level(self, name: str) -> tuple[str, int | None] | None:
         """Level and time of change; the level it inherits where it has none. None for an unknown logger."""
         name = ROOT if name.lower() == ROOT else name
         with self._changing:
@@ -71,7 +71,7 @@ class Levels:
         known = name == ROOT or name in _OURS or any(name == existing for existing, _ in _existing())
         return (_name(_logger(name).getEffectiveLevel()), None) if known else None
 
-    def set(self, name: str, level: str, now_ms: int) -> list[str]:
+    def set_level(self, name: str, level: str, now_ms: int) -> list[str]:
         """Set a level for a logger and all below it; returns the names of those that had another one, sorted.
 
         Libraries that would log secrets stay as they are, and with a level that is none of LEVELS all do.

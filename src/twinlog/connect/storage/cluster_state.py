@@ -108,7 +108,7 @@ class ClusterState:
             found += [*fencing, *tasks] if self.awaits_fencing(name) else [*tasks, *fencing]
         return found
 
-    def take(self, records: Iterable[ConfigRecord]) -> StateChanges:
+    def apply_records(self, records: Iterable[ConfigRecord]) -> StateChanges:
         """Take records in the order of the topic; returns what a worker that runs has to do about them."""
         noted = _ChangeCollector()
         for record in records:

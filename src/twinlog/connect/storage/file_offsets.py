@@ -273,7 +273,7 @@ class FileOffsets:
 
     def _save(self) -> None:
         try:
-            self._file.save(self._content)
+            self._file.write_content(self._content)
         except OSError as error:
             if self._logged.is_new("save", AGAIN_S):
                 log.warning(

@@ -183,7 +183,7 @@ class OffsetFile:
         else:
             self.written = LastWriter.HERE if self._digest in noted else LastWriter.ELSEWHERE
 
-    def save(self, content: Mapping[bytes, bytes | None]) -> None:
+    def write_content(self, content: Mapping[bytes, bytes | None]) -> None:
         """Replace the content of the file. Raises OSError, and then it has the one before."""
         data = write_java_map(content)
         digest = _digest(data)

@@ -55,7 +55,7 @@ class OffsetsByConnector:
     _known: dict[ConnectorName, set[str]] = field(default_factory=dict)
     _found: dict[ConnectorName, dict[str, StoredOffset]] = field(default_factory=dict)
 
-    def take(self, record: OffsetRecord) -> None:
+    def apply_record(self, record: OffsetRecord) -> None:
         """Take a record, in the order in which they were written."""
         offsets = self._found.setdefault(record.connector, {})
         key = _identity(record.partition)
@@ -71,7 +71,7 @@ class OffsetsByConnector:
         """Whether there is no offset of a source partition, and none was deleted."""
         return _identity(partition) not in self._known.get(connector, ())
 
-    def of(self, connector: ConnectorName) -> list[StoredOffset]:
+    def get_offsets(self, connector: ConnectorName) -> list[StoredOffset]:
         """The stored offsets of a connector, in the order of their partitions."""
         offsets = self._found.get(connector, {})
         return [offsets[key] for key in sorted(offsets)]

@@ -37,7 +37,7 @@ class ClaimedLog(RecordLog[R], Protocol[R]):
     def claimed(self) -> bool:
         """Whether this process may append, as far as it knows."""
 
-    def claim(self) -> None:
+    def claim_log(self) -> None:
         """Become the only one that appends, where there may be only one. RefusedError is raised without the right to do
         so, and then appends need no claim."""
 
@@ -51,7 +51,7 @@ class MemoryLog(Generic[R]):
     def __init__(self, decode: Callable[[bytes | None, bytes | None], R | UnreadableRecord | None]) -> None:
         self._decode = decode
 
-    def claim(self) -> None:
+    def claim_log(self) -> None:
         """There is no other writer."""
 
     def ensure(self) -> None:

@@ -46,7 +46,7 @@ class Statuses:
         """The connectors of which there is any state; those of removed ones may be left over."""
         return self._connectors.keys() | self._tasks.keys()
 
-    def take(self, records: Iterable[StatusRecord]) -> None:
+    def apply_records(self, records: Iterable[StatusRecord]) -> None:
         """Take records in the order in which they were written."""
         for record in records:
             match record:

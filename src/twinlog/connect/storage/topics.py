@@ -142,7 +142,7 @@ class StateTopic(Generic[R]):
         """Whether this worker may append, as far as it knows."""
         return self._claim is None or self._open or self._claim.claimed
 
-    def claim(self) -> None:
+    def claim_log(self) -> None:
         """Become the topic's only writer, if it is one that is claimed. Raises ClusterError; RefusedError without the
         right to do so, and from then on appends need no claim."""
         if self._claim is None:
@@ -150,7 +150,7 @@ class StateTopic(Generic[R]):
         with self._lock:
             self._open = False
             try:
-                self._admin.call(self._claim.claim)
+                self._admin.call(self._claim.claim_topic)
             except RefusedError:
                 self._open = True
                 raise

@@ -93,14 +93,14 @@ class BatchLimit:
         """Whether the remote topic was asked lately (`now` in monotonic seconds)."""
         return now < self._sure_until
 
-    def confirm(self, topic_bytes: int | None, now: float) -> None:
+    def set_topic_bytes(self, topic_bytes: int | None, now: float) -> None:
         """What the remote topic takes now, None if that is unknown."""
         if topic_bytes is not None and topic_bytes != self.topic_bytes:
             self.topic_bytes = topic_bytes
             self.rules = replace(self.rules, max_batch_bytes=min(self._most_bytes, topic_bytes))
         self._sure_until = now + SURE_S
 
-    def lower(self, limit_bytes: int) -> None:
+    def lower_limit(self, limit_bytes: int) -> None:
         """The target refused a batch that was larger."""
         if limit_bytes < self.rules.max_batch_bytes:
             self.rules = replace(self.rules, max_batch_bytes=limit_bytes)

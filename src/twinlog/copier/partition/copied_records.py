@@ -26,7 +26,7 @@ class MisplacedAppends:
     next_source: SourceOffset
     runs: CopiedRuns = field(default_factory=CopiedRuns)
 
-    def reach(self, end: TargetOffset) -> None:
+    def lower_end(self, end: TargetOffset) -> None:
         """The log may have ended at `end` already."""
         self.end = min(self.end, end)
 
@@ -41,8 +41,8 @@ class CopiedRecords:
 
     `begin` is where this copier began. `acknowledged` is the position after the last append that the target
     acknowledged. Up to `committed` no crash takes anything back: it is after `acknowledged` while a transaction is
-    open, and counts for transactions only. `runs` are the acknowledged ones since the last `take`. `counts` and `bytes`
-    are of what is there for good: since the last report, and since this copier took the partition. While `leeway`,
+    open, and counts for transactions only. `runs` are acknowledged runs since the last `take_runs`. `counts` and
+    `bytes` are of records that stay: since the last report, and since this copier took the partition. While `leeway`,
     markers and aborted records may lie before the next append.
     """
 
@@ -133,14 +133,14 @@ class CopiedRecords:
         self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
         return True
 
-    def move(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
+    def move_position(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Copying continues at `position`; `runs` had arrived before it."""
-        self.runs.extend(runs)
+        self.runs.add_runs(runs)
         if position.next_target is not None and position.next_target != self.acknowledged.next_target:
-            self.runs.jumped(position.next_source, position.next_target)
+            self.runs.add_jump(position.next_source, position.next_target)
         self.acknowledged = position
 
-    def mark(self, generation: int) -> None:
+    def set_generation(self, generation: int) -> None:
         """The exact map of this partition is in another generation."""
         if self.acknowledged.generation != generation:
             self.acknowledged = replace(self.acknowledged, generation=generation)
@@ -154,11 +154,11 @@ class CopiedRecords:
         self.acknowledged = replace(self.acknowledged, next_target=position.next_target, generation=position.generation)
 
     def abort(self) -> None:
-        """The open transaction was aborted; `move` to `committed` follows where anything was copied since."""
+        """The open transaction was aborted; `move_position` to `committed` follows where anything was copied since."""
         self._uncommitted.clear()
         self.leeway = True
 
-    def recommit(self, position: Position) -> None:
+    def recommit_records(self, position: Position) -> None:
         """What the target lost of committed transactions lies after `position`."""
         self.committed = position
 

@@ -94,8 +94,8 @@ class DeadLetters:
                 self._there = False
                 final = self._final(part, append, error)
                 if final is None:
-                    part.hinder(f"target: {error}")
-                    await self._loop.sleep(backoff.failed())
+                    part.report_trouble(f"target: {error}")
+                    await self._loop.sleep(backoff.count_failure())
                 elif refused.waits:
                     refused.give_up(final)
                     return

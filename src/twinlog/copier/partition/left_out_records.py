@@ -42,7 +42,7 @@ class LeftOutRecords:
         elif self._by_policy == NAMED_ALONE + 1:
             self._event(kind, f"{text}; further records of this partition are counted, and logged if {LOG_KEY} is true")
 
-    def take(self, prepared: PreparedFetch) -> None:
+    def count_fetch(self, prepared: PreparedFetch) -> None:
         """Count and report what became of one fetch."""
         if prepared.failed and (prepared.log_failed or not self._reported):
             self._report(prepared.failed, all_of_them=prepared.log_failed)

@@ -146,15 +146,15 @@ class PartitionCopy:
         self._move(position)
         self.resume()
 
-    def hinder(self, trouble: str) -> None:
+    def report_trouble(self, trouble: str) -> None:
         """Report `trouble` until the next success."""
         self.trouble = trouble
 
-    def worked(self) -> None:
+    def clear_trouble(self) -> None:
         """The target took something: no trouble is left."""
         self.trouble = None
 
-    def leave(self) -> None:
+    def stop_reading(self) -> None:
         """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
 
         Where some of it was routed elsewhere, or is a part of what became of a record, and may have arrived, the rest
@@ -162,13 +162,13 @@ class PartitionCopy:
         """
         self.left = True
         self.paused = True
-        self._appends.leave()
+        self._appends.discard_unsent()
 
     def close(self) -> None:
         """Send nothing more."""
         self.queue.end()
 
-    def fail(self, error: TwinlogError) -> None:
+    def fail_partition(self, error: TwinlogError) -> None:
         """Stop this partition for good and report why."""
         self.paused = True
         self.failed = True
@@ -180,23 +180,23 @@ class PartitionCopy:
 
     def take_runs(self) -> list[CopiedRun]:
         """Source and target offsets of the records acknowledged since the last call."""
-        return self.copied.runs.take()
+        return self.copied.runs.take_runs()
 
     def take_counts(self) -> CopyCounts:
         """Counts since the last call."""
         return self.copied.take_counts()
 
-    def mark(self, generation: int) -> None:
+    def set_generation(self, generation: int) -> None:
         """The exact map of this partition is in another generation."""
-        self.copied.mark(generation)
+        self.copied.set_generation(generation)
 
-    def become(self, writer: Writer, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
+    def set_writer(self, writer: Writer, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Prepare to append as `writer` from `position` on, after `runs`; drops the queue.
 
         Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
         """
         self.paused = self._unstored = True
-        self._appends.become(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence, position)
+        self._appends.set_producer(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence, position)
         self._move(replace(position, writer=writer), runs)
 
     def stored(self) -> None:
@@ -208,7 +208,7 @@ class PartitionCopy:
         """Appends of this partition's writer from before `position` may still arrive."""
         self._appends.expect_late(position)
 
-    def resolve(self) -> None:
+    def resolve_position(self) -> None:
         """Have the position found anew from the remote log."""
         self._hooks.resolve(self)
 
@@ -218,10 +218,10 @@ class PartitionCopy:
         `now` is in monotonic seconds.
         """
         if not self.failed and not self.left and (error := self._appends.overdue(now)) is not None:
-            self.fail(error)
+            self.fail_partition(error)
 
     def _move(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
-        self._appends.move(position, runs)
+        self._appends.move_position(position, runs)
         self.read.seek(position)
         self.read_ahead.reset()
         self.trouble = None
@@ -230,13 +230,13 @@ class PartitionCopy:
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         if self.paused or self._appends.waits_for_unit:
-            self.read_ahead.release()
+            self.read_ahead.clear_hold()
             return None
         if self.read_ahead.is_full(self.queue.queued_bytes, read_ahead, self._now()):
             return None
         return self.read.next_fetch()
 
-    def deliver(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
+    def add_answer(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
         """Take one answer of the source."""
         read = self.read
         if self.paused or self._appends.waits_for_unit:
@@ -248,21 +248,21 @@ class PartitionCopy:
             return
         if self.trouble is not None and not self.trouble.startswith("target"):
             self.trouble = None
-        read.answered(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
+        read.record_fetch(fetched, read_committed=self.limit.rules.read_committed, now=self._now())
         prepared = self._prepared(fetched) if fetched.records else None
         if prepared is None:
             return
         begin = read.offset
-        read.passed(prepared.position, prepared.leader_epoch)
+        read.skip_to(prepared.position, prepared.leader_epoch)
         self.copied.read(len(fetched.records), prepared.appends, prepared.roads)
-        self._appends.take(begin, prepared)
+        self._appends.append_fetch(begin, prepared)
 
-    def took(self, prepared: PreparedFetch) -> None:
+    def count_fetch(self, prepared: PreparedFetch) -> None:
         """Count and report what became of a fetch: it is not read again."""
         self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
             self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
-        self._left_out.take(prepared)
+        self._left_out.count_fetch(prepared)
 
     def _prepared(self, fetched: PartitionResponse) -> PreparedFetch | None:
         """What is appended of one answer; None where it is read again later, or never."""
@@ -277,12 +277,12 @@ class PartitionCopy:
             prepared = self._prepare(fetched.records, self.read.offset, rules, fetched.aborted)
         except EngineLostError as error:
             self.paused = True
-            self.hinder(f"transform: {error}")
+            self.report_trouble(f"transform: {error}")
             self._hooks.unready(self)
             return None
         except TwinlogError as error:
             if not isinstance(error, RecordTooLargeError) or not self._must_ask_limit():
-                self.fail(naming(error, self.source, self.remote))
+                self.fail_partition(naming(error, self.source, self.remote))
             return None
         return None if prepared.oversized and self._must_ask_limit() else prepared
 
@@ -300,16 +300,16 @@ class PartitionCopy:
         """Append what waited for routed records, perhaps nothing."""
         self._appends.append(own)
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read again: it waits for no routed records any more."""
         self._hooks.more(self.source)
 
     def read_again(self, offset: SourceOffset) -> None:
         """Read from a source offset on again: what was made of it is dropped."""
-        self.read.back(offset)
+        self.read.seek_offset(offset)
         self._hooks.more(self.source)
 
-    def routed(self, append: Append) -> None:
+    def count_routed(self, append: Append) -> None:
         """The target acknowledged an append of this partition that was routed to another one."""
         self.trouble = None
         self.copied.routed(append)
@@ -327,7 +327,7 @@ class PartitionCopy:
 
     def take_limit(self, topic_bytes: int | None) -> None:
         """Go on with what the remote topic takes now, None if that is unknown."""
-        self.limit.confirm(topic_bytes, self._now())
+        self.limit.set_topic_bytes(topic_bytes, self._now())
         self.resume()
 
     def _must_ask_limit(self) -> bool:
@@ -341,7 +341,7 @@ class PartitionCopy:
     def _not_fetched(self, fetched: PartitionResponse) -> None:
         match fetch_errors.decide(fetched, self.source, self._hooks.source_lacks):
             case FailFetch(error):
-                self.fail(error)
+                self.fail_partition(error)
             case CheckSource(end, reason):
                 self.paused = True
                 self.trouble = reason or self.trouble
@@ -372,5 +372,5 @@ class PartitionCopy:
 
     def copy_again(self, position: Position) -> None:
         """The target lost records of committed transactions after `position`: copy from there."""
-        self._appends.recommit(position)
+        self._appends.recommit_records(position)
         self.seek(position)

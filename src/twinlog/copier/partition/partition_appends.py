@@ -50,10 +50,10 @@ class AppendsOwner(unit.RoutedFetchOwner, Protocol):
     def pause(self) -> None:
         """Read nothing: it is not known to be right on the target."""
 
-    def worked(self) -> None:
+    def clear_trouble(self) -> None:
         """The target took something."""
 
-    def resolve(self) -> None:
+    def resolve_position(self) -> None:
         """Find the position anew from the remote log."""
 
     def left_out(self, kind: str, text: str) -> None:
@@ -107,7 +107,7 @@ class PartitionAppends:
                 sequence=sequence,
             )
             if queue is None
-            else queue.adopt(self._acknowledged, self._refused)
+            else queue.set_owner(self._acknowledged, self._refused)
         )
         self.copied = CopiedRecords(position, clock, hooks.tally, transactional=identity.transactional)
         self.misplaced: MisplacedAppends | None = None
@@ -142,11 +142,11 @@ class PartitionAppends:
 
     # Into the queue, and out of it again.
 
-    def take(self, begin: SourceOffset, prepared: PreparedFetch) -> None:
+    def append_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> None:
         """Append what was made of a fetch from source offset `begin` on."""
         self._hooks.keep([*prepared.appends, *prepared.routed])
-        if not self._open.begin(begin, prepared):
-            self._owner.took(prepared)
+        if not self._open.begin_fetch(begin, prepared):
+            self._owner.count_fetch(prepared)
             self.append(prepared.appends)
 
     def append(self, own: list[Append]) -> None:
@@ -170,7 +170,7 @@ class PartitionAppends:
         self.queue.drop_pending()
         return again
 
-    def leave(self) -> None:
+    def discard_unsent(self) -> None:
         """Drop what was not sent, for good, but for what has to follow something that was routed, or a part of what
         became of a record."""
         if not self._open.sends_all:
@@ -178,7 +178,7 @@ class PartitionAppends:
             return
         unsent = self._open.drop_unsent()
         if unsent is not None:
-            self._owner.read.back(unsent)
+            self._owner.read.seek_offset(unsent)
 
     def fail(self, *, refused: bool) -> bool:
         """Send nothing more, and wait for nothing that was routed; returns whether all that was sent is known to have
@@ -187,7 +187,7 @@ class PartitionAppends:
         With `refused` the target has refused what failed, if it was sent: it will not arrive.
         """
         routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
-        self._open.drop()
+        self._open.drop_fetch()
         self.queue.end()
         if not refused or routed or self.queue.unanswered or self.misplaced is not None:
             return False
@@ -195,9 +195,9 @@ class PartitionAppends:
         if refused_at is not None and refused_at > self.copied.acknowledged.next_source:
             # What was routed of the records before has arrived: it is not routed again.
             self.copied.pass_over(refused_at, self._owner.read.epoch)
-        self.queue.abandon()
+        self.queue.drop_all()
         # What was read of it is not copied: the position must not pass over it.
-        self._owner.read.back(self.copied.acknowledged.next_source)
+        self._owner.read.seek_offset(self.copied.acknowledged.next_source)
         return True
 
     # What the target answers.
@@ -214,7 +214,7 @@ class PartitionAppends:
         # records.
         if expected is not None and base_offset > expected and not self.copied.leeway:
             self._hooks.foreign(self._owner.remote, expected, base_offset)
-        self._owner.worked()
+        self._owner.clear_trouble()
         self.copied.add(append, base_offset, self._owner.read.epoch)
         self._open.end_if_arrived()
         self._catch_up()
@@ -226,7 +226,7 @@ class PartitionAppends:
         """Another partition of this copier had records routed here, in the same transactions."""
         assert append.route is not None
         self.copied.passed_by(append.count, base_offset)
-        append.route.acknowledged(append)
+        append.route.count_acknowledged(append)
         self._open.end_if_arrived()
         self._catch_up()
         self._hooks.moved()
@@ -236,12 +236,12 @@ class PartitionAppends:
         first = self.misplaced is None
         if self.misplaced is None:
             self._owner.pause()
-            self.queue.shut()
-            self._owner.hinder(f"target: it appended at offset {base_offset}, before acknowledged records")
+            self.queue.close_gate()
+            self._owner.report_trouble(f"target: it appended at offset {base_offset}, before acknowledged records")
             self.misplaced = MisplacedAppends(base_offset, append.next_source_offset)
         self.misplaced.add(append, base_offset)
         if first:
-            self._owner.resolve()
+            self._owner.resolve_position()
         self._hooks.moved()
 
     def _catch_up(self) -> None:
@@ -258,12 +258,12 @@ class PartitionAppends:
         """The first append in the window was refused or got no answer, and nothing is in flight."""
         match produce_errors.decide(sent, self._appending(), self._rules, random.random()):
             case Retry(pause_s, reason):
-                self._owner.hinder(reason)
-                self.queue.retry(self._now() + pause_s)
+                self._owner.report_trouble(reason)
+                self.queue.retry_failed(self._now() + pause_s)
                 self._hooks.leaderless()
             case Resolve(reason):
-                self._owner.hinder(reason)
-                self._owner.resolve()
+                self._owner.report_trouble(reason)
+                self._owner.resolve_position()
                 return
             case Accept(base_offset):
                 self.queue.accept_first(base_offset)
@@ -275,26 +275,26 @@ class PartitionAppends:
                     return
             case Skip(kind, reason, limit_bytes):
                 if limit_bytes is not None:
-                    self._owner.limit.lower(limit_bytes)
+                    self._owner.limit.lower_limit(limit_bytes)
                 self._owner.left_out(kind, reason)
                 self.leave_out(sent.append)
             case WriteDeadLetter() as decision:
                 # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
-                self.queue.retry(inf)
+                self.queue.retry_failed(inf)
                 append = sent.append
                 refused = RefusedAppend(
-                    self.queue, append, decision, lambda: self._owner.leave_out(append), self._owner.fail
+                    self.queue, append, decision, lambda: self._owner.leave_out(append), self._owner.fail_partition
                 )
                 self._hooks.dead_letter(self._owner, refused)
                 return
             case FailAppend(error):
-                self._owner.fail(error)
+                self._owner.fail_partition(error)
                 return
         self._hooks.offer(self.queue)
 
     def _split(self, append: Append, into_bytes: int, limit_bytes: int) -> bool:
         """Put smaller batches in the place of the first append; False where its transaction begins anew instead."""
-        self._owner.limit.lower(limit_bytes)
+        self._owner.limit.lower_limit(limit_bytes)
         return self._replace(append, split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes)))
 
     def leave_out(self, append: Append) -> None:
@@ -304,21 +304,21 @@ class PartitionAppends:
         self.queue.replace_first([])
         self.queue.send_now()
         if append.route is not None:
-            append.route.acknowledged(append)
+            append.route.count_acknowledged(append)
         self._open.end_if_arrived()
         self._catch_up()
 
     def _replace(self, append: Append, parts: list[Append]) -> bool:
         if append.route is not None:
-            append.route.split(len(parts) - 1)
+            append.route.count_split(len(parts) - 1)
         # A transaction waits for all that was routed anyway.
         elif self._open.unit is None and any(part.continues for part in parts[1:]):
             # What became of a record is in several batches now: in one transaction, or all sent once begun.
             # Once the partition has left, what was not sent is dropped, and the position stays before it.
             self._open.sends_all = self._open.sends_all or not self._owner.left
             if self._transactional:
-                self._owner.hinder(f"target: it does not take a batch of {append.bytes} bytes as it is")
-                self._owner.resolve()
+                self._owner.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
+                self._owner.resolve_position()
                 return False
         self._hooks.keep(parts)
         self.queue.replace_first(parts)
@@ -339,12 +339,12 @@ class PartitionAppends:
 
     # Continuing at another position.
 
-    def move(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
+    def move_position(self, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Copying continues at `position`; `runs` had arrived before it."""
-        self.copied.move(position, runs)
-        self._open.drop()
+        self.copied.move_position(position, runs)
+        self._open.drop_fetch()
 
-    def become(self, identity: ProducerIdentity, sequence: int, position: Position) -> None:
+    def set_producer(self, identity: ProducerIdentity, sequence: int, position: Position) -> None:
         """Drop the queue, and append as `identity` from `position` and a sequence number on."""
         self.misplaced = None
         # If every append was answered, the log that was just read contains them all.
@@ -356,7 +356,7 @@ class PartitionAppends:
         """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
         if most_bytes is None:
             most_bytes = MAX_WINDOW * self._owner.rules.max_batch_bytes
-        self.queue.late.expect(position.next_source, most_bytes)
+        self.queue.late.expect_appends(position.next_source, most_bytes)
 
     def abort(self, identity: ProducerIdentity) -> bool:
         """The transaction was aborted, nothing of it is in flight; whether anything was copied in it."""
@@ -372,9 +372,9 @@ class PartitionAppends:
         else:
             self._owner.pause()
             self.misplaced = self.misplaced or MisplacedAppends(end, self.copied.committed.next_source)
-            self.misplaced.reach(end)
+            self.misplaced.lower_end(end)
 
-    def recommit(self, position: Position) -> None:
+    def recommit_records(self, position: Position) -> None:
         """What the target lost of committed transactions lies after `position`."""
         self.misplaced = None
-        self.copied.recommit(position)
+        self.copied.recommit_records(position)

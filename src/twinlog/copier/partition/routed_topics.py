@@ -22,13 +22,13 @@ from twinlog.settings.flow import FlowSettings
 class RouteResolver(Protocol):
     """What a transform knows of its routes."""
 
-    def check(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
+    def check_route(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
 
-    def confirm(self, topic: TopicName, partitions: int) -> None:
+    def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
         """The target was just asked, and a topic has so many: the transform fails on records for others."""
 
-    def place(
+    def place_rows(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
     ) -> dict[int, list[Append]]:
         """The appends of routed rows by the partition of their topic. Raises NoPartitionError."""
@@ -43,23 +43,23 @@ class RoutePlacement:
         self._placing = placing
         self._limits: dict[TopicName, int] = {}
 
-    def check(self, topic: TopicName, source: TopicPartition) -> None:
+    def check_route(self, topic: TopicName, source: TopicPartition) -> None:
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
-        self._placing().check(topic, source, same_cluster=self._topics.same_cluster)
+        self._placing().check_route(topic, source, same_cluster=self._topics.same_cluster)
 
-    def confirm(self, topic: TopicName) -> None:
+    def confirm_partitions(self, topic: TopicName) -> None:
         """The target was just asked: the transform fails on records for partitions that a topic does not have."""
-        self._placing().confirm(topic, self._topics.partitions(topic))
+        self._placing().confirm_partitions(topic, self._topics.partitions(topic))
 
-    def limit(self, topic: TopicName, most_bytes: int) -> None:
+    def set_limit(self, topic: TopicName, most_bytes: int) -> None:
         """A topic takes batches of so many bytes at most."""
         self._limits[topic] = most_bytes
 
-    def forget(self, topic: TopicName) -> None:
+    def forget_topic(self, topic: TopicName) -> None:
         """Nothing is routed to a topic any more."""
         self._limits.pop(topic, None)
 
-    def place(self, unit: RoutedFetch) -> dict[TopicPartition, list[Append]]:
+    def place_rows(self, unit: RoutedFetch) -> dict[TopicPartition, list[Append]]:
         """The routed appends of a unit, by where they go. Raises TransformError, NoPartitionError."""
         found: dict[TopicPartition, list[Append]] = {}
         source, rules = unit.owner.source, unit.owner.rules
@@ -68,8 +68,8 @@ class RoutePlacement:
             limit = min(rules.max_batch_bytes, self._limits.get(routed.topic, rules.max_batch_bytes))
             try:
                 if not routed.dead:
-                    self.check(routed.topic, source)
-                placed = self._placing().place(
+                    self.check_route(routed.topic, source)
+                placed = self._placing().place_rows(
                     routed, source, self._topics.partitions(routed.topic), replace(rules, max_batch_bytes=limit)
                 )
             except TransformError as error:
@@ -101,7 +101,7 @@ class RoutedTopics:
         """When something was routed to each topic last, in monotonic seconds."""
         self._finding = source.loop.lock()
 
-    def knows(self, topic: TopicName) -> bool:
+    def has_topic(self, topic: TopicName) -> bool:
         """Whether the topic was there."""
         return topic in self.names
 
@@ -112,11 +112,11 @@ class RoutedTopics:
             self._counts[topic] = known.partitions
         return self._counts.get(topic, 1)
 
-    def forget(self, topic: TopicName) -> None:
+    def forget_topic(self, topic: TopicName) -> None:
         """The topic is not there any more, as far as its broker knows."""
         self.names.discard(topic)
 
-    def use(self, topics: Iterable[TopicName], now: float) -> None:
+    def touch_topics(self, topics: Iterable[TopicName], now: float) -> None:
         """Something is routed to them."""
         self._used.update(dict.fromkeys(topics, now))
 
@@ -124,7 +124,7 @@ class RoutedTopics:
         """Topics to which nothing was routed since a moment, in monotonic seconds."""
         return {topic for topic, at in self._used.items() if at < since}
 
-    def drop(self, topic: TopicName) -> None:
+    def drop_topic(self, topic: TopicName) -> None:
         """Nothing is routed to it any more, as it seems."""
         self.names.discard(topic)
         self._counts.pop(topic, None)
@@ -137,7 +137,7 @@ class RoutedTopics:
             self.same_cluster = here is not None and here == there
             self._compared = True
 
-    async def find(self, topic: TopicName, unit: RoutedFetch, *, dead: bool) -> str | None:
+    async def ensure_topic(self, topic: TopicName, unit: RoutedFetch, *, dead: bool) -> str | None:
         """Make sure that a topic is there, if its unit still waits; returns an event when it was made, None otherwise.
 
         It gets as many partitions as the source topic and the settings of the remote topic. Raises RefusedError without

@@ -170,21 +170,21 @@ class Routes:
             if queues and self._abort is None:
                 # Sequence numbers would begin at 0 again, and brokers could take new appends for duplicates.
                 self._identity = None
-            self._placement.forget(topic)
-            self._topics.drop(topic)
+            self._placement.forget_topic(topic)
+            self._topics.drop_topic(topic)
             if all(where.topic != topic for where in self._owned):
-                self._target.forget(topic)
+                self._target.forget_topic(topic)
 
-    def hold(self) -> None:
+    def pause_sending(self) -> None:
         """Send no further unit: the transaction is about to end."""
         if self._held is None:
             self._held = []
 
-    def go_on(self) -> None:
+    def resume_sending(self) -> None:
         """Send what was held back."""
         held, self._held = self._held or [], None
         for unit in held:
-            self.route(unit)
+            self.append_routed(unit)
 
     def clear(self, identity: ProducerIdentity) -> None:
         """The transaction was aborted: forget what is on its way, and go on as `identity`."""
@@ -198,19 +198,19 @@ class Routes:
         """A partition is copied to from now on; returns the queue that has its sequence numbers in a transaction."""
         return self._queues.pop(partition, None) if self._abort is not None else None
 
-    def route(self, unit: RoutedFetch) -> None:
+    def append_routed(self, unit: RoutedFetch) -> None:
         """Append the routed rows of a unit, as soon as its topics are there."""
         if self._held is not None:
             self._held.append(unit)
             return
         if not unit.wanted or self._stopped:
             return
-        self._topics.use(unit.topics, self._loop.clock.monotonic())
-        if self._identity is None or not all(map(self._topics.knows, unit.topics)):
+        self._topics.touch_topics(unit.topics, self._loop.clock.monotonic())
+        if self._identity is None or not all(map(self._topics.has_topic, unit.topics)):
             self._loop.start(self._begin, unit)
             return
         try:
-            placed = self._placement.place(unit)
+            placed = self._placement.place_rows(unit)
         except NoPartitionError as error:
             if self._settings.transform is not None and self._settings.transform.tolerance == "all":
                 self._loop.start(self._have_it_fail, unit)
@@ -219,13 +219,13 @@ class Routes:
                 self._loop.start(self._wait_for_partition, unit, str(error))
             return
         except TwinlogError as error:
-            unit.owner.fail(error)
+            unit.owner.fail_partition(error)
             return
         if any((owned := self._owned.get(where)) is not None and owned.left for where in placed):
             # Its sequence numbers are known once its last transaction is over.
             self._loop.start(self._try_later, unit)
             return
-        unit.queued(sum(map(len, placed.values())))
+        unit.count_queued(sum(map(len, placed.values())))
         if self._abort is not None:
             self._units[unit] = None
         for where, appends in placed.items():
@@ -258,14 +258,14 @@ class Routes:
     @staticmethod
     def _acknowledged(append: Append, _base_offset: TargetOffset) -> None:
         assert append.route is not None
-        append.route.acknowledged(append)
+        append.route.count_acknowledged(append)
 
     async def _begin(self, unit: RoutedFetch) -> None:
         if await self._make_ready(unit, unit.topics):
-            self.route(unit)
+            self.append_routed(unit)
 
     async def _make_again(self, unit: RoutedFetch, topic: TopicName) -> None:
-        self._topics.forget(topic)
+        self._topics.forget_topic(topic)
         await self._make_ready(unit, [topic])
 
     async def _make_ready(self, unit: RoutedFetch, topics: Iterable[TopicName]) -> bool:
@@ -280,18 +280,18 @@ class Routes:
                 await self._topics.compare_clusters()
                 for topic in topics:
                     if not unit.topics[topic]:
-                        self._placement.check(topic, owner.source)
+                        self._placement.check_route(topic, owner.source)
                 for topic in topics:
-                    text = await self._topics.find(topic, unit, dead=unit.topics[topic])
+                    text = await self._topics.ensure_topic(topic, unit, dead=unit.topics[topic])
                     if text is not None:
                         self._event("routed", text)
             except RefusedError as error:
-                owner.fail(error)
+                owner.fail_partition(error)
             except ClusterError as error:
-                owner.hinder(f"target: {error}")
-                await self._loop.sleep(backoff.failed())
+                owner.report_trouble(f"target: {error}")
+                await self._loop.sleep(backoff.count_failure())
             except TwinlogError as error:
-                owner.fail(CopyError(f"{owner.source}: the transform: {error}"))
+                owner.fail_partition(CopyError(f"{owner.source}: the transform: {error}"))
             else:
                 return True
         return False
@@ -306,28 +306,28 @@ class Routes:
             try:
                 await self._target.refresh(unit.topics)
             except RefusedError as error:
-                unit.owner.fail(error)
+                unit.owner.fail_partition(error)
             except ClusterError as error:
-                unit.owner.hinder(f"target: {error}")
-                await self._loop.sleep(backoff.failed())
+                unit.owner.report_trouble(f"target: {error}")
+                await self._loop.sleep(backoff.count_failure())
             else:
                 for topic in unit.topics:
-                    self._placement.confirm(topic)
+                    self._placement.confirm_partitions(topic)
                 unit.read_again()
 
     async def _wait_for_partition(self, unit: RoutedFetch, error: str) -> None:
         """Somebody has to add it, as its source topic may have got one, too."""
-        unit.owner.hinder(f"target: {error}")
+        unit.owner.report_trouble(f"target: {error}")
         if unit.is_news(error):
             self._event("routed", f"{error}; this is waited for")
         await self._loop.sleep(PARTITION_S)
         with suppress(ClusterError):
             await self._target.refresh(unit.topics)
-        self.route(unit)
+        self.append_routed(unit)
 
     async def _try_later(self, unit: RoutedFetch) -> None:
         await self._loop.sleep(LATER_S)
-        self.route(unit)
+        self.append_routed(unit)
 
     def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
         """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
@@ -335,8 +335,8 @@ class Routes:
         assert isinstance(unit, RoutedFetch)
         match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
             case Retry(pause_s, reason):
-                unit.owner.hinder(reason)
-                queue.retry(self._loop.clock.monotonic() + pause_s)
+                unit.owner.report_trouble(reason)
+                queue.retry_failed(self._loop.clock.monotonic() + pause_s)
                 self._leaderless()
                 if sent.code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                     self._loop.start(self._make_again, unit, where.topic)
@@ -349,7 +349,7 @@ class Routes:
             case Accept():
                 raise AssertionError("nothing is known of where it would belong")
             case Split(into_bytes, limit_bytes):
-                self._placement.limit(where.topic, limit_bytes)
+                self._placement.set_limit(where.topic, limit_bytes)
                 parts = split_append(sent.append, replace(unit.owner.rules, max_batch_bytes=into_bytes))
                 self._replace(queue, unit, parts)
             case Isolate(numbers):
@@ -359,7 +359,7 @@ class Routes:
                 self._leave_out(queue, unit, sent.append)
             case WriteDeadLetter() as decision:
                 # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
-                queue.retry(inf)
+                queue.retry_failed(inf)
                 leave_out = partial(self._leave_out, queue, unit, sent.append)
                 give_up = partial(self._fail_owner, queue, unit)
                 self._dead_letter(unit.owner, RefusedAppend(queue, sent.append, decision, leave_out, give_up))
@@ -373,14 +373,14 @@ class Routes:
         self._offer(queue)
 
     def _replace(self, queue: AppendQueue, unit: RoutedFetch, parts: list[Append]) -> None:
-        unit.split(len(parts) - 1)
+        unit.count_split(len(parts) - 1)
         self._keep(parts)
         queue.replace_first(parts)
 
     def _leave_out(self, queue: AppendQueue, unit: RoutedFetch, append: Append) -> None:
         queue.replace_first([])
         queue.send_now()
-        unit.acknowledged(append)
+        unit.count_acknowledged(append)
         self._offer(queue)
 
     def _rules(self, owner: RoutedFetchOwner) -> ProduceRules:
@@ -399,15 +399,15 @@ class Routes:
         if self._abort is None:
             self._identity = None
         for owner in dict.fromkeys(unit.owner for unit in units if unit.wanted):
-            owner.fail(error)
+            owner.fail_partition(error)
 
     def _fail_owner(self, queue: AppendQueue, unit: RoutedFetch, error: TwinlogError) -> None:
         """The first append of a queue has a record that is not taken: its source partition fails, and is routed again
         from its stored position on. What other source partitions routed here is sent."""
         queue.replace_first([])
-        queue.drop(lambda append: isinstance(append.route, RoutedFetch) and append.route.owner is unit.owner)
+        queue.drop_appends(lambda append: isinstance(append.route, RoutedFetch) and append.route.owner is unit.owner)
         queue.send_now()
-        unit.owner.fail(error)
+        unit.owner.fail_partition(error)
         self._offer(queue)
 
     async def _send_again(self, queue: AppendQueue) -> None:
@@ -417,7 +417,7 @@ class Routes:
             try:
                 identity = ProducerIdentity(*await self._target.init_producer())
             except ClusterError:
-                await self._loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.count_failure())
                 continue
             waiting = list(queue.waiting())
             queue.clear(identity)

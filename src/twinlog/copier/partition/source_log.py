@@ -45,7 +45,7 @@ class ReadAhead:
         self._trial = now * 2 if now < TRIAL_RECORDS else 0
         return now or None
 
-    def release(self) -> None:
+    def clear_hold(self) -> None:
         """It is not read for another reason."""
         self.held_back = False
 
@@ -100,11 +100,11 @@ class SourcePosition:
         self.offset = position.next_source
         self.epoch = position.leader_epoch
 
-    def back(self, offset: SourceOffset) -> None:
+    def seek_offset(self, offset: SourceOffset) -> None:
         """Read again from an offset on."""
         self.offset = offset
 
-    def passed(self, offset: SourceOffset, epoch: int) -> None:
+    def skip_to(self, offset: SourceOffset, epoch: int) -> None:
         """Everything before an offset was read; -1 is no epoch."""
         self.offset = offset
         if epoch >= 0:
@@ -114,7 +114,7 @@ class SourcePosition:
         """What to ask the source for."""
         return FetchPosition(self.offset, 0, self.epoch, topic_id=self.topic_id)
 
-    def answered(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
+    def record_fetch(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
         """The source answered without an error."""
         self.refusals = 0
         self.answered_at = now

@@ -23,16 +23,16 @@ class RoutedFetchOwner(Protocol):
     @property
     def rules(self) -> CopyRules: ...
 
-    def took(self, prepared: PreparedFetch) -> None:
+    def count_fetch(self, prepared: PreparedFetch) -> None:
         """Count and report what became of a fetch: it is not read again."""
 
     def append(self, own: list[Append]) -> None:
         """Append what stays in this partition, perhaps nothing."""
 
-    def routed(self, append: Append) -> None:
+    def count_routed(self, append: Append) -> None:
         """The target acknowledged an append of this partition that was routed to another one."""
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read again: no routed append is waited for any more."""
 
     def read_again(self, offset: SourceOffset) -> None:
@@ -42,13 +42,13 @@ class RoutedFetchOwner(Protocol):
     def trouble(self) -> str | None:
         """What hinders it."""
 
-    def hinder(self, trouble: str) -> None:
+    def report_trouble(self, trouble: str) -> None:
         """Report what keeps the unit from being appended."""
 
     def left_out(self, kind: str, text: str) -> None:
         """A policy left a record out."""
 
-    def fail(self, error: TwinlogError) -> None:
+    def fail_partition(self, error: TwinlogError) -> None:
         """The unit never can be appended."""
 
 
@@ -97,19 +97,19 @@ class RoutedFetch:
         news, self._open.reported = text != self._open.reported, text
         return news
 
-    def queued(self, appends: int) -> None:
+    def count_queued(self, appends: int) -> None:
         """Its rows became so many routed appends, which are sent from now on."""
         self.sent, self.left, self.rows = True, appends, ()
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
-            self.owner.took(prepared)
+            self.owner.count_fetch(prepared)
 
     def take_own(self) -> list[Append]:
         """What stays in its partition, which is queued from now on: who keeps the unit does not keep that."""
         own, self.own = self.own, []
         return own
 
-    def empty(self) -> None:
+    def free_rows(self) -> None:
         """Free its memory, as nothing waits for it: a look-up of its topics may keep the unit for long."""
         self.own, self.rows, self._prepared = [], (), None
 
@@ -118,13 +118,13 @@ class RoutedFetch:
         if self.wanted and self._open.drop_unsent() is not None:
             self.owner.read_again(self.begin)
 
-    def acknowledged(self, append: Append) -> None:
+    def count_acknowledged(self, append: Append) -> None:
         """The target acknowledged one of its routed appends, or will not get it."""
         self.left -= 1
         if self.wanted:
-            self._open.routed(append)
+            self._open.count_routed(append)
 
-    def split(self, more: int) -> None:
+    def count_split(self, more: int) -> None:
         """One of its routed appends became so many more."""
         self.left += more
 
@@ -173,7 +173,7 @@ class PendingRoutedFetch:
         self._moved = moved
         self._now = now
 
-    def begin(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
+    def begin_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
         """Wait for what comes of a fetch from source offset `begin` on; False where it needs no unit."""
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
         if not prepared.routed and not (prepared.spread and self._transactional):
@@ -189,15 +189,15 @@ class PendingRoutedFetch:
         """Since when nothing of the unit could be sent, in monotonic seconds; infinite where it is not so."""
         return float("inf") if self.unit is None or self.unit.sent else self.unit.since
 
-    def routed(self, append: Append) -> None:
+    def count_routed(self, append: Append) -> None:
         """The target acknowledged a routed append of the unit, and perhaps with it all of them."""
-        self._owner.routed(append)
+        self._owner.count_routed(append)
         if self._transactional:
             self.end_if_arrived()
         elif self.unit is not None and self.unit.arrived:
             unit, self.unit = self.unit, None
             self._owner.append(unit.take_own())
-            self._owner.go_on()
+            self._owner.resume_reading()
         self._moved()
 
     def drop_unsent(self) -> SourceOffset | None:
@@ -205,14 +205,14 @@ class PendingRoutedFetch:
         unit = self.unit
         if unit is None or unit.sent:
             return None
-        self.drop()
+        self.drop_fetch()
         return unit.begin
 
-    def drop(self) -> None:
+    def drop_fetch(self) -> None:
         """Wait for no unit."""
         if self.unit is not None:
             self.unit.given_up = True
-            self.unit.empty()
+            self.unit.free_rows()
         self.unit = None
 
     def end_if_arrived(self) -> None:
@@ -220,4 +220,4 @@ class PendingRoutedFetch:
         if self.unit is not None and self.unit.arrived and self._queue.idle:
             self.unit = None
             self._owner.append([])
-            self._owner.go_on()
+            self._owner.resume_reading()

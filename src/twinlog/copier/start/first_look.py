@@ -120,7 +120,7 @@ async def _look(
     arrived = [(one, logs) for one, logs in found.values() if one.has_arrived]
     lasts = [(one.grant, logs.last) for one, logs in found.values() if logs.last is not None]
     source_begins = {one.grant.source: logs.source_begin(one.position) for one, logs in arrived}
-    begins = {one.grant.remote: logs.begin(one.position) for one, logs in arrived}
+    begins = {one.grant.remote: logs.target_begin(one.position) for one, logs in arrived}
     spawn = source.loop.spawn
     originals, copies, last_originals, last_copies = await source.loop.gather(
         [

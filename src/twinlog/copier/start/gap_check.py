@@ -30,7 +30,7 @@ class GapCheck:
         self._older_since: dict[TopicPartition, float] = {}
         """When the leader of a partition began to answer with an older leader epoch, in monotonic seconds."""
 
-    async def look(
+    async def find_position(
         self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: SourceOffset
     ) -> Position:
         """The position to continue from.
@@ -63,7 +63,7 @@ class GapCheck:
         )
         if gap is None:
             return position
-        return self.decide(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
+        return self.handle_gap(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
 
     async def _is_of_another_topic(self, partition: TopicPartition, position: Position) -> bool:
         """Whether a topic without an id was recreated. Raises ClusterError while that is not sure."""
@@ -84,7 +84,7 @@ class GapCheck:
         del self._older_since[partition]
         return True
 
-    def decide(self, gap: Gap, grant: Grant, position: Position, topic_id: str | None) -> Position:
+    def handle_gap(self, gap: Gap, grant: Grant, position: Position, topic_id: str | None) -> Position:
         """Report a gap and continue after it, or raise GapError; heartbeats stop no flow."""
         text = gap.describe(grant.source)
         if grant.heartbeats:

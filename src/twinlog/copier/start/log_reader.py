@@ -34,7 +34,7 @@ class RemoteLogBatches:
         self.position = start
         """The offset after what was read; after the end, if more came meanwhile."""
 
-    async def next(self) -> tuple[memoryview, Batch] | None:
+    async def read_batch(self) -> tuple[memoryview, Batch] | None:
         """A batch of records; None at the end."""
         while not self._batches and self.position < self._end:
             try:
@@ -52,9 +52,9 @@ class RemoteLogBatches:
             go_on(self.position)
         return self._batches.popleft() if self._batches else None
 
-    async def look(self) -> None:
+    async def read_first_batch(self) -> None:
         """Read until the first batch is known."""
-        batch = await self.next()
+        batch = await self.read_batch()
         if batch is not None:
             self._batches.appendleft(batch)
 

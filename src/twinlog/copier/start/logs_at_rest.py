@@ -30,13 +30,13 @@ class LogsAtRest:
         """The logs that are waited for."""
         return self._moving.keys() | self._unmarked.keys()
 
-    def forget(self, remotes: Iterable[TopicPartition]) -> None:
+    def forget_logs(self, remotes: Iterable[TopicPartition]) -> None:
         """Begin anew with logs whose partitions are released or taken."""
         for remote in remotes:
             self._moving.pop(remote, None)
             self._unmarked.pop(remote, None)
 
-    async def ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
+    async def find_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
         """Ends of those remote logs that hold all that a lost copier sent; the caller asks again for the others.
 
         The leader may have its last appends before the followers do, and handles the rest of its requests only after

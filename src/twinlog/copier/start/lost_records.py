@@ -94,7 +94,7 @@ class _Originals:
         """Where the map begins on the target: other records may be in front of that."""
         return self.known.points(0, 1)[0].target
 
-    async def of(self, at: TargetOffset) -> SourceOffset | NoOriginal:
+    async def find_original(self, at: TargetOffset) -> SourceOffset | NoOriginal:
         """The source offset that the map names for the record at a target offset, or the last one before it, if the two
         are the same and readers see it.
 
@@ -184,7 +184,7 @@ class RemoteLogComparison:
             low, high = start, TargetOffset(end - 1)
             while low < high:
                 middle = TargetOffset((low + high) // 2)
-                found = await originals.of(middle)
+                found = await originals.find_original(middle)
                 if isinstance(found, int) or found is NoOriginal.RECORD:
                     low, last = TargetOffset(middle + 1), found
                 else:
@@ -200,7 +200,7 @@ class RemoteLogComparison:
         """The original of the last record that is left, which is read and compared once."""
         if self._last is None:
             at = TargetOffset(self._end - 1)
-            self._last = await originals.of(at) if self._end > self._start else NoOriginal.RECORD
+            self._last = await originals.find_original(at) if self._end > self._start else NoOriginal.RECORD
         return self._last
 
 

@@ -33,17 +33,17 @@ class ProducerIds:
         self._producer: ProducerIdentity | None = None
         self._epochs: dict[TopicPartition, int] = {}
 
-    async def renew(self) -> None:
+    async def renew_producer_id(self) -> None:
         """Use a new producer id for partitions that begin from now on."""
         self._producer = ProducerIdentity(*await self._ask())
         self._epochs.clear()
 
-    async def prepare(self) -> None:
+    async def prepare_producer(self) -> None:
         """Make sure that every partition can begin."""
         if max(self._epochs.values(), default=0) > LAST_EPOCH:
-            await self.renew()
+            await self.renew_producer_id()
 
-    def first(self, remote: TopicPartition) -> ProducerIdentity:
+    def new_identity(self, remote: TopicPartition) -> ProducerIdentity:
         """For a partition that begins here, for the first time or again."""
         assert self._producer is not None
         return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
@@ -52,17 +52,17 @@ class ProducerIds:
         """Who appends to a partition that begins here at `position`: whom that names, or else the first."""
         if position.writer is not None:
             return position.writer
-        identity = self.first(remote)
+        identity = self.new_identity(remote)
         return Writer(identity.producer_id, identity.epoch, 0)
 
-    async def after(self, identity: ProducerIdentity) -> ProducerIdentity:
+    async def continue_identity(self, identity: ProducerIdentity) -> ProducerIdentity:
         """For a partition that continues here, and has used `identity` until now."""
         if identity.epoch < LAST_EPOCH:
             return ProducerIdentity(identity.producer_id, identity.epoch + 1)
-        await self.renew()
+        await self.renew_producer_id()
         assert self._producer is not None
         return self._producer
 
-    def leave(self, remote: TopicPartition, identity: ProducerIdentity) -> None:
+    def release_identity(self, remote: TopicPartition, identity: ProducerIdentity) -> None:
         """A partition ends here, and has used `identity` until now."""
         self._epochs[remote] = identity.epoch + 1

@@ -42,8 +42,8 @@ Body = tuple[int, bytes]
 class LogBounds:
     """Where logs begin and end: the source's start, the remote log's start and end.
 
-    `source_read` and `read` are answers of both leaders from `source_begin` and `begin` on, where they were asked
-    already; so is `last`, the last record that the target should have, where it may have lost some.
+    `source_read` and `read` are answers of both leaders from `source_begin` and `target_begin` on, where they were
+    asked already; so is `last`, the last record that the target should have, where it may have lost some.
     """
 
     source_start: SourceOffset
@@ -57,7 +57,7 @@ class LogBounds:
         """From where the source is read, if `position` is stored."""
         return max(position.next_source, self.source_start)
 
-    def begin(self, position: Position) -> TargetOffset:
+    def target_begin(self, position: Position) -> TargetOffset:
         """From where the remote log is read."""
         assert position.next_target is not None
         return max(position.next_target, self.start)
@@ -171,7 +171,7 @@ class _Follower:
         most = left - self.next_source
         count = 0
         place: TargetOffset | None = None
-        while count <= most and (found := await arrived.next()) is not None:
+        while count <= most and (found := await arrived.read_batch()) is not None:
             view, batch = found
             if not self._is_ours(batch):
                 continue
@@ -199,7 +199,7 @@ class _Follower:
                 self._here.extend(_with_offsets(following))
         rows = [body for _, body in self._here]
         places: list[TargetOffset] = []
-        while len(places) < 2 and (found := await arrived.next()) is not None:
+        while len(places) < 2 and (found := await arrived.read_batch()) is not None:
             view, batch = found
             if self._is_of_another(batch):
                 continue
@@ -288,7 +288,7 @@ class _Follower:
     def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
         if self._strange:
             # Those before this one may be copies of records that the source has deleted.
-            self.runs.jumped(spans[0][0], place)
+            self.runs.add_jump(spans[0][0], place)
             self._strange = False
         self.runs.add(spans, place)
 
@@ -380,10 +380,10 @@ async def resume_after_log_end(
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
-    arrived = RemoteLogBatches(target, grant.remote, logs.begin(position), logs.end, logs.read)
+    arrived = RemoteLogBatches(target, grant.remote, logs.target_begin(position), logs.end, logs.read)
     follower = _Follower(source, grant, position, logs, rules, prepare)
     if logs.start > expected:
-        await arrived.look()
+        await arrived.read_first_batch()
         deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)
         # Better a record twice than one not at all.
         await follower.pass_over(deleted or 0)
@@ -392,16 +392,16 @@ async def resume_after_log_end(
             writer = fencing(writer)
         elif writer is not None:
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
-        follower.runs.jumped(follower.next_source, logs.start)
+        follower.runs.add_jump(follower.next_source, logs.start)
     if logs.source_start > follower.next_source:
-        before = RemoteLogBatches(target, grant.remote, logs.begin(position), logs.end, logs.read)
+        before = RemoteLogBatches(target, grant.remote, logs.target_begin(position), logs.end, logs.read)
         if prepare is not unchanged:
             await follower.find_first_left(before)
         elif writer is not None:
             # Without a writer nothing that arrived is known to be ours: then contents alone decide.
             await follower.pass_deleted(before)
     matched = strange = 0
-    while (found := await arrived.next()) is not None:
+    while (found := await arrived.read_batch()) is not None:
         view, batch = found
         ours, others = await follower.follow(view, batch)
         matched, strange = matched + ours, strange + others
@@ -424,4 +424,4 @@ async def resume_after_log_end(
         leader_epoch=follower.leader_epoch,
         writer=writer,
     )
-    return resumed, follower.runs.take()
+    return resumed, follower.runs.take_runs()

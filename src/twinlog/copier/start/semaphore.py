@@ -21,7 +21,7 @@ class KeyedSemaphore:
         self._taken: Counter[Hashable] = Counter()
         self._waiting: deque[tuple[Hashable, Signal]] = deque()
 
-    def of(self, key: Hashable) -> Permit:
+    def make_permit(self, key: Hashable) -> Permit:
         """A permit for one key, held while `async with` it."""
         return Permit(self, key)
 

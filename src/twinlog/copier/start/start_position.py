@@ -124,7 +124,7 @@ class StartPositions:
         await self._target.refresh_soon({grant.remote.topic for grant in grants})
         await known
 
-    def apart(self, grants: Sequence[Grant]) -> list[list[Grant]]:
+    def group_by_leader(self, grants: Sequence[Grant]) -> list[list[Grant]]:
         """Grants by the brokers that must answer for them, so that a silent broker holds up only its own."""
         groups: dict[tuple[int | None, int | None], list[Grant]] = {}
         for grant in grants:
@@ -136,7 +136,7 @@ class StartPositions:
         there, here = (None if leader is None else leader.node for leader in leaders)
         return there, here
 
-    async def find(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
+    async def find_positions(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
         """Start positions of those grants that could be resolved now; the caller tries the others again.
 
         With `refreshed` leaders are known, as `refresh` has just asked for them.
@@ -155,7 +155,7 @@ class StartPositions:
         others = [grant.remote for grant in grants if grant.drained or grant.position is None]
         ends = _on_target(await self._target.list_offsets(others, LATEST))
         if late:
-            ends.update(await self._logs_at_rest.ends(late))
+            ends.update(await self._logs_at_rest.find_ends(late))
         unverified, errors = await self._find_unverified(grants, ends)
         starts: dict[TopicPartition, SourceOffset] = {} if first is None else await first
         resolved = StartPosition({}, {})
@@ -201,7 +201,7 @@ class StartPositions:
         async def work() -> None:
             while groups:
                 some = groups.popleft()
-                async with self._reading.of(self._leaders(some[0].grant)):
+                async with self._reading.make_permit(self._leaders(some[0].grant)):
                     await begin(some)
 
         loop = self._target.loop
@@ -212,7 +212,7 @@ class StartPositions:
         """What is looked at in the same requests: partitions of the same leaders, which may have moved meanwhile."""
         by_source = {one.grant.source: one for one in behind}
         groups: deque[list[GrantedPartition]] = deque()
-        for grants in self.apart([one.grant for one in behind]):
+        for grants in self.group_by_leader([one.grant for one in behind]):
             some = [by_source[grant.source] for grant in grants]
             size = min(TOGETHER, -(-len(some) // OF_TWO_LEADERS))
             groups.extend(some[at : at + size] for at in range(0, len(some), size))
@@ -263,7 +263,7 @@ class StartPositions:
             found = replace(position, next_source=next_source, remote_topic_id=remote_id)
         else:
             maps = await self._maps.read({grant.source: position})
-            async with self._reading.of(self._leaders(grant)):
+            async with self._reading.make_permit(self._leaders(grant)):
                 one = GrantedPartition(grant, position, end, known=maps.get(grant.source))
                 logs = LogBounds(*await log_starts(self._source, self._target, grant), end)
                 found = await self._lost(one, position, logs) or position
@@ -307,7 +307,7 @@ class StartPositions:
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
     async def _again(self, one: GrantedPartition, logs: LogBounds | None, runs: list[CopiedRun]) -> Position:
-        """Where a partition goes on; adds to `runs` what was found after its position. `logs` is what `look` found."""
+        """The position of a partition; adds to `runs` the records behind it. `find_position` found `logs`."""
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
@@ -316,7 +316,7 @@ class StartPositions:
             start = SourceOffset(starts.get(grant.source, 0))
             gap = find_gap(position.next_source, start, SourceOffset(0), recreated=True)
             assert gap is not None
-            position = self._gap_check.decide(gap, grant, position, topic_id)
+            position = self._gap_check.handle_gap(gap, grant, position, topic_id)
             remote_topic, writer = grant.remote.topic, fencing(position.writer)
             return replace(
                 position, next_target=end, remote_topic_id=remote_id, remote_topic=remote_topic, writer=writer

@@ -45,15 +45,15 @@ class StoredMaps:
         await self._target.loop.sleep(ROUND_S)
         wanted, self._wanted, self._round = self._wanted, {}, None
         maps = ExactMaps()
-        maps.take(await self._records(wanted))
+        maps.apply_records(await self._records(wanted))
         for partition, position in wanted.items():
             if position.next_target is not None:
-                maps.reach(partition, position.next_source, position.next_target, generation=position.generation)
+                maps.extend_map(partition, position.next_source, position.next_target, generation=position.generation)
         return {partition: known for partition in wanted if (known := maps.map(partition)) is not None}
 
     async def _records(self, wanted: Mapping[TopicPartition, Position]) -> list[tuple[bytes | None, bytes | None]]:
         pages = TopicPages(self._target, self._topic, stalled_s=STALLED_S)
-        reading = pages.begin()
+        reading = pages.begin_scan()
         records: list[tuple[bytes | None, bytes | None]] = []
         names = {partition_name(partition) for partition in wanted}
         while answers := await reading.page():

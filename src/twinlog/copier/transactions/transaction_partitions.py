@@ -40,10 +40,10 @@ class TransactionPartitions:
     def __bool__(self) -> bool:
         return bool(self._inside)
 
-    def offer(self, queue: AppendQueue) -> None:
+    def offer_queue(self, queue: AppendQueue) -> None:
         """A queue may have something to send: now if it takes part, else with the next transaction."""
         if queue.gate is Gate.OPEN or (queue.partition in self._inside and not queue.all_acknowledged):
-            self._appender.offer(queue)
+            self._appender.offer_queue(queue)
         if queue.gate is not Gate.OPEN and queue.pending and queue not in self._excluded:
             self._wanted[queue] = None
             self._wake()
@@ -78,21 +78,21 @@ class TransactionPartitions:
         """Those that take part and have something in flight, or failed."""
         return [queue for queue in self._inside.values() if not queue.all_acknowledged]
 
-    def enter(self) -> Mapping[TopicPartition, AppendQueue]:
-        """The queues that wait and can take part; `entered` or `left_outside` follows."""
+    def take_waiting(self) -> Mapping[TopicPartition, AppendQueue]:
+        """The queues that wait and can take part; `open_queues` or `left_outside` follows."""
         waiting, self._wanted = self._wanted, {}
         fresh: dict[TopicPartition, AppendQueue] = {}
         for queue in waiting:
             if queue.partition in self._inside:
                 self._open(queue)
             elif self._client.leader(queue.partition) is None:
-                self.exclude(queue)
+                self.exclude_queue(queue)
             elif queue.pending:
                 fresh[queue.partition] = queue
         self._entering = fresh
         return fresh
 
-    def entered(self) -> None:
+    def open_queues(self) -> None:
         """The coordinator has them all; they may append."""
         fresh, self._entering = self._entering, {}
         self._inside.update(fresh)
@@ -111,7 +111,7 @@ class TransactionPartitions:
             elif error_codes.refused(refused[partition]):
                 raise self._lacks(partition)
             else:
-                self.exclude(queue)
+                self.exclude_queue(queue)
         return ", ".join(f"{partition}: {error_codes.explain(code)}" for partition, code in list(refused.items())[:3])
 
     def _lacks(self, partition: TopicPartition) -> RefusedError:
@@ -124,22 +124,22 @@ class TransactionPartitions:
             if queue.pending:
                 self._wanted[queue] = None
 
-    def exclude(self, queue: AppendQueue) -> None:
+    def exclude_queue(self, queue: AppendQueue) -> None:
         """Keep a queue out of transactions for a while."""
         self._excluded[queue] = self._now() + EXCLUDED_S
         self._appender.refresh()
 
-    def disband(self) -> None:
+    def end_transaction(self) -> None:
         """The transaction is over."""
         self._inside.clear()
         self._entering = {}
 
     def clear(self) -> None:
         """The transaction was aborted; its queues are cleared, so none waits."""
-        self.disband()
+        self.end_transaction()
         self._wanted.clear()
 
-    def forget(self, queue: AppendQueue) -> None:
+    def forget_queue(self, queue: AppendQueue) -> None:
         """The copier has released its partition."""
         self._wanted.pop(queue, None)
         self._excluded.pop(queue, None)
@@ -147,4 +147,4 @@ class TransactionPartitions:
 
     def _open(self, queue: AppendQueue) -> None:
         queue.open()
-        self._appender.offer(queue)
+        self._appender.offer_queue(queue)

@@ -44,7 +44,7 @@ class TransactionPositions:
         self._holder = holder
         self._wake = wake
         self._broken = broken
-        self._log = PositionLog(client, settings, appender.offer, appender.refresh, self._answered)
+        self._log = PositionLog(client, settings, appender.offer_queue, appender.refresh, self._answered)
         self._inside: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
@@ -64,7 +64,7 @@ class TransactionPositions:
     def queues(self) -> Iterable[AppendQueue]:
         return self._log.queues
 
-    async def store(self, positions: Mapping[TopicPartition, Position], check: Callable[[], None]) -> None:
+    async def store_positions(self, positions: Mapping[TopicPartition, Position], check: Callable[[], None]) -> None:
         """Append positions as a part of the open transaction, and wait until they are acknowledged.
 
         Raises RefusedError without the right to, ClusterError when the transaction must be aborted; `check()` raises
@@ -90,7 +90,7 @@ class TransactionPositions:
             await self._wake.wait(0.1)
             check()
 
-    def disband(self) -> None:
+    def end_transaction(self) -> None:
         """The transaction is over."""
         self._inside.clear()
 

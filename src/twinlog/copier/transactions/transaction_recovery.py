@@ -114,15 +114,15 @@ class TransactionRecovery:
         self._suspects: dict[PartitionCopy, None] = {}
         """Partitions of which the target may have lost committed records."""
 
-    def suspect(self, part: PartitionCopy) -> None:
+    def add_suspect(self, part: PartitionCopy) -> None:
         """The target may have lost committed records of a partition."""
         self._suspects[part] = None
 
-    def forget(self, part: PartitionCopy) -> None:
+    def forget_partition(self, part: PartitionCopy) -> None:
         """The copier has released a partition."""
         self._suspects.pop(part, None)
 
-    async def recover(self, error: TwinlogError, opened_at: float) -> TwinlogError | None:
+    async def recover_transaction(self, error: TwinlogError, opened_at: float) -> TwinlogError | None:
         """Have no transaction open any more, and another producer epoch, after `error` ended the one of `opened_at`
         (monotonic seconds). Returns the error that ends the copier instead, if one does."""
         if isinstance(error, FencedError):
@@ -137,7 +137,7 @@ class TransactionRecovery:
         await self._look_at_losses()
         if self._in_transaction or self._positions:
             await self._holder.end(commit=False)
-        await self._holder.renew()
+        await self._holder.renew_epoch()
         self._event("transaction", f"{self._holder.name}: aborted, its records are copied again: {error}")
 
     async def _fenced(self, error: FencedError, opened_at: float) -> TwinlogError | None:
@@ -164,7 +164,7 @@ class TransactionRecovery:
         """Wait until nothing is in flight; nothing more is sent."""
         queues = [*(part.queue for part in self._partitions.values()), *self._positions.queues, *self._routes.queues]
         for queue in queues:
-            queue.shut()
+            queue.close_gate()
         while any(queue.in_flight for queue in queues) and not self._ended():
             await self._wake.wait(0.1)
 

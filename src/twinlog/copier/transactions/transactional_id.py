@@ -68,7 +68,7 @@ class TransactionalId:
         self._appender.transactional_id = lent.transactional_id
         self._holder = lent.producer
 
-    async def renew(self) -> None:
+    async def renew_epoch(self) -> None:
         """Hold it with a new producer epoch; no transaction is open then."""
         self._holder = await self.retry(lambda: self._coordinator.init(self._holder))
 
@@ -95,4 +95,4 @@ class TransactionalId:
                 # here.
                 self._appender.refresh()
                 self._failed(error)
-                await self._client.loop.sleep(backoff.failed())
+                await self._client.loop.sleep(backoff.count_failure())

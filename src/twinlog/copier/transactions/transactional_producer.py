@@ -29,11 +29,11 @@ class TransactionalProducer:
     ) -> None:
         self.start = transactions.start
         self.stop = transactions.stop
-        self.offer = transactions.offer
-        self.moved = transactions.moved
-        self.resolve = transactions.abort
+        self.offer_queue = transactions.offer_queue
+        self.notify_progress = transactions.notify_progress
+        self.resolve_partition = transactions.abort
         self.abort = transactions.abort_without
-        self.forget = transactions.forget
+        self.forget_partition = transactions.forget_partition
         self._transactions = transactions
         self._committer = committer
         self._event = event
@@ -46,7 +46,7 @@ class TransactionalProducer:
     def trouble(self) -> str | None:
         return self._transactions.trouble
 
-    async def prepare(self) -> None:
+    async def prepare_producer(self) -> None:
         pass
 
     def writer(self, remote: TopicPartition, position: Position) -> Writer | None:
@@ -61,7 +61,7 @@ class TransactionalProducer:
     def meets_late_appends(self, grant: Grant) -> bool:
         return False
 
-    async def drain(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
+    async def drain_partitions(self, leaving: Sequence[PartitionCopy], *, patient: bool = False) -> set[TopicPartition]:
         """All of them, or none when the target does not answer; nothing is committed any more then."""
         if await self._transactions.commit(leaving, inf if patient else DRAIN_S):
             with suppress(ClusterError):

@@ -52,7 +52,7 @@ class LeaderlessPartitions:
         """The open transaction is decided: its partitions get their markers before the next one begins."""
         self._before = {partition for some in self._taking_part for partition in some.partitions}
 
-    def forget(self) -> None:
+    def clear_partitions(self) -> None:
         """Every marker is written."""
         self._before.clear()
 
@@ -160,17 +160,17 @@ class Transactions:
         """Where the sequence numbers of a partition go on that was copied here before."""
         return self._sequences.get(remote, 0)
 
-    def offer(self, queue: AppendQueue) -> None:
+    def offer_queue(self, queue: AppendQueue) -> None:
         """A queue may have something to send: now if it takes part in the open transaction, else with the next one."""
-        self._in_transaction.offer(queue)
+        self._in_transaction.offer_queue(queue)
 
-    def moved(self) -> None:
+    def notify_progress(self) -> None:
         """Something was acknowledged or passed over."""
         self._wake.set()
 
     def abort(self, part: PartitionCopy) -> None:
         """The target lost the state of this producer, or the open transaction: abort it."""
-        self._recovery.suspect(part)
+        self._recovery.add_suspect(part)
         self._break(AbortedError(f"{part.remote}: {part.trouble}"))
 
     def abort_without(self, part: PartitionCopy) -> None:
@@ -201,12 +201,12 @@ class Transactions:
             return False
         return part.misplaced is not None or (part.at_rest and self._stored.get(part.source) == part.acknowledged)
 
-    def forget(self, part: PartitionCopy) -> None:
+    def forget_partition(self, part: PartitionCopy) -> None:
         """The copier has released a partition."""
         self._sequences[part.remote] = part.queue.next_sequence
         self._stored.pop(part.source, None)
-        self._recovery.forget(part)
-        self._in_transaction.forget(part.queue)
+        self._recovery.forget_partition(part)
+        self._in_transaction.forget_queue(part.queue)
 
     async def _run(self) -> None:
         while not self.ended:
@@ -250,7 +250,7 @@ class Transactions:
         self._check()
         self._opened_at = self._now()
         if self._opened_at - self._ended_at > KEEP_ALIVE_S or len(self._sequences) > MOST_SEQUENCES:
-            await self._holder.renew()
+            await self._holder.renew_epoch()
             self._start_over()
         if self._in_transaction.waiting:
             await self._admit()
@@ -274,25 +274,25 @@ class Transactions:
         if positions:
             # Copies in a transaction need their position in it, even where the map is not known.
             positions |= await self._holder.retry(lambda: self._mark(positions))
-            await self._positions.store(positions, self._check)
+            await self._positions.store_positions(positions, self._check)
         self._check()
         # From here on the coordinator decides whether it is committed.
         if (self._in_transaction or self._positions) and not await self._holder.end(commit=True):
             raise AbortedError("the coordinator no longer knows the transaction")
         self._leaderless.ended()
-        self._in_transaction.disband()
-        self._positions.disband()
+        self._in_transaction.end_transaction()
+        self._positions.end_transaction()
         for source, position in positions.items():
             self._stored[source] = position
             # A partition that went back meanwhile, as the target lost records, keeps its earlier position.
             if changed[source].committed is before[source]:
                 changed[source].commit(position)
         self._ended_at = self._now()
-        self._routes.go_on()
+        self._routes.resume_sending()
 
     async def _finish_units(self) -> None:
         """Wait until no unit is half way: what a transform routed is in one transaction with the rest of its fetch."""
-        self._routes.hold()
+        self._routes.pause_sending()
         closed_at = self._now()
         while unfinished := self._routes.unfinished:
             if self._in_transaction.waiting:
@@ -315,14 +315,14 @@ class Transactions:
 
     async def _admit(self) -> None:
         """Let the partitions that wait take part."""
-        fresh = self._in_transaction.enter()
+        fresh = self._in_transaction.take_waiting()
         if not fresh:
             return
         refused = await self._holder.add(fresh)
         if refused:
             self.trouble = self._in_transaction.left_outside(refused)
         else:
-            self._in_transaction.entered()
+            self._in_transaction.open_queues()
 
     async def _await_acknowledgements(self) -> None:
         """Send nothing new and wait until everything sent is acknowledged."""
@@ -337,7 +337,7 @@ class Transactions:
                 self.trouble = f"target: the open transaction waits for {names}"
             if failed:
                 for queue in late:
-                    self._in_transaction.exclude(queue)
+                    self._in_transaction.exclude_queue(queue)
                 raise AbortedError(f"the target did not take what was appended to {names}")
             await self._wake.wait(0.1)
             self._check()
@@ -361,7 +361,7 @@ class Transactions:
         """Abort the open transaction, and copy again what was in it."""
         while not self.ended:
             try:
-                last = await self._recovery.recover(error, self._opened_at)
+                last = await self._recovery.recover_transaction(error, self._opened_at)
             except TwinlogError as another:
                 # By its traceback it would hold this frame, and so itself.
                 error = another.with_traceback(None)
@@ -379,7 +379,7 @@ class Transactions:
         self._in_transaction.clear()
         self._recovery.clear()
         self._sequences.clear()
-        self._leaderless.forget()
+        self._leaderless.clear_partitions()
         self._positions.clear(self.identity)
         self._routes.clear(self.identity)
         for part in self._partitions.values():

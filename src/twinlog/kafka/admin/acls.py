@@ -36,7 +36,7 @@ async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl
 
     Raises as `describe_topic_acls`.
     """
-    response = await client.ask(
+    response = await client.send_request(
         DescribeAclsRequest(
             resource_type_filter=resource,
             resource_name_filter=None,
@@ -84,7 +84,7 @@ async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], ti
             operation=one.operation,
             permission_type=one.permission,
         )
-        asked = [client.loop.spawn(client.ask, request, node, timeout_s) for node in await client.nodes()]
+        asked = [client.loop.spawn(client.send_request, request, node, timeout_s) for node in await client.nodes()]
         for answer in await client.loop.gather(asked):
             if answer.error_code:
                 raise ClusterError(f"cluster {client.alias}: ACLs: {error_codes.explain(answer.error_code)}")
@@ -117,7 +117,7 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
                 for acl in chunk
             ]
         )
-        response = await client.ask(request, None, 40.0)
+        response = await client.send_request(request, None, 40.0)
         for acl, result in zip(chunk, response.results, strict=True):
             if error_codes.refused(result.error_code):
                 raise client.lacks("ALTER", "the cluster", "creating ACLs")
@@ -150,7 +150,7 @@ async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
                 for acl in chunk
             ]
         )
-        response = await client.ask(request, None, 40.0)
+        response = await client.send_request(request, None, 40.0)
         for acl, result in zip(chunk, response.filter_results, strict=True):
             codes = [result.error_code, *(one.error_code for one in result.matching_acls)]
             if any(map(error_codes.refused, codes)):

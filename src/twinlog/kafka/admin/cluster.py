@@ -116,7 +116,7 @@ class ClusterAdmin:
         return self.call(self._identity)
 
     async def _identity(self) -> ClusterIdentity:
-        response = await self.client.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        response = await self.client.send_request(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         brokers = frozenset(f"{broker.host}:{broker.port}" for broker in response.brokers)
         return ClusterIdentity(response.cluster_id, brokers)
 
@@ -131,7 +131,7 @@ class ClusterAdmin:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        response = await self.client.ask(request)
+        response = await self.client.send_request(request)
         return {
             TopicName(topic.name): Topic(
                 TopicName(topic.name), len(topic.partitions), topic.topic_id or None, bool(topic.is_internal)
@@ -273,7 +273,7 @@ class ClusterAdmin:
             raise ClusterError(f"cluster {self.alias}: {listed(map(str, missing))} has no leader")
         return found
 
-    def answered(
+    def list_answered_offsets(
         self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
         """Offsets at EARLIEST, at LATEST or since a timestamp (-1 for none) of those partitions whose leader answers.

@@ -41,7 +41,7 @@ async def describe_configs(
             include_documentation=False,
             min_version=1,
         )
-        for result in (await client.ask(request)).results:
+        for result in (await client.send_request(request)).results:
             name = TopicName(result.resource_name)
             if result.error_code != Code.NONE:
                 refused[name] = result.error_code
@@ -62,7 +62,7 @@ async def read_broker_setting(client: ClusterClient, key: str) -> str | None:
     request = DescribeConfigsRequest(
         resources=[resource], include_synonyms=False, include_documentation=False, min_version=1
     )
-    for result in (await client.ask(request, node)).results:
+    for result in (await client.send_request(request, node)).results:
         if error_codes.refused(result.error_code):
             raise client.lacks("DESCRIBE_CONFIGS", "the cluster", f"reading {key} of its brokers")
         if result.error_code:
@@ -145,7 +145,7 @@ async def _alter(
     refused: dict[TopicName, Refusal] = {}
     for start in range(0, len(resources), CHUNK):
         request = kind(resources=resources[start : start + CHUNK], validate_only=validate_only)
-        for result in (await client.ask(request, None, _TIMEOUT_S)).responses:
+        for result in (await client.send_request(request, None, _TIMEOUT_S)).responses:
             if result.error_code != Code.NONE:
                 refused[TopicName(result.resource_name)] = Refusal(
                     result.error_code, result.error_message or error_codes.explain(result.error_code)

@@ -30,7 +30,9 @@ async def describe_cluster(client: ClusterClient) -> DescribedCluster:
     """The brokers, and the principal's rights on the cluster (KIP-700). Raises ClusterError."""
     if not client.supports(DescribeClusterRequest.API_KEY):
         return DescribedCluster(tuple(await client.nodes()), None)
-    answer = await client.ask(DescribeClusterRequest(include_cluster_authorized_operations=True, max_version=1))
+    answer = await client.send_request(
+        DescribeClusterRequest(include_cluster_authorized_operations=True, max_version=1)
+    )
     nodes = tuple(sorted(broker.broker_id for broker in answer.brokers))
     return DescribedCluster(nodes, operations_of(answer.authorized_operations))
 
@@ -52,7 +54,7 @@ async def describe_topics(
     )
     found: dict[TopicName, DescribedTopic] = {}
     wrong: dict[TopicName, int] = {}
-    for topic in (await client.ask(request)).topics:
+    for topic in (await client.send_request(request)).topics:
         name = TopicName(topic.name)
         if topic.error_code not in (Code.NONE, Code.LEADER_NOT_AVAILABLE):
             wrong[name] = topic.error_code

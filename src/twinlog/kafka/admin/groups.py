@@ -184,7 +184,7 @@ class GroupAdmin:
         by_node, wrong = await self._by_coordinator(offsets)
         asked = [(node, group) for node, theirs in by_node.items() for group in theirs]
         requests = [(node, _commit_request(group, offsets[group], kept_ms)) for node, group in asked]
-        answers = await self._send_all(self._client.change, requests)
+        answers = await self._send_all(self._client.send_change, requests)
         refused: dict[GroupId, dict[TopicPartition, int]] = {
             group: dict.fromkeys(offsets[group], code) for group, code in wrong.items()
         }
@@ -245,7 +245,7 @@ class GroupAdmin:
 
     async def _by_coordinator(self, groups: Iterable[GroupId]) -> tuple[dict[int, list[GroupId]], dict[GroupId, int]]:
         wanted = list(groups)
-        nodes, codes = await self._coordinators.find(wanted)
+        nodes, codes = await self._coordinators.find_nodes(wanted)
         found: dict[int, list[GroupId]] = {}
         for group in wanted:
             if group in nodes:
@@ -275,7 +275,7 @@ class GroupAdmin:
         )
 
     async def _ask_all(self, requests: Sequence[tuple[int | None, Any]]) -> list[Any]:
-        return await self._send_all(self._client.ask, requests)
+        return await self._send_all(self._client.send_request, requests)
 
     async def _send_all(self, send: _Send, requests: Sequence[tuple[Any, Any]]) -> list[Any]:
         try:

@@ -32,7 +32,9 @@ async def describe_log_dirs(client: ClusterClient) -> LogDirs:
     """
     found = LogDirs()
     nodes = await client.nodes()
-    asked = [client.loop.spawn(client.ask, DescribeLogDirsRequest(topics=None), node, _TIMEOUT_S) for node in nodes]
+    asked = [
+        client.loop.spawn(client.send_request, DescribeLogDirsRequest(topics=None), node, _TIMEOUT_S) for node in nodes
+    ]
     for node, answer in zip(nodes, await client.loop.gather(asked), strict=True):
         code = answer.error_code if answer.API_VERSION >= 3 else Code.NONE
         # Before version 3 a broker that refuses returns no directory at all.

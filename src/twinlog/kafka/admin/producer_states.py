@@ -47,7 +47,7 @@ async def producer_states(
 
     async def ask(node: int, topics: dict[str, list[int]]) -> None:
         wanted = [kind(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
-        response = await client.ask(DescribeProducersRequest(topics=wanted), node)
+        response = await client.send_request(DescribeProducersRequest(topics=wanted), node)
         answered = [(topic.name, part) for topic in response.topics for part in topic.partitions]
         for name, part in answered:
             where = TopicPartition(TopicName(name), part.partition_index)
@@ -110,7 +110,7 @@ async def _transactional_id(client: ClusterClient, producer_id: int) -> str | No
         return None
     for node in await client.nodes():
         try:
-            response = await client.ask(
+            response = await client.send_request(
                 ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id], max_version=0), node
             )
         except ClusterError:

@@ -48,7 +48,7 @@ async def describe_quotas(client: ClusterClient) -> dict[str, dict[str, float]]:
 
 
 async def _entries(client: ClusterClient) -> Sequence[Any]:
-    response = await client.ask(DescribeClientQuotasRequest(components=[], strict=False))
+    response = await client.send_request(DescribeClientQuotasRequest(components=[], strict=False))
     if error_codes.refused(response.error_code):
         raise client.lacks("DESCRIBE_CONFIGS", "the cluster", "reading its client quotas")
     if response.error_code:
@@ -69,7 +69,9 @@ async def alter_producer_quotas(client: ClusterClient, quotas: Sequence[Quota]) 
         )
         for quota in quotas
     ]
-    response = await client.ask(AlterClientQuotasRequest(entries=entries, validate_only=False), None, _TIMEOUT_S)
+    response = await client.send_request(
+        AlterClientQuotasRequest(entries=entries, validate_only=False), None, _TIMEOUT_S
+    )
     for quota, entry in zip(quotas, response.entries, strict=True):
         if error_codes.refused(entry.error_code):
             raise client.lacks("ALTER_CONFIGS", "the cluster", "changing its client quotas")

@@ -17,7 +17,7 @@ async def describe_scram_users(client: ClusterClient) -> dict[str, tuple[str, ..
     Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
     """
     # Null means everybody, too, but a broker that refuses it fails over that and never answers (Kafka 4.3).
-    response = await client.ask(DescribeUserScramCredentialsRequest(users=[]))
+    response = await client.send_request(DescribeUserScramCredentialsRequest(users=[]))
     if error_codes.refused(response.error_code):
         raise client.lacks("DESCRIBE", "the cluster", "reading its SCRAM users")
     if response.error_code:

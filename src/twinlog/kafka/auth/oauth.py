@@ -102,7 +102,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         finally:
             net.cancel(timer)
 
-    def renew(self) -> None:
+    def renew_token(self) -> None:
         """Fetch a token unless another thread just did; without a new one a token that is still valid stays."""
         with self._fetching:
             if self._fresh():
@@ -117,7 +117,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
     def _fetch(self) -> None:
         failure: Exception | None = None
         try:
-            self.renew()
+            self.renew_token()
         except Exception as error:
             failure = error
         self._end_waiting(failure)

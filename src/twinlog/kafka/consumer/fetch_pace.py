@@ -31,7 +31,7 @@ class FetchSize:
         self._least_bytes = least_bytes
         self.bytes = least_bytes
 
-    def answered(self, received: int, asked: int, elapsed_s: float, round_trip_s: float) -> None:
+    def record_answer(self, received: int, asked: int, elapsed_s: float, round_trip_s: float) -> None:
         """An answer came after `elapsed_s` seconds, with `received` of at most `asked` bytes."""
         if received < FULL * asked:
             return

@@ -64,7 +64,7 @@ class NearestReplicas:
         leader = self._client.leader(partition)
         return leader is None or leader.node == node
 
-    def follow(self, partition: TopicPartition, answer: PartitionResponse) -> bool:
+    def set_replica(self, partition: TopicPartition, answer: PartitionResponse) -> bool:
         """A leader names another replica to read from; False when that replica is not known here."""
         leader, node = self._client.leader(partition), answer.preferred_replica
         if leader is None or not self._client.holds(partition, node):
@@ -74,7 +74,7 @@ class NearestReplicas:
         self._near[partition] = _Near(node, leader, until, answer.high_watermark, answer.last_stable_offset)
         return True
 
-    def took(self, partition: TopicPartition, node: int, answer: PartitionResponse) -> None:
+    def record_answer(self, partition: TopicPartition, node: int, answer: PartitionResponse) -> None:
         """A near replica answered: its end of the log lags behind the leader's, which counts here."""
         if node in self._shunned and self._shunned[node][0] <= self._now():
             del self._shunned[node]
@@ -83,14 +83,14 @@ class NearestReplicas:
             answer.high_watermark = max(answer.high_watermark, near.high_watermark)
             answer.last_stable_offset = max(answer.last_stable_offset, near.last_stable_offset)
 
-    def leave(self, partition: TopicPartition, node: int) -> None:
+    def leave_replica(self, partition: TopicPartition, node: int) -> None:
         """A replica gave an error for a partition."""
         near = self._near.get(partition)
         if near is not None and near.node == node:
             del self._near[partition]
             self._shun(node)
 
-    def lost(self, node: int) -> list[TopicPartition]:
+    def leave_broker(self, node: int) -> list[TopicPartition]:
         """A broker does not answer; returns the partitions that go back to their leaders."""
         left = [partition for partition, near in self._near.items() if near.node == node]
         for partition in left:

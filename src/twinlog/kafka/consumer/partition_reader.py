@@ -212,11 +212,11 @@ class SourceReader:
                 return
             except TwinlogError as error:
                 self.trouble = str(error)
-                for partition in self._nearest.lost(node):
+                for partition in self._nearest.leave_broker(node):
                     poll.changed[partition] = None
                     self.resume(partition)
                 self.refresh()
-                await self._loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.count_failure())
                 continue
             self.trouble = None
             elapsed_s = self._now() - asked_at
@@ -224,19 +224,19 @@ class SourceReader:
             empty = 0 if received or elapsed_s >= wait_ms / 2000 else empty + 1
             if self._client.far:
                 asked = min(most_bytes, poll.size.bytes)
-                poll.size.answered(received, asked, elapsed_s, self._client.round_trip_s)
+                poll.size.record_answer(received, asked, elapsed_s, self._client.round_trip_s)
             pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
             accepted = await self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
             # The next answer needs its memory.
             answers.clear()
             if accepted:
-                backoff.worked()
+                backoff.reset_failures()
                 # A round trip to a far broker is a longer pause.
                 if pause_s and not self._client.far:
                     await self._loop.sleep(pause_s)
             else:
                 self.refresh()
-                await self._loop.sleep(backoff.failed())
+                await self._loop.sleep(backoff.count_failure())
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
@@ -282,12 +282,12 @@ class SourceReader:
         if not nearest.leads(partition, node):
             if answer.error or answer.diverging_epoch >= 0:
                 # Only the leader's log shows a gap: a follower's log may just be shorter.
-                nearest.leave(partition, node)
+                nearest.leave_replica(partition, node)
                 self.resume(partition)
                 return False
-            nearest.took(partition, node, answer)
+            nearest.record_answer(partition, node, answer)
         elif answer.preferred_replica >= 0 and not answer.error:
-            accepted = nearest.follow(partition, answer)
+            accepted = nearest.set_replica(partition, answer)
             self.resume(partition)
         self._deliver(asked, fetched)
         return accepted

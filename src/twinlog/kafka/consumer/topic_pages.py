@@ -87,7 +87,7 @@ class TopicPages:
         """Partitions whose logs do not have the offset that is read next."""
         self._topic_id: uuid.UUID | None = None
 
-    def use(self, client: ClusterClient) -> None:
+    def set_client(self, client: ClusterClient) -> None:
         """Read on over other connections to the same cluster; nothing may be reading."""
         self._client = client
 
@@ -109,7 +109,7 @@ class TopicPages:
         """A record was taken: whatever happens, it does not come again."""
         self._next[partition].offset = offset + 1
 
-    def begin(self, timeout_s: float | None = None) -> TopicScan:
+    def begin_scan(self, timeout_s: float | None = None) -> TopicScan:
         """Read what was added since the last reading, up to the end as it is now.
 
         With `timeout_s` it is tried again for so many seconds, whatever happens, and no longer.
@@ -147,7 +147,7 @@ class TopicPages:
             next_fetch.offset = max(next_fetch.offset, batch.last_offset + 1)
             next_fetch.epoch = batch.leader_epoch
 
-    def judge(self, fetched: Fetched) -> str | None:
+    def check_fetched(self, fetched: Fetched) -> str | None:
         """What keeps a partition from being read, None if nothing does. Raises RefusedError."""
         answer, next_fetch = fetched.answer, self._next[fetched.partition]
         if error_codes.refused(answer.error):
@@ -162,7 +162,7 @@ class TopicPages:
             next_fetch.epoch = answer.diverging_epoch
         return None
 
-    async def look(self) -> _Aim:
+    async def refresh_aim(self) -> _Aim:
         client = self._client
         topic = (await client.refresh([self._topic])).get(self._topic)
         if topic is not None and error_codes.refused(topic.error):
@@ -275,7 +275,7 @@ class TopicScan:
             try:
                 aim = self._aim
                 if aim is None:
-                    aim = self._aim = self._no_further(await patience.limit(pages.look))
+                    aim = self._aim = self._no_further(await patience.limit(pages.refresh_aim))
                 behind = pages.behind(aim.ends)
                 if not behind:
                     return []
@@ -285,7 +285,7 @@ class TopicScan:
                 self._aim = None
                 continue
             for fetched in answers:
-                self._trouble = pages.judge(fetched) or self._trouble
+                self._trouble = pages.check_fetched(fetched) or self._trouble
                 self._progressed = self._progressed or len(fetched.answer.records) > 0
             if answers:
                 return answers

@@ -29,10 +29,10 @@ class TopicReader:
         self._admin = admin
         self._pages = TopicPages(admin.client, topic, optional=optional, committed=committed, last=last)
 
-    def use(self, admin: ClusterAdmin) -> None:
+    def set_cluster(self, admin: ClusterAdmin) -> None:
         """Read on over other connections to the same cluster; nothing may be reading."""
         self._admin = admin
-        self._pages.use(admin.client)
+        self._pages.set_client(admin.client)
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -70,6 +70,6 @@ class TopicReader:
                 keep_last(answer.records, batch, self._pages.next_offset(partition), last, deletions=deletions)
 
     def _fetched(self, timeout_s: float | None) -> Iterator[Fetched]:
-        reading = self._pages.begin(timeout_s)
+        reading = self._pages.begin_scan(timeout_s)
         while answers := self._admin.call(reading.page):
             yield from answers

@@ -73,8 +73,8 @@ class GroupSession:
         if known is None or known.member_id != generation.member_id:
             # What it had before belonged to another member id.
             self._lost()
-        self._membership.enter(generation)
-        self._lease.confirmed(sent_at, self._membership.session_s, stable=False)
+        self._membership.enter_generation(generation)
+        self._lease.extend_lease(sent_at, self._membership.session_s, stable=False)
         return generation
 
     async def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> bytes | None:
@@ -84,7 +84,7 @@ class GroupSession:
         given = await self._patiently(self._membership.sync, assignments)
         if given is not None:
             self._synced = generation.number
-            self._lease.confirmed(sent_at, self._membership.session_s, stable=True)
+            self._lease.extend_lease(sent_at, self._membership.session_s, stable=True)
         return given
 
     def rejoin(self) -> None:
@@ -92,7 +92,7 @@ class GroupSession:
         self.again = True
         self.wake.set()
 
-    async def beat(self) -> None:
+    async def send_heartbeats(self) -> None:
         """Send heartbeats until `stop`."""
         while not self.stopped:
             await self._loop.sleep(BEAT_S)
@@ -101,7 +101,7 @@ class GroupSession:
                 continue
             sent_at = self._now()
             try:
-                result = await self._membership.beat()
+                result = await self._membership.send_heartbeat()
             except TwinlogError as error:
                 self._unanswered(error)
                 continue
@@ -119,13 +119,13 @@ class GroupSession:
             # The next generation may have begun; the response to the join shows it.
             return
         if result in (HeartbeatResult.UNKNOWN_MEMBER, HeartbeatResult.OTHER_GENERATION):
-            self._membership.forget()
+            self._membership.reset_member()
             self._lost()
             self._void = True
             self.rejoin()
             return
         stable = result is HeartbeatResult.STABLE and self._synced == generation.number
-        self._lease.confirmed(sent_at, self._membership.session_s, stable=stable)
+        self._lease.extend_lease(sent_at, self._membership.session_s, stable=stable)
         if self._joining_since is None:
             if result is HeartbeatResult.REBALANCE:
                 self.rejoin()

@@ -23,13 +23,13 @@ class LeadershipLease:
         self._rebalance_s = rebalance_s
         self._member_until = self._stable_until = LONG_AGO
 
-    def confirmed(self, sent_at: float, session_s: float, *, stable: bool) -> None:
+    def extend_lease(self, sent_at: float, session_s: float, *, stable: bool) -> None:
         """The coordinator accepted a request sent at `sent_at`; `stable` when no rebalance was under way."""
         self._member_until = max(self._member_until, sent_at + session_s)
         if stable:
             self._stable_until = max(self._stable_until, sent_at + self._rebalance_s)
 
-    def lose(self) -> None:
+    def expire_lease(self) -> None:
         """Another process may lead now."""
         self._member_until = self._stable_until = LONG_AGO
 

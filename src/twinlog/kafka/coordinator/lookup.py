@@ -44,7 +44,7 @@ class Coordinators:
         self._kind = kind
         self._timeout_s = timeout_s
 
-    async def find(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+    async def find_nodes(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
         """The coordinator of each name, asked for if `nodes` lacks it, and the error codes of names that have none now.
 
         Raises ClusterError when no broker answers.
@@ -61,7 +61,7 @@ class Coordinators:
         chunks = list(chunked(unknown, CHUNK if several else 1))
         requests = [(None, self._request(chunk)) for chunk in chunks]
         wrong: dict[str, int] = {}
-        answers = await ask_at_once(self._client, self._client.ask, requests, self._timeout_s)
+        answers = await ask_at_once(self._client, self._client.send_request, requests, self._timeout_s)
         for chunk, answer in zip(chunks, answers, strict=True):
             named = [(chunk[0], answer)] if len(chunk) == 1 else [(one.key, one) for one in answer.coordinators]
             for name, one in named:
@@ -99,21 +99,21 @@ class Coordinator:
         self._check = check
         self._known = Coordinators(client, kind, timeout_s=timeout_s)
 
-    async def ask(self, request: Any, timeout_s: float, *, apart: bool = False) -> Any:
+    async def send_request(self, request: Any, timeout_s: float, *, apart: bool = False) -> Any:
         """Send a request to it, with `apart` on the connection for data. Raises ClusterError, and what `check` does."""
-        found, wrong = await self._known.find([self._name])
+        found, wrong = await self._known.find_nodes([self._name])
         if wrong:
             self._check(wrong[self._name])
-        send = self._client.send if apart else self._client.ask
+        send = self._client.send if apart else self._client.send_request
         try:
             return await send(request, found[self._name], timeout_s)
         except RefusedError:
             raise
         except ClusterError:
-            self.forget()
+            self.reset_node()
             raise
 
-    def forget(self) -> None:
+    def reset_node(self) -> None:
         """Find it again before the next request."""
         self._known.nodes.clear()
 

@@ -73,9 +73,9 @@ class GroupDescription:
 class Membership:
     """This client's membership in one group.
 
-    `join` waits for the other members on a connection of its own, so `beat` and `leave` may be called meanwhile. Calls
-    raise ClusterError for what may pass, RefusedError when the principal lacks a right, and GroupTakenError while the
-    group's members use another protocol.
+    `join` waits for the other members on a connection of its own, so `send_heartbeat` and `leave_group` may be called
+    meanwhile. Calls raise ClusterError for what may pass, RefusedError when the principal lacks a right, and
+    GroupTakenError while the group's members use another protocol.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Membership:
         self._least_session_s = session_s
         self._rebalance_s = rebalance_s
         self.generation: Generation | None = None
-        """None before the first `enter`, and once the coordinator no longer knows this member."""
+        """None before the first `enter_generation`, and once the coordinator no longer knows this member."""
         self._client = client
         self._protocol_type = protocol_type
         self._member_id = ""
@@ -101,7 +101,7 @@ class Membership:
     async def join(self, metadata: bytes) -> Generation:
         """Join, or join again; returns once all members have, or the coordinator gave up those that did not.
 
-        `enter` and `sync` must follow. Raises ClusterError once `join` was called again.
+        `enter_generation` and `sync` must follow. Raises ClusterError once `join` was called again.
         """
         self._joins = joins = self._joins + 1
         while True:
@@ -133,7 +133,7 @@ class Membership:
         members = {member.member_id: bytes(member.metadata) for member in response.members}
         return Generation(response.generation_id, response.member_id, response.leader, members)
 
-    def enter(self, generation: Generation) -> None:
+    def enter_generation(self, generation: Generation) -> None:
         """Be a member of what `join` returned."""
         self.generation = generation
 
@@ -164,7 +164,7 @@ class Membership:
         self._check(response.error_code)
         return bytes(response.assignment)
 
-    async def beat(self) -> HeartbeatResult:
+    async def send_heartbeat(self) -> HeartbeatResult:
         """Send a heartbeat; the coordinator restarts the session timeout when it gets it."""
         generation = self._require()
         response = await self._call(
@@ -185,7 +185,7 @@ class Membership:
         self._check(response.error_code)
         return HeartbeatResult.STABLE
 
-    async def leave(self) -> None:
+    async def leave_group(self) -> None:
         """End the membership, also while `join` waits, so that the others need not wait for the session's end."""
         if not self._member_id:
             return
@@ -194,7 +194,7 @@ class Membership:
             request = LeaveGroupRequest(group_id=self.group, members=[member], max_version=4, min_version=3)
         else:
             request = LeaveGroupRequest(group_id=self.group, member_id=self._member_id, max_version=2)
-        self.forget()
+        self.reset_member()
         await self._call(request)
 
     async def describe(self) -> GroupDescription:
@@ -207,7 +207,7 @@ class Membership:
         members = (f"{member.client_id} at {member.client_host.lstrip('/')}" for member in seen.members)
         return GroupDescription(seen.protocol_type, tuple(sorted(members)))
 
-    def forget(self) -> None:
+    def reset_member(self) -> None:
         """This is no member any more; the next `join` makes it a new one."""
         self._member_id = ""
         self.generation = None
@@ -228,7 +228,7 @@ class Membership:
         self.session_s = longer
 
     async def _call(self, request: Any, *, apart: bool = False, timeout_s: float = ANSWER_S) -> Any:
-        return await self._coordinator.ask(request, timeout_s, apart=apart)
+        return await self._coordinator.send_request(request, timeout_s, apart=apart)
 
     def _check(self, code: int, *, operation: str = "READ") -> None:
         """Raise the error of an error code."""
@@ -236,9 +236,9 @@ class Membership:
             return
         alias = self._client.alias
         if code in MOVED:
-            self._coordinator.forget()
+            self._coordinator.reset_node()
         if code == Code.UNKNOWN_MEMBER_ID:
-            self.forget()
+            self.reset_member()
         if code == Code.INCONSISTENT_GROUP_PROTOCOL:
             raise GroupTakenError(f"cluster {alias}: group {self.group} has members of another kind")
         if error_codes.refused(code):

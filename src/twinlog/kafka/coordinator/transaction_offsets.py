@@ -41,10 +41,10 @@ class TransactionOffsets:
             topics=by_topic(offsets, kind, kind.TxnOffsetCommitRequestPartition),
             max_version=3,
         )
-        answer = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
+        answer = await self._coordinator.send_request(request, self._client.settings.request_timeout_ms / 1000)
         codes = {int(part.error_code) for topic in answer.topics for part in topic.partitions}
         if codes & MOVED:
-            self._coordinator.forget()
+            self._coordinator.reset_node()
         for code in sorted(codes):
             if code == Code.TOPIC_AUTHORIZATION_FAILED:
                 topic = next(iter(offsets)).topic

@@ -153,10 +153,10 @@ class TransactionCoordinator:
         """Call the coordinator; retry while it still ends the previous transaction."""
         pause_s = BUSY_S
         for _ in range(_TRIES):
-            response = await self._coordinator.ask(request, self._client.settings.request_timeout_ms / 1000)
+            response = await self._coordinator.send_request(request, self._client.settings.request_timeout_ms / 1000)
             code = _code_of(response)
             if code in MOVED:
-                self._coordinator.forget()
+                self._coordinator.reset_node()
                 raise ClusterError(
                     f"cluster {self._client.alias}: the coordinator of {self.transactional_id} is moving"
                 )
@@ -228,7 +228,7 @@ async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str
     found: set[str] = set()
     for node in await client.nodes():
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], max_version=0)
-        response = await client.ask(request, node)
+        response = await client.send_request(request, node)
         if response.error_code != Code.NONE:
             raise ClusterError(
                 f"cluster {client.alias}: transactions cannot be listed yet: {error_codes.explain(response.error_code)}"

@@ -41,11 +41,11 @@ class Backoff:
         """Waits for `retry.backoff.ms`, and in the end for `retry.backoff.max.ms`."""
         return cls(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
 
-    def failed(self) -> float:
+    def count_failure(self) -> float:
         """Count a failure; returns how many seconds to wait."""
         self._failures += 1
         return pause_s(self._failures, self._initial_ms, self._most_ms)
 
-    def worked(self) -> None:
+    def reset_failures(self) -> None:
         """Reset the count."""
         self._failures = 0

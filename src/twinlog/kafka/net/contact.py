@@ -37,14 +37,14 @@ class Contact:
         self._failed_at: float | None = None
         self._data: dict[int, float] = {}
 
-    def asked(self, node: int | None, patience_s: float = 0.0) -> int:
+    def record_request(self, node: int | None, patience_s: float = 0.0) -> int:
         """A request was sent, which the broker may hold back for `patience_s`; returns its number."""
         now = self._clock()
         self._number += 1
         self._open[self._number] = _Question(node, now, now + patience_s + SILENT_S)
         return self._number
 
-    def answered(self, number: int, *, data: bool = False) -> None:
+    def record_answer(self, number: int, *, data: bool = False) -> None:
         """An answer came, an error code too; `data` on a connection for data."""
         question = self._open.pop(number, None)
         self._answered_at = now = self._clock()
@@ -52,7 +52,7 @@ class Contact:
         if data and question is not None and question.node is not None:
             self._data[question.node] = now
 
-    def failed(self, number: int) -> None:
+    def record_failure(self, number: int) -> None:
         """No answer will come."""
         question = self._open.pop(number, None)
         if self._failed_at is None:
@@ -61,7 +61,7 @@ class Contact:
             overdue = question is not None and question.due_at < now
             self._failed_at = question.asked_at if overdue and question is not None else now
 
-    def dropped(self, number: int) -> None:
+    def drop_request(self, number: int) -> None:
         """The caller no longer waits for an answer."""
         self._open.pop(number, None)
 

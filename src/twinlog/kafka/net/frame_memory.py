@@ -60,7 +60,7 @@ class FrameMemory:
         in_use = (len(kept[index]) for index in range(len(kept)) if _references(kept, index) != _UNSEEN)
         return self._lent_bytes + sum(in_use)
 
-    def take(self, size: int) -> memoryview:
+    def allocate_frame(self, size: int) -> memoryview:
         """`size` writable bytes with arbitrary content; they are reused when no view of them is left."""
         now = self._now()
         if size < LARGE_BYTES:

@@ -153,7 +153,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         if isinstance(request, RawRequest) and not self.closed:
             try:
-                request.agree(self.broker_version_data.api_versions)
+                request.negotiate_version(self.broker_version_data.api_versions)
             except IncompatibleBrokerVersion as error:
                 return (Future() if future is None else future).failure(error)
         sent = super()._send_request(request, future=future, timeout_at=timeout_at)

@@ -154,7 +154,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
             self.close()
             raise
 
-    def watch(self, sock: Any, readable: Callable[[], None]) -> None:
+    def watch_socket(self, sock: Any, readable: Callable[[], None]) -> None:
         """Call `readable` whenever `sock` can be read; `unregister_event` ends that."""
         self._selector.register(sock, _READ, (Watcher(readable), None))
 

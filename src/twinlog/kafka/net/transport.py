@@ -61,7 +61,7 @@ class _Frames:
     def resume_reading(self) -> None:
         if not self._read:
             self._read = True
-            self._net.watch(self._sock, self._readable)
+            self._net.watch_socket(self._sock, self._readable)
 
     def pause_reading(self) -> None:
         if self._read:
@@ -150,7 +150,7 @@ class _Frames:
             (size,) = _INT.unpack(self._head)
             if not 0 <= size <= self._limit:
                 raise KafkaProtocolError(f"a frame of {size} bytes; at most {self._limit} are accepted")
-            frame = self._memory.take(size)
+            frame = self._memory.allocate_frame(size)
             have = min(size, end - position)
             frame[:have] = data[position : position + have]
             position += have

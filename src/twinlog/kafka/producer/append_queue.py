@@ -39,7 +39,7 @@ class LateAppends:
         """Whether one may still arrive."""
         return self.bytes > 0
 
-    def expect(self, next_source: SourceOffset, most_bytes: int) -> None:
+    def expect_appends(self, next_source: SourceOffset, most_bytes: int) -> None:
         """Until `most_bytes` are appended late ones may arrive.
 
         `next_source` is the source offset after the last record that was found.
@@ -99,7 +99,7 @@ class AppendQueue:
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
     replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight; its owner
-    then calls `retry`, `accept_first`, `replace_first` or `clear`. After `end` it is not called.
+    then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. After `end` it is not called.
     `sequence` is that of the first append: 0, unless this producer epoch appended to the partition before.
 
     `late`: appends of an earlier copier that may still arrive; one whose records may be theirs gets the code
@@ -221,7 +221,7 @@ class AppendQueue:
         return not self.idle and now - self.waits_since > limit_s
 
     def next_bytes(self, now: float) -> int:
-        """Size of the append that `take` would give, 0 when there is none to send at time `now` (monotonic seconds)."""
+        """Size of the next append of `take_append`, 0 without an append to send at time `now` (monotonic seconds)."""
         if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
             return 0
         again = self._next_again()
@@ -236,7 +236,7 @@ class AppendQueue:
         self._looked_at = now
         return self.pending[0].bytes if len(self._window) < (self.limit if self._known else 1) else 0
 
-    def take(self) -> SentAppend:
+    def take_append(self) -> SentAppend:
         """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
         again = self._next_again()
         if again is not None:
@@ -255,7 +255,7 @@ class AppendQueue:
         self._in_flight += 1
         return sent
 
-    def answered(self, sent: SentAppend, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
+    def record_response(self, sent: SentAppend, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
         """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
 
         `there`: the target may have had these sequence numbers before.
@@ -288,7 +288,7 @@ class AppendQueue:
             if not self._ended:
                 self._troubled(first)
 
-    def retry(self, not_before: float) -> None:
+    def retry_failed(self, not_before: float) -> None:
         """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
         self.not_before = not_before
         self.stopped = self._ended
@@ -301,7 +301,7 @@ class AppendQueue:
         first = self._window[0]
         self.stopped = self._ended
         self._in_flight += 1
-        self.answered(first, 0, base_offset)
+        self.record_response(first, 0, base_offset)
 
     def replace_first(self, parts: list[Append]) -> None:
         """Put `parts` in the place of the first append in the window, which the target refused as too large.
@@ -317,7 +317,7 @@ class AppendQueue:
         self._next_sequence = first.sequence
         self.stopped = self._ended
 
-    def abandon(self) -> None:
+    def drop_all(self) -> None:
         """Forget everything that waits: the target refused the first append of the window, and so all after it."""
         if self._window:
             self._next_sequence = self._window[0].sequence
@@ -334,7 +334,7 @@ class AppendQueue:
         """Only what is sent again may leave: the transaction is about to end."""
         self.gate = Gate.RETRIES
 
-    def shut(self) -> None:
+    def close_gate(self) -> None:
         """Nothing leaves, until it is opened or cleared."""
         self.gate = Gate.SHUT
 
@@ -352,14 +352,14 @@ class AppendQueue:
 
     def drop_pending(self) -> None:
         """Forget what was not sent yet, but for what others routed here."""
-        self.drop(lambda append: append.route is None)
+        self.drop_appends(lambda append: append.route is None)
 
-    def drop(self, unwanted: Callable[[Append], bool]) -> None:
+    def drop_appends(self, unwanted: Callable[[Append], bool]) -> None:
         """Forget the unwanted ones of the appends that were not sent yet."""
         self.pending = deque(append for append in self.pending if not unwanted(append))
         self.queued_bytes = sum(append.bytes for append in self.waiting())
 
-    def adopt(
+    def set_owner(
         self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[SentAppend], None]
     ) -> AppendQueue:
         """It has another owner from now on."""

@@ -59,7 +59,7 @@ class TargetAppender:
         self._wanted = topics
         self._loop.start(self._keep_leaders)
 
-    def offer(self, queue: AppendQueue) -> None:
+    def offer_queue(self, queue: AppendQueue) -> None:
         """Look at a queue: it may have something to send."""
         leader = self._client.leader(queue.partition)
         if leader is None:
@@ -70,7 +70,7 @@ class TargetAppender:
         if broker is None:
             broker = self._brokers[leader.node] = _BrokerAppender(self, leader.node)
             self._loop.start(broker.run)
-        broker.offer(queue)
+        broker.offer_queue(queue)
 
     def refresh(self) -> None:
         """Refresh the leaders soon."""
@@ -103,7 +103,7 @@ class TargetAppender:
                 broker.move_on()
             homeless, self._homeless = self._homeless, {}
             for queue in homeless:
-                self.offer(queue)
+                self.offer_queue(queue)
             await self._loop.sleep(0.1)
 
 
@@ -117,7 +117,7 @@ class _BrokerAppender:
         self._in_flight = 0
         self.wake: Signal = appender._loop.signal()
 
-    def offer(self, queue: AppendQueue) -> None:
+    def offer_queue(self, queue: AppendQueue) -> None:
         self._ready[queue] = None
         self.wake.set()
 
@@ -171,12 +171,12 @@ class _BrokerAppender:
             leader = owner._client.leader(queue.partition)
             if leader is None or leader.node != self._node:
                 del self._ready[queue]
-                owner.offer(queue)
+                owner.offer_queue(queue)
                 continue
             if entries and size + bytes_ > owner._max_request_bytes:
                 break
             size += bytes_
-            entries.append((queue, queue.take()))
+            entries.append((queue, queue.take_append()))
             del self._ready[queue]
             if queue.pending:
                 # After the others: every partition gets its turn.
@@ -208,7 +208,7 @@ class _BrokerAppender:
             answer = answers.get(queue.partition, _NOTHING)
             if answer.code:
                 sent.refusal = answer
-            queue.answered(sent, answer.code, TargetOffset(answer.base_offset), there=answer.at_ms >= 0)
+            queue.record_response(sent, answer.code, TargetOffset(answer.base_offset), there=answer.at_ms >= 0)
             if not queue.idle:
                 self._ready[queue] = None
         if self._ready:

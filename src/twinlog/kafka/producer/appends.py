@@ -101,10 +101,10 @@ ADDED = SourceOffset(-1)
 class Route(Protocol):
     """What waits for routed appends."""
 
-    def acknowledged(self, append: Append) -> None:
+    def count_acknowledged(self, append: Append) -> None:
         """The target acknowledged one of them."""
 
-    def split(self, more: int) -> None:
+    def count_split(self, more: int) -> None:
         """One of them became so many more."""
 
 

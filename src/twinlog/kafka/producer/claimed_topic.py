@@ -56,7 +56,7 @@ class ClaimedTopic:
         """Whether this is the writer, as far as it knows."""
         return self._holder is not None
 
-    async def claim(self) -> None:
+    async def claim_topic(self) -> None:
         """Become the only writer; what the last one has left open is aborted. Raises ClusterError, RefusedError."""
         await self._claim(NOBODY)
 

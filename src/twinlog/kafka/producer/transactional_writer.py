@@ -37,7 +37,7 @@ class TransactionalWriter:
 
     async def begin(self) -> None:
         """Be the writer from now on."""
-        await patiently(self._client, TRY_FOR_S, self._topic.claim)
+        await patiently(self._client, TRY_FOR_S, self._topic.claim_topic)
 
     async def append(self, records: Sequence[OwnRecord]) -> None:
         """Append records, all or none; returns once the transaction is committed."""

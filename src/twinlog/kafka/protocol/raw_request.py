@@ -26,7 +26,7 @@ class ExpectedResponse(NamedTuple):
 class RawRequest:
     """A request in one of several versions, as kafka-python's connections take it.
 
-    `API_VERSION` is the newest version that may be sent, and after `agree` the version that is sent.
+    `API_VERSION` is the newest version that may be sent, and after `negotiate_version` the version that is sent.
     """
 
     API_KEY: ClassVar[int]
@@ -41,7 +41,7 @@ class RawRequest:
         """How this version writes counts and strings."""
         return FLEXIBLE if self.API_VERSION >= self.FLEXIBLE_SINCE else PLAIN
 
-    def agree(self, api_versions: Mapping[int, tuple[int, int]]) -> None:
+    def negotiate_version(self, api_versions: Mapping[int, tuple[int, int]]) -> None:
         """Take the newest version that a broker has too, by its (lowest, highest) version of each request.
 
         Brokers of a cluster differ while it is upgraded. Raises IncompatibleBrokerVersion.

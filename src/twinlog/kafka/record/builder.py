@@ -87,7 +87,9 @@ class BatchBuilder:
         self.count += 1
         self.size += len(part)
 
-    def extend(self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]) -> None:
+    def add_records(
+        self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]
+    ) -> None:
         """Add `count` records that are complete: the first of all is from `base` ms, the newest of these from `newest`.
 
         `runs` are (source offset, index) where one begins.

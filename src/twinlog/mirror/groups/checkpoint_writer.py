@@ -48,7 +48,7 @@ class AwaitedTranslations:
     def __contains__(self, group: GroupId) -> bool:
         return group in self._since
 
-    def take(self, group: GroupId, offsets: Mapping[TopicPartition, SourceOffset], now: float) -> None:
+    def update_group(self, group: GroupId, offsets: Mapping[TopicPartition, SourceOffset], now: float) -> None:
         """A group stands at these offsets now (monotonic seconds), of those that cannot be translated exactly."""
         before = self._since.pop(group, {})
         waiting = {}
@@ -64,7 +64,7 @@ class AwaitedTranslations:
         """Since when the newest offset of each group waits."""
         return {group: max(since for _, since in waiting.values()) for group, waiting in self._since.items()}
 
-    def keep(self, groups: Collection[GroupId]) -> None:
+    def retain_groups(self, groups: Collection[GroupId]) -> None:
         """Forget all other groups."""
         for group in self._since.keys() - groups:
             del self._since[group]
@@ -109,8 +109,8 @@ exact translation. From then on it waits as long as it has waited already, until
 class CheckpointWriter:
     """The checkpoints of one flow (Kafka class MirrorCheckpointTask).
 
-    `turn` looks once at all groups. Between two turns `try_again` looks for new groups, and at those whose offsets may
-    come or become translatable at any moment, after `again_s` seconds.
+    `write_checkpoints` looks once at all groups. Between two turns `try_again` looks for new groups, and at
+    groups whose offsets may come or become translatable at any moment, after `again_s` seconds.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class CheckpointWriter:
         with self._lock:
             return dict(self._standing)
 
-    def turn(self) -> str | None:
+    def write_checkpoints(self) -> str | None:
         """Write the checkpoints that are due; returns the failures of single groups.
 
         When no group committed anything, it reads offsets and writes nothing. Raises ClusterError.
@@ -210,7 +210,7 @@ class CheckpointWriter:
         single groups. Raises ClusterError."""
         now = self._target.clock.monotonic()
         waiting = self._waiting(now)
-        asked = set(self._groups.look()) if now >= self._groups.look_at else set[GroupId]()
+        asked = set(self._groups.find_new_groups()) if now >= self._groups.look_at else set[GroupId]()
         asked |= {group for group in waiting if group in self._wrong or group in self._groups.empty}
         offsets: Mapping[GroupId, GroupOffsets] = self._seen
         if asked:
@@ -254,7 +254,7 @@ class CheckpointWriter:
                 moved = any(self._standing.get(group, {}) != standing for group, (_, standing) in found.items())
                 self._standing.update((group, standing) for group, (_, standing) in found.items())
         self._seen = dict(offsets)
-        self._awaited.keep(offsets.keys())
+        self._awaited.retain_groups(offsets.keys())
         self._inexact = self._awaited.late(self._target.clock.monotonic())
         with self._lock:
             for group in self._standing.keys() - offsets.keys():
@@ -309,7 +309,7 @@ class CheckpointWriter:
         now = self._target.clock.monotonic()
         for where, committed in offsets.items():
             upstream = SourceOffset(committed.offset)
-            translated = self._translator.find(where, upstream)
+            translated = self._translator.translate_offset(where, upstream)
             if translated is None:
                 # A partition whose loss was logged is looked for again from time to time only.
                 if self._untranslated.setdefault((group, where.topic), now) != LOGGED:
@@ -325,11 +325,11 @@ class CheckpointWriter:
             elif last is not None and last.downstream > new.downstream:
                 continue
             standing[new.remote] = CommittedOffset(new.downstream, new.metadata)
-        self._awaited.take(group, inexact, now)
+        self._awaited.update_group(group, inexact, now)
         return due, standing
 
     def _is_exact(self, where: TopicPartition, offset: SourceOffset) -> bool:
-        found = self._translator.find(where, offset)
+        found = self._translator.translate_offset(where, offset)
         return found is not None and found.exact
 
     def _write(self, due: list[Checkpoint]) -> None:

@@ -81,7 +81,7 @@ class FollowedGroups:
         """The groups that have committed nothing yet, with the moment when each was found (monotonic seconds)."""
         return self._empty
 
-    def look(self) -> list[GroupId]:
+    def find_new_groups(self) -> list[GroupId]:
         """Look for new groups, with one request to each broker; returns those. Raises ClusterError."""
         before = set(self._groups)
         now = self._source.clock.monotonic()
@@ -105,7 +105,7 @@ class FollowedGroups:
             found, wrong = self._source.call(self._admin.some_offsets, sorted(set(groups).intersection(self._groups)))
         else:
             if now + (self._settings.emit_checkpoints_interval_s or 0.0) / 2 >= self._look_at:
-                self.look()
+                self.find_new_groups()
             found, wrong = self._source.call(self._admin.offsets, self._groups)
         before = self._offsets
         kept = wrong if groups is None else before.keys() - found.keys()

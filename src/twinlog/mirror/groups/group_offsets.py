@@ -107,7 +107,7 @@ class GroupOffsetTranslator:
             return False
         return True
 
-    def find(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
+    def translate_offset(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         """The target position for `offset`, committed in a partition of the source; None when it is unknown."""
         if self.came_from_target(partition.topic):
             topic = self._policy.upstream_name(partition.topic)

@@ -57,7 +57,7 @@ class _Failure(NamedTuple):
 
 
 class GroupSync:
-    """The groups of one flow on its target; `turn` commits once what is due, `try_again` what has failed since.
+    """The groups of one flow on its target; `commit_offsets` commits due offsets once, `try_again` failed ones.
 
     A turn follows at once when `positions` has something new; once per interval it also looks at groups that had
     members, and at those that failed.
@@ -82,7 +82,7 @@ class GroupSync:
         self._active: set[GroupId] = set()
         self._look_at = LONG_AGO
 
-    def turn(self) -> str | None:
+    def commit_offsets(self) -> str | None:
         """Commit due offsets for groups that have no members; returns what could not be committed.
 
         Sends no request when no position is new. Raises ClusterError when the target does not answer.
@@ -114,8 +114,8 @@ class GroupSync:
         return None if again_at is None else max(0.0, again_at - self._target.clock.monotonic())
 
     def try_again(self) -> str | None:
-        """As `turn`: only what is due and has not failed a moment ago takes requests."""
-        return self.turn()
+        """As `commit_offsets`: only what is due and has not failed a moment ago takes requests."""
+        return self.commit_offsets()
 
     def _forget(self, followed: Collection[GroupId], now: float) -> None:
         """Groups come and go for ever: keep nothing of those that are not followed any more."""

@@ -61,7 +61,7 @@ class HeartbeatTopics:
         """Those that this login may not read."""
         self._look_at = LONG_AGO
 
-    def look(self, topics: Collection[TopicName]) -> HeartbeatNames:
+    def inspect_topics(self, topics: Collection[TopicName]) -> HeartbeatNames:
         """What is known once the records of those of `topics` were looked at whose names are in question.
 
         Where a broker does not answer, or refuses the login, no more is known than before.
@@ -75,13 +75,13 @@ class HeartbeatTopics:
             beats = [decode_heartbeat(record.key, record.value) for record in found]
             if topic == HEARTBEATS or None not in beats:
                 self.names = self.names.knowing(_aliases(topic, self.names.separator, filter(None, beats)))
-        self.others.update(topic for topic in records if topic in open_ and not self.names.hold(topic))
+        self.others.update(topic for topic in records if topic in open_ and not self.names.is_heartbeats(topic))
         return self.names
 
     def _in_question(self, topic: TopicName) -> bool:
         return (
             passes_as_heartbeats(topic, self.names.separator)
-            and not self.names.hold(topic)
+            and not self.names.is_heartbeats(topic)
             and topic not in self.others
             and topic not in self._unread
         )

@@ -18,7 +18,7 @@ class HeartbeatWriter:
         self._target = target
         self._compacted = CompactedTopic(settings.name, target, heartbeats(settings), "heartbeats")
 
-    def beat(self) -> None:
+    def write_heartbeat(self) -> None:
         """Write one heartbeat, its time also the record's; the first creates the topic. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect()

@@ -71,11 +71,11 @@ class ExactMap:
 
     @classmethod
     def of(cls, points: Iterable[Point], *, complete: bool) -> ExactMap:
-        """The map with these points, at least one; it ends at the last until `reach` moves the end."""
+        """The map with these points, at least one; it ends at the last until `move_end` moves the end."""
         first, *rest = points
         new = cls(first.source, first.target, complete=complete)
         new._uncertainty[0] = first.uncertainty
-        new.extend(rest)
+        new.add_points(rest)
         return new
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class ExactMap:
 
     # Copying.
 
-    def copied(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
+    def add_run(self, source: SourceOffset, target: TargetOffset, count: int) -> None:
         """`count` records from source offset `source` on are at `target` and after it, none missing on either side.
 
         Where a side goes back, the points from there on are dropped: the source was truncated or recreated, or the
@@ -99,7 +99,7 @@ class ExactMap:
         self.copied_runs((CopiedRun(source, target, count),))
 
     def copied_runs(self, runs: Iterable[CopiedRun]) -> int:
-        """`copied` of each run up to the first that goes back or is empty; returns how many there were."""
+        """`add_run` of each run up to the first that goes back or is empty; returns how many there were."""
         taken = 0
         copied, target = self._copied, self.next_target
         uncertainty = self._uncertainty[-1]
@@ -123,17 +123,17 @@ class ExactMap:
         """Whether a copy there would come before one that is known."""
         return source < self.next_source or target < self.next_target
 
-    def passed(self, next_source: SourceOffset) -> None:
+    def skip_to(self, next_source: SourceOffset) -> None:
         """Everything before `next_source` was read, and nothing of it copied since the last copy."""
         self.next_source = max(self.next_source, next_source)
 
-    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
+    def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying continues here; what was copied in between is not known, as after a crash or after another
         program."""
         if self.goes_back(next_source, next_target):
             self._cut(next_source, next_target)
         if next_target == self.next_target:
-            self.passed(next_source)
+            self.skip_to(next_source)
             return
         if next_source > self.next_source:
             self._add(Point(self.next_source, self.next_target, next_source - self.next_source))
@@ -143,7 +143,7 @@ class ExactMap:
 
     # Reading it from where it was stored.
 
-    def extend(self, points: Iterable[Point]) -> None:
+    def add_points(self, points: Iterable[Point]) -> None:
         """Add stored points after those here; the end moves to the last of them, if it was before it."""
         for point in points:
             self._add(point)
@@ -165,9 +165,9 @@ class ExactMap:
         self._add(first)
         if new_generation:
             self._end(first.source, first.target)
-        self.extend(rest)
+        self.add_points(rest)
 
-    def reach(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
+    def move_end(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """The end is here, by a position that was stored after all points of this map; an older one changes nothing."""
         if next_source >= self._source[-1] and next_target >= self._target[-1]:
             self._end(next_source, next_target)
@@ -238,7 +238,7 @@ class ExactMap:
 
     # Keeping it small.
 
-    def trim(self, source_start: SourceOffset) -> bool:
+    def trim_points(self, source_start: SourceOffset) -> bool:
         """Drop what lies before the source's first offset; returns whether there was anything."""
         index = bisect_right(self._source, source_start) - 1
         if index <= 0:
@@ -248,7 +248,7 @@ class ExactMap:
         self.complete = False
         return True
 
-    def straighten(self, before: SourceOffset) -> bool:
+    def drop_redundant_points(self, before: SourceOffset) -> bool:
         """Drop redundant points before source offset `before`: those that continue the point before them in step.
         Returns whether there were any."""
         points = self.points()
@@ -266,7 +266,7 @@ class ExactMap:
             column[:] = array("q", values)
         return True
 
-    def shrink(self, limit: int) -> bool:
+    def limit_points(self, limit: int) -> bool:
         """Join neighbours among the older half until there are at most `limit` points; returns whether it did.
 
         Joined points are no longer exact; the further back, the coarser, and never beyond the true offset.

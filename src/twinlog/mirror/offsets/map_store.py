@@ -48,11 +48,11 @@ class MapStore:
         self._changed: dict[TopicPartition, Position | None] = {}
         self._reading = threading.Lock()
 
-    def use(self, target: ClusterAdmin) -> None:
+    def set_cluster(self, target: ClusterAdmin) -> None:
         """Read and write on over other connections to the target; nothing may be reading."""
         self._target = target
         self._writer = TopicWriter(target.client, self._writer.topic, TIMEOUT_S, PURPOSE)
-        self._reader.use(target)
+        self._reader.set_cluster(target)
 
     def read(self) -> None:
         """Read what was stored since the last call; before the first one nothing is known.
@@ -65,13 +65,13 @@ class MapStore:
             self._changed |= self._positions.read_changed()
             self._reader.read_last(self._news)
             with self.lock:
-                partitions = self.maps.take(taken(self._news, KeptRecord.value)) | self._changed.keys()
+                partitions = self.maps.apply_records(taken(self._news, KeptRecord.value)) | self._changed.keys()
                 self._stood |= self._changed
                 self._changed.clear()
                 for partition in partitions:
                     position = self._stood.get(partition)
                     if position is not None and position.next_target is not None:
-                        self.maps.reach(
+                        self.maps.extend_map(
                             partition, position.next_source, position.next_target, generation=position.generation
                         )
 

@@ -101,8 +101,8 @@ def _segment_key(partition: TopicPartition, rank: int) -> SegmentKey:
 class ExactMaps:
     """Maps by source partition; used on the driver, not thread-safe.
 
-    The first call of `take` must hold the whole topic. To know where a map ends, read the stored positions before the
-    segments and give them to `reach` afterwards: a position that is newer than the map would end it too far.
+    The first call of `apply_records` must hold the whole topic. Read stored positions before segments,
+    and give them to `extend_map` afterwards: a position that is newer than the map would end the map too far.
 
     A partition's segments are decoded when its map is first needed. Until then they are kept as they were stored: a
     flow that starts needs the newest points only, and maps of deleted topics are never needed.
@@ -112,7 +112,7 @@ class ExactMaps:
         self._known: dict[TopicPartition, _LoadedMap] = {}
         self._unread: dict[TopicPartition, _Unread] = {}
 
-    def take(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
+    def apply_records(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> set[TopicPartition]:
         """Take records (key, value) of the topic in their order; returns the partitions they belong to."""
         partitions: set[TopicPartition] = set()
         news: dict[bytes, dict[bytes, bytes | None]] = {}
@@ -151,7 +151,9 @@ class ExactMaps:
         if unread is not None:
             self._join(None, partition, unread.segments)
             if unread.end is not None:
-                self.reach(partition, unread.end.next_source, unread.end.next_target, generation=unread.end.generation)
+                self.extend_map(
+                    partition, unread.end.next_source, unread.end.next_target, generation=unread.end.generation
+                )
         return self._known.get(partition)
 
     def _join(self, known: _LoadedMap | None, partition: TopicPartition, values: Mapping[bytes, bytes | None]) -> None:
@@ -179,7 +181,7 @@ class ExactMaps:
             )
             known.last = rank
 
-    def reach(
+    def extend_map(
         self, partition: TopicPartition, next_source: SourceOffset, next_target: TargetOffset, *, generation: int
     ) -> None:
         """End the partition's map by a position that was read before its segments.
@@ -191,7 +193,7 @@ class ExactMaps:
         if unread is not None:
             unread.end = _End(next_source, next_target, generation)
         elif known is not None and known.generation == generation:
-            known.map.reach(next_source, next_target)
+            known.map.move_end(next_source, next_target)
 
     def map(self, partition: TopicPartition) -> ExactMap | None:
         """What is known of a partition; None when nothing of it was ever copied by twinlog."""
@@ -245,10 +247,10 @@ class ExactMaps:
         known = self._decoded(partition)
         if known is None or known.joined:
             return []
-        changed = known.map.trim(min(source_start, known.newest))
+        changed = known.map.trim_points(min(source_start, known.newest))
         if changed or len(known.map) > max_points or len(known.stored) > MAX_SEGMENTS:
-            changed |= known.map.straighten(known.newest)
-            changed |= known.map.shrink(max_points)
+            changed |= known.map.drop_redundant_points(known.newest)
+            changed |= known.map.limit_points(max_points)
         if not changed:
             return []
         old = [point for point in known.map.points() if point.source < known.newest]

@@ -97,7 +97,7 @@ class PositionLog:
         if sent.again:
             client = self._settings.producer.client
             pause = pause_s(sent.failures, client.retry_backoff_ms, client.retry_backoff_max_ms)
-            queue.retry(self._client.loop.clock.monotonic() + pause)
+            queue.retry_failed(self._client.loop.clock.monotonic() + pause)
             # Nothing else may notice that the leader moved: as long as positions do not arrive, no records are sent.
             self._leaderless()
             self._offer(queue)

@@ -78,11 +78,11 @@ class PositionStore:
         """Partitions whose positions came since `read_changed` was called."""
         self._lock = threading.Lock()
 
-    def use(self, target: ClusterAdmin) -> None:
+    def set_cluster(self, target: ClusterAdmin) -> None:
         """Read on over other connections to the target; nothing may be reading."""
         for topic in (self._own, self._earlier):
             if topic is not None:
-                topic.reader.use(target)
+                topic.reader.set_cluster(target)
 
     def look_again(self) -> None:
         """Read the earlier topic again: until now another process may have written there."""

@@ -55,6 +55,6 @@ class PositionWriter:
                 await self._topic.append(position_records(self._settings, changed))
                 self._stored.update(changed)
 
-    def forget(self, partition: TopicPartition) -> None:
+    def forget_partition(self, partition: TopicPartition) -> None:
         """Another copier writes this partition's position from now on."""
         self._stored.pop(partition, None)

@@ -36,20 +36,20 @@ class CopiedRuns:
             self._next_source = source + count
             self._next_target = base_offset = TargetOffset(base_offset + count)
 
-    def extend(self, runs: Iterable[CopiedRun]) -> None:
+    def add_runs(self, runs: Iterable[CopiedRun]) -> None:
         """These runs, which follow each other, were found to have arrived."""
         for run in runs:
             if run.records:
                 self.add(((run.source, run.records),), run.target)
             else:
-                self.jumped(run.source, run.target)
+                self.add_jump(run.source, run.target)
 
-    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
+    def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying continues here; what arrived in between was not noted. That is a run of no records."""
         self._flush()
         self._runs.append(CopiedRun(next_source, next_target, 0))
 
-    def take(self) -> list[CopiedRun]:
+    def take_runs(self) -> list[CopiedRun]:
         """The runs since the last call, in the order of copying."""
         self._flush()
         runs, self._runs = self._runs, []

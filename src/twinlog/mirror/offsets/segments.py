@@ -263,9 +263,9 @@ class SegmentWriter:
         if found and stored is not None and stored.next_target is not None:
             behind = stored.next_source, stored.next_target
             if begin is not None and not new._map.goes_back(*behind):
-                new.jumped(*behind)
-                new.copied(found)
-        new.jumped(*now)
+                new.add_jump(*behind)
+                new.add_runs(found)
+        new.add_jump(*now)
         return new
 
     @property
@@ -278,7 +278,7 @@ class SegmentWriter:
         """The offsets the next record has on both sides, as far as is known."""
         return self._map.next_source, self._map.next_target
 
-    def copied(self, runs: Sequence[CopiedRun]) -> None:
+    def add_runs(self, runs: Sequence[CopiedRun]) -> None:
         """Runs of records were copied, in this order. Of more than `MAX_RUNS` at once not each is noted."""
         at = 0
         if len(runs) > MAX_RUNS and all(
@@ -286,11 +286,11 @@ class SegmentWriter:
         ):
             step = -(-len(runs) // (MAX_RUNS // 2))
             for run in runs[step::step]:
-                self.jumped(run.source, run.target)
+                self.add_jump(run.source, run.target)
             at = len(runs) - 1 - (len(runs) - 1) % step
         while at < len(runs):
             if not runs[at].records:
-                self.jumped(runs[at].source, runs[at].target)
+                self.add_jump(runs[at].source, runs[at].target)
                 at += 1
                 continue
             if self._map.goes_back(runs[at].source, runs[at].target):
@@ -299,16 +299,16 @@ class SegmentWriter:
             at += self._map.copied_runs(runs[at : at + max(1, (self._segment_points - len(self._map)) // 2)])
             self._split()
 
-    def passed(self, next_source: SourceOffset) -> None:
+    def skip_to(self, next_source: SourceOffset) -> None:
         """Everything before `next_source` was read, and nothing of it copied since the last append."""
-        self._map.passed(next_source)
+        self._map.skip_to(next_source)
 
-    def jumped(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
+    def add_jump(self, next_source: SourceOffset, next_target: TargetOffset) -> None:
         """Copying continues here; what was copied in between is not known."""
         if self._map.goes_back(next_source, next_target):
             self._begin(next_source, next_target, generation=self._generation + 1)
         else:
-            self._map.jumped(next_source, next_target)
+            self._map.add_jump(next_source, next_target)
         self._split()
 
     def close(self) -> None:
@@ -322,7 +322,7 @@ class SegmentWriter:
             self._handed = self._segment()
         return self._full + ([] if self._handed is None else [self._handed])
 
-    def stored(self, segments: Sequence[Segment]) -> None:
+    def mark_stored(self, segments: Sequence[Segment]) -> None:
         """What `changed` gave is stored."""
         done = set(map(id, segments))
         self._full = [segment for segment in self._full if id(segment) not in done]

@@ -48,7 +48,7 @@ class SyncStore:
                     if len(unread) >= KEPT_APART * VALUE_SIZE:
                         self._take(key)
 
-    def of(self, partition: TopicPartition) -> MirrorTranslation:
+    def get_translation(self, partition: TopicPartition) -> MirrorTranslation:
         """What translates offsets of this partition; it may not know all syncs of others."""
         self._take(string(partition.topic) + INT32.pack(partition.partition))
         return self._kept
@@ -64,5 +64,5 @@ class SyncStore:
         newest = self._kept.newest(sync.source)
         if newest is not None and sync.downstream < newest.downstream:
             # The remote topic was recreated. MirrorMaker 2 would go on translating to offsets of the deleted one.
-            self._kept.forget(sync.source)
+            self._kept.forget_partition(sync.source)
         self._kept.add(sync)

@@ -66,7 +66,7 @@ class MirrorTranslation:
         syncs = self._syncs.get(source)
         return None if syncs is None else syncs[0]
 
-    def forget(self, source: TopicPartition) -> None:
+    def forget_partition(self, source: TopicPartition) -> None:
         """Begin anew with the next sync of a partition, as after one that goes back on the source."""
         self._syncs.pop(source, None)
 

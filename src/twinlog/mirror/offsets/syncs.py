@@ -83,7 +83,7 @@ class SyncEmitter:
     commit, but `delay_s` seconds at most, so an idle partition gets a sync for its last record.
 
     The syncs of a partition must be written in order, and no older one again after a newer: a reader takes that for a
-    source that was rewound and forgets its history. So there is one write at a time, of what `take` returned.
+    source that was rewound and forgets its history. So there is one write at a time, of what `take_syncs` returned.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class SyncEmitter:
             found.append(0)
         return found[::-1]
 
-    def take(self, *, all_of_them: bool = False) -> list[OffsetSync]:
+    def take_syncs(self, *, all_of_them: bool = False) -> list[OffsetSync]:
         """Syncs to write now, each partition's in order; with `all_of_them` also those not due yet."""
         latest = self._clock() - self._delay_s
         while self._delayed:
@@ -155,7 +155,7 @@ class SyncEmitter:
         return [sync for syncs in pending.values() for sync in syncs]
 
     def not_stored(self, syncs: Iterable[OffsetSync]) -> None:
-        """Syncs that were taken and surely not written: they come first in the next `take`."""
+        """Syncs that were taken and surely not written: they come first in the next `take_syncs`."""
         back: dict[TopicPartition, list[OffsetSync]] = {}
         for sync in syncs:
             back.setdefault(sync.source, []).append(sync)
@@ -166,8 +166,8 @@ class SyncEmitter:
         """Syncs that were taken and may have been written: only the newest of each partition may be written again."""
         self.not_stored({sync.source: sync for sync in syncs}.values())
 
-    def release(self, source: TopicPartition) -> None:
-        """Another task copies this partition next; the next `take` returns its last sync."""
+    def release_partition(self, source: TopicPartition) -> None:
+        """Another task copies this partition next; the next `take_syncs` returns its last sync."""
         self._generations.pop(source, None)
         if source in self._delayed:
             self._pending.setdefault(source, []).append(self._delayed.pop(source)[1])

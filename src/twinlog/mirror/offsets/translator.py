@@ -125,7 +125,7 @@ class Translator:
                 return Translation(found.offset, True)
         self._want_syncs(partition, None if found is None else known)
         with self._lock:
-            mirror = self._syncs.of(partition)
+            mirror = self._syncs.get_translation(partition)
             by_syncs = way.by_syncs(mirror, partition, offset)
             if by_syncs == UNTRANSLATABLE:
                 by_syncs = None
@@ -139,17 +139,17 @@ class Translator:
         if not self.looked_at_syncs:
             return None
         with self._lock:
-            newest = self._syncs.of(partition).newest(partition)
+            newest = self._syncs.get_translation(partition).newest(partition)
         return None if newest is None else SourceOffset(newest.upstream + 1)
 
-    def knows(self, partition: TopicPartition) -> bool:
+    def has_partition(self, partition: TopicPartition) -> bool:
         """Whether anything is known of a source partition."""
         with self._lock:
             if self._maps.map(partition) is not None:
                 return True
         self._want_syncs(partition, None)
         with self._lock:
-            return self._syncs.of(partition).newest(partition) is not None
+            return self._syncs.get_translation(partition).newest(partition) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class TopicBounds:
         self._clusters = (source, target)
         self._done: set[tuple[Alias, TopicName]] = set()
 
-    def keep(self) -> None:
+    def set_missing_bounds(self) -> None:
         """Look at topics that were missing or did not answer before, and set their missing bounds.
 
         A topic's own settings stay. Without the permission, or where the cluster refuses, nothing changes and a

@@ -97,7 +97,7 @@ class ConfigSync:
         self._troubles = []
         source = self._describe(self._source, [pair.source.name for pair in pairs])
         target = self._describe(self._target, [pair.remote for pair in pairs if pair.source.name in source])
-        changes = self.decide(pairs, source, target)
+        changes = self.decide_changes(pairs, source, target)
         before = {topic: own_settings(target[topic]) for topic in changes}
         made = self._apply(changes, {topic: dict(own) for topic, own in before.items()}) if changes else {}
         for topic, changed in made.items():
@@ -109,7 +109,7 @@ class ConfigSync:
             raise RefusedError(text) if refused else ClusterError(text)
         return made
 
-    def decide(
+    def decide_changes(
         self, pairs: Iterable[TopicPair], source: _Described, target: _Described
     ) -> dict[TopicName, list[ConfigChange]]:
         """The changes of each remote topic, by the settings of both clusters' topics; changes nothing."""

@@ -120,7 +120,7 @@ class Topology:
 
     def is_heartbeats(self, topic: TopicName) -> bool:
         """Whether `topic` holds heartbeats and no records of a user."""
-        return self.heartbeat_names.hold(topic)
+        return self.heartbeat_names.is_heartbeats(topic)
 
     def mirrors_past_filter(self, topic: TopicName) -> bool:
         """Whether a user's topic is mirrored for the end of its name alone, though the filter does not accept it."""

@@ -141,7 +141,7 @@ def stop(rest: ConnectRest, names: Names) -> None:
 
 def _have(rest: ConnectRest, names: list[str], verb: str, state: str) -> None:
     def step(name: str) -> None:
-        rest.ask("PUT", "connectors", name, verb)
+        rest.send_request("PUT", "connectors", name, verb)
         typer.echo(f"{name}: will be {state}")
 
     each(names, step)
@@ -169,11 +169,11 @@ def restart(
 
     def step(name: str) -> None:
         if task is not None:
-            rest.ask("POST", "connectors", name, "tasks", str(task), "restart")
+            rest.send_request("POST", "connectors", name, "tasks", str(task), "restart")
             typer.echo(f"{name}: task {task} restarts")
             return
         query = {"includeTasks": str(tasks).lower(), "onlyFailed": str(failed_only).lower()}
-        typer.echo(f"{name}: {_restarted(rest.ask('POST', 'connectors', name, 'restart', query=query)[1])}")
+        typer.echo(f"{name}: {_restarted(rest.send_request('POST', 'connectors', name, 'restart', query=query)[1])}")
 
     each(names, step)
 
@@ -201,7 +201,7 @@ def delete(rest: ConnectRest, names: Names, yes: Yes = False) -> None:
     confirm(f"Delete {', '.join(names)}?", yes, "nothing was deleted")
 
     def step(name: str) -> None:
-        rest.ask("DELETE", "connectors", name)
+        rest.send_request("DELETE", "connectors", name)
         typer.echo(f"{name}: deleted")
 
     each(names, step)

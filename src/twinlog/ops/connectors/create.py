@@ -133,7 +133,7 @@ def _problems(rest: ConnectRest, file: Path, one: ConnectorFile) -> list[str]:
     if not kind:
         return [str(ConfigProblem(str(file), None, "connector.class", "missing", "the class of the connector"))]
     try:
-        found = rest.ask("PUT", "connector-plugins", kind, "config", "validate", body=one.config)[1]
+        found = rest.send_request("PUT", "connector-plugins", kind, "config", "validate", body=one.config)[1]
     except RequestError as error:
         if error.status != 400:
             raise
@@ -150,11 +150,11 @@ def _put(rest: ConnectRest, one: ConnectorFile, check: bool) -> dict[str, Any]:
             body = {"name": one.name, "config": one.config}
             if one.initial_state:
                 body["initial_state"] = one.initial_state
-            rest.ask("POST", "connectors", body=body)
+            rest.send_request("POST", "connectors", body=body)
         return {"name": one.name, "result": "created", "changes": []}
     differences = [asdict(change) for change in changes(before, one.config)]
     if differences and not check:
-        rest.ask("PUT", "connectors", one.name, "config", body=one.config)
+        rest.send_request("PUT", "connectors", one.name, "config", body=one.config)
     if one.initial_state:
         note(f"{one.name}: initial_state counts when a connector is created; its state stays as it is")
     return {"name": one.name, "result": "replaced" if differences else "unchanged", "changes": differences}

@@ -121,7 +121,7 @@ def _read(file: Path) -> list[Entry]:
 def _change(rest: ConnectRest, method: str, name: str, body: Any) -> None:
     word = shlex.quote(name)
     try:
-        answer = rest.ask(method, "connectors", name, "offsets", body=body)[1]
+        answer = rest.send_request(method, "connectors", name, "offsets", body=body)[1]
     except RequestError as error:
         if error.status == 400 and "STOPPED" in error.message:
             raise RequestError(400, f"{name} is not stopped: `twinlog connectors stop {word}` ends its tasks") from None

@@ -70,9 +70,9 @@ class ConnectRest:
         self._listens_later = listens_later
 
     def get(self, *path: str, **query: str) -> Json:
-        return self.ask("GET", *path, query=query)[1]
+        return self.send_request("GET", *path, query=query)[1]
 
-    def ask(
+    def send_request(
         self, method: str, *path: str, query: Mapping[str, str] | None = None, body: Json = None
     ) -> tuple[int, Json]:
         """The status and the JSON of the answer, None without a body. Each of `path` is one part, as it is called."""

@@ -86,10 +86,10 @@ def _counts(key: str, kind: ConnectorKind) -> bool:
     if key in {"enabled", "clusters"} or key.startswith("config.providers"):
         return False
     side, _, rest = key.partition(".cluster.")
-    if side in {"source", "target"} and rest and rest != "alias" and SECURITY.find(rest) is None:
+    if side in {"source", "target"} and rest and rest != "alias" and SECURITY.find_key(rest) is None:
         # Settings of the worker, which the connector would not look at.
         return False
-    if key in SECURITY.exact and CONNECTOR.find(key) is None:
+    if key in SECURITY.exact and CONNECTOR.find_key(key) is None:
         # Both clusters have it already.
         return False
     if kind == "heartbeat":
@@ -140,7 +140,7 @@ def _is_of_worker(name: str) -> bool:
         return False
     if word == "producer":
         return rest not in SECURITY.exact
-    return WORKER_FILE.find(name) is not None
+    return WORKER_FILE.find_key(name) is not None
 
 
 def _left(entries: Iterable[PropertyEntry], found: ParsedFile, workers: Iterable[WorkerSpec]) -> Iterator[NotConverted]:
@@ -165,6 +165,6 @@ def _is_moot(flow: SourceAndTarget | None, name: str, found: ParsedFile) -> bool
         # There is no connector for heartbeats that are turned off.
         return True
     if flow is None:
-        return CONNECTOR.find(name) is not None or SECURITY.find(name) is not None
+        return CONNECTOR.find_key(name) is not None or SECURITY.find_key(name) is not None
     enabled = found.flows.get(flow, {}).get("enabled")
     return enabled is None or enabled.value.strip().lower() != "true"

@@ -61,7 +61,7 @@ class SecretStore:
     names: dict[str, str] = field(default_factory=lambda: {name: name for name in _CLASSES})
     """What these two providers are called: another name where a file has one of that name and another class."""
 
-    def know(self, providers: Mapping[str, str]) -> None:
+    def reserve_names(self, providers: Mapping[str, str]) -> None:
         """Keep clear of the names of providers that the input has, each with its class."""
         for name, own in _CLASSES.items():
             free, number = name, 2
@@ -69,7 +69,7 @@ class SecretStore:
                 free, number = f"{name}{number}", number + 1
             self.names[name] = free
 
-    def keep(self, name: str, key: str, value: str) -> tuple[str, str]:
+    def store_secret(self, name: str, key: str, value: str) -> tuple[str, str]:
         """Keep a value; another one of the same name and key gets a key of its own."""
         name = secret_name(name)
         unique, number = key, 2
@@ -83,7 +83,7 @@ class SecretStore:
         value, secret = raw(entry), is_secret(key)
         if "${" not in value:
             if value and secret:
-                return self.reference(*self.keep(name, key.rpartition("cluster.")[2], value))
+                return self.reference(*self.store_secret(name, key.rpartition("cluster.")[2], value))
             return value
         if secret:
             value = self._without_clear_text(key, value, name)
@@ -96,12 +96,12 @@ class SecretStore:
             def option(match: re.Match[str]) -> str:
                 word = match["word"]
                 word = word[1:-1] if word[0] in "\"'" else word
-                return f'{match["name"]}"{self.reference(*self.keep(name, match["last"], word))}"'
+                return f'{match["name"]}"{self.reference(*self.store_secret(name, match["last"], word))}"'
 
             return _CLEAR_OPTION.sub(option, value)
         parts = _REFERENCE.split(value)
         kept = [
-            self.reference(*self.keep(name, key, part)) if part.strip() and not part.startswith("${") else part
+            self.reference(*self.store_secret(name, key, part)) if part.strip() and not part.startswith("${") else part
             for part in parts
         ]
         return "".join(kept)

@@ -15,7 +15,7 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 
 def to_connectors(mirrors: Mirrors, vault: SecretStore) -> Output:
     """One folder for each worker where there are several."""
-    vault.know(mirrors.providers)
+    vault.reserve_names(mirrors.providers)
     files: dict[str, str] = {}
     not_converted: list[NotConverted] = list(mirrors.not_converted)
     for worker in mirrors.workers:

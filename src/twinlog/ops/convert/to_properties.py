@@ -42,7 +42,7 @@ class _PropertiesWriter:
     def __init__(self, mirrors: Mirrors, vault: SecretStore) -> None:
         self._mirrors = mirrors
         self._vault = vault
-        vault.know(mirrors.providers)
+        vault.reserve_names(mirrors.providers)
         self._not_converted: list[NotConverted] = list(mirrors.not_converted)
         self._remarks: list[str] = list(mirrors.remarks)
         self._top: dict[str, str] = {}
@@ -87,18 +87,18 @@ class _PropertiesWriter:
         cluster = self._clusters.setdefault(worker.target, {})
         for key, entry in worker.entries.items():
             value = self._vault.without_secrets(key, entry, worker.target)
-            if key.startswith("config.providers") or (key.startswith("twinlog.") and PROCESS.find(key)):
+            if key.startswith("config.providers") or (key.startswith("twinlog.") and PROCESS.find_key(key)):
                 self._top[key] = value
-            elif key.startswith("twinlog.") and CONNECTOR.find(key) is not None:
+            elif key.startswith("twinlog.") and CONNECTOR.find_key(key) is not None:
                 self._top.setdefault(key, value)
             elif key in {"key.converter", "value.converter"}:
                 if raw(entry).strip() != CONVERTER:
                     self._not_converted.append(not_converted(entry, "a dedicated MirrorMaker 2 always copies bytes"))
             elif key == "listeners" and entry.line is None:
                 pass
-            elif WORKER.find(key) is not None or SECURITY.find(key) is not None or key.startswith("producer."):
+            elif WORKER.find_key(key) is not None or SECURITY.find_key(key) is not None or key.startswith("producer."):
                 cluster.setdefault(key, value)
-            elif WORKER_FILE.find(key) is not None or entry.line is not None:
+            elif WORKER_FILE.find_key(key) is not None or entry.line is not None:
                 self._not_converted.append(not_converted(entry, "a dedicated MirrorMaker 2 has no such setting"))
 
     # -- a flow
@@ -209,7 +209,7 @@ class _PropertiesWriter:
         """Settings of a cluster stand at the cluster where all agree, or else at the flow."""
         for side, alias in zip(("source", "target"), ends, strict=True):
             prefix = f"{side}.cluster."
-            if key.startswith(prefix) and SECURITY.find(key.removeprefix(prefix)) is not None:
+            if key.startswith(prefix) and SECURITY.find_key(key.removeprefix(prefix)) is not None:
                 known = self._clusters[alias].setdefault(key.removeprefix(prefix), value)
                 if known == value:
                     return

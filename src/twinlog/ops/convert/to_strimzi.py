@@ -128,7 +128,7 @@ class _StrimziWriter:
         for worker in workers:
             for key, entry in worker.entries.items():
                 value = self._value(key, entry, worker.target)
-                if SECURITY.find(key) is not None or (key.endswith(".converter") and value.strip() == CONVERTER):
+                if SECURITY.find_key(key) is not None or (key.endswith(".converter") and value.strip() == CONVERTER):
                     continue
                 if key in storage and len(workers) > 1:
                     # Each flow had its own.
@@ -195,7 +195,7 @@ class _StrimziWriter:
             if "${" in raw(certificates) and None not in references:
                 return {"trustedCertificates": [_trusted(one) for one in references if one is not None]}
             if "${" not in raw(certificates):
-                return {"trustedCertificates": [_trusted(self._vault.keep(name, "ca.crt", raw(certificates)))]}
+                return {"trustedCertificates": [_trusted(self._vault.store_secret(name, "ca.crt", raw(certificates)))]}
             self.not_converted.append(not_converted(certificates, "a resource takes certificates out of Secrets alone"))
         elif location is not None:
             self._keep_file(secret_name(name), "ca.crt", location, kind)
@@ -216,7 +216,7 @@ class _StrimziWriter:
                 reference = secret_of(raw(entry))
                 if reference is None and "${" in raw(entry):
                     self.not_converted.append(not_converted(entry, "a resource takes it out of a Secret alone"))
-                found[field] = reference or self._vault.keep(name, names[field], raw(entry))
+                found[field] = reference or self._vault.store_secret(name, names[field], raw(entry))
             if found["certificate"][0] == found["key"][0]:
                 name = found["key"][0]
                 names = {field: one[1] for field, one in found.items()}
@@ -228,7 +228,7 @@ class _StrimziWriter:
         """A store in a file: PEM can be taken as it is, others have to be turned into it."""
         path = Path(raw(location))
         if key == "ca.crt" and kind is not None and raw(kind).strip().upper() == "PEM" and path.is_file():
-            self._vault.keep(name, key, path.read_text("ascii", "replace"))
+            self._vault.store_secret(name, key, path.read_text("ascii", "replace"))
             return
         self.remarks.append(f"{location.place}: {path} has to be put into the Secret {name} as {key}, in PEM")
 
@@ -243,7 +243,7 @@ class _StrimziWriter:
         if kind is not None and login is not None and login.family != "OAUTHBEARER" and "${" not in login.username:
             reference = secret_of(login.password)
             if reference is not None or "${" not in login.password:
-                secret, key = reference or self._vault.keep(f"{alias}-user", "password", login.password)
+                secret, key = reference or self._vault.store_secret(f"{alias}-user", "password", login.password)
                 return {
                     "type": kind,
                     "username": login.username,
@@ -310,7 +310,7 @@ class _StrimziWriter:
                 continue
             if key in CONNECTOR_FORBIDDEN:
                 self.not_converted.append(not_converted(entry, "the operator sets it by itself"))
-            elif side in clusters and SECURITY.find(rest) is not None and rest in clusters[side]:
+            elif side in clusters and SECURITY.find_key(rest) is not None and rest in clusters[side]:
                 if raw(clusters[side][rest]) != raw(entry):
                     self._set_at_connector(config, key, entry, connector)
             else:
@@ -339,7 +339,7 @@ def _cluster_entries(connectors: list[ConnectorSpec], side: str) -> dict[str, Pr
     for connector in connectors:
         for key, entry in connector.entries.items():
             name = key.removeprefix(prefix)
-            if key.startswith(prefix) and name != "alias" and SECURITY.find(name) is not None:
+            if key.startswith(prefix) and name != "alias" and SECURITY.find_key(name) is not None:
                 found.setdefault(name, entry)
     return found
 

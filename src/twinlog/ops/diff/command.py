@@ -169,7 +169,9 @@ def _read(sides: _Sides, names: TopicPairing) -> tuple[Inventory, Inventory]:
             try:
                 admin.connect(CONNECT_S)
                 if isinstance(names, FlowTopicPairing) and not found:
-                    names.know(HeartbeatTopics(admin, names.heartbeat_names).look(admin.topics()).aliases)
+                    names.add_aliases(
+                        HeartbeatTopics(admin, names.heartbeat_names).inspect_topics(admin.topics()).aliases
+                    )
                 found.append(read_inventory(admin, parts, wanted=wanted, progress=partial(progress, alias)))
             finally:
                 admin.close()

@@ -107,7 +107,7 @@ class FlowTopicPairing(TopicPairing):
         """What is known of the names of heartbeats topics, which are not compared."""
         return self._topology.heartbeat_names
 
-    def know(self, aliases: Iterable[Alias]) -> None:
+    def add_aliases(self, aliases: Iterable[Alias]) -> None:
         """More aliases of clusters are known: topics that begin with them may hold heartbeats."""
         self._topology = self._topology.knowing(aliases)
 

@@ -309,7 +309,7 @@ class GroupsReader(ClustersReader):
             checkpoint = checkpoints.get(remote) if remote is not None else None
             found = past_copies = None
             if committed is not None and trouble is None:
-                found = self._translator.find(where, SourceOffset(committed.offset))
+                found = self._translator.translate_offset(where, SourceOffset(committed.offset))
                 past_copies = self._translator.past_copies(where, SourceOffset(committed.offset))
             target = there.offsets.get(group, {}).get(remote) if remote is not None else None
             log = None if remote is None else target_logs.get(remote)

@@ -107,7 +107,7 @@ class PlannedChanges:
         if self.flow.sync_topic_configs_interval_s is None:
             return [], {}
         sync = ConfigSync(self.flow, self.source, self.target)
-        decided = sync.decide(changes.pairs, self.here.configs, self.there.configs)
+        decided = sync.decide_changes(changes.pairs, self.here.configs, self.there.configs)
         if not decided:
             return [], {}
         made, troubles = sync.rehearse(decided, self.there.configs)

@@ -157,7 +157,7 @@ class FlowPlanner:
         if self._one_cluster:
             refresh.within_one_cluster()
         try:
-            changes = refresh.decide(here.plain_topics, there.plain_topics)
+            changes = refresh.decide_topics(here.plain_topics, there.plain_topics)
         except RefusedError as error:
             findings.problems.append(Problem("renamed", str(error)))
             return plan
@@ -371,7 +371,7 @@ class FlowPlanner:
         topics = {where.topic for offsets in here.committed.values() for where in offsets if accepts(where.topic)}
         if findings.refused("permission", partial(found.refresh, topics)):
             return lambda where, offset: None
-        return found.find
+        return found.translate_offset
 
 
 class _KnownPositions:

@@ -83,7 +83,7 @@ def reload(
 
     asker = ReloadAsker(config.flows, who(), only_look=dry_run, timeout_s=timeout)
     with waits_reported([asker]):
-        asked = asker.ask()
+        asked = asker.request_reload()
     typer.echo(_json(asked) if as_json else "\n".join(lines(asked)))
     raise typer.Exit(exit_code(asked))
 

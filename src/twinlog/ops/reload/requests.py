@@ -76,13 +76,13 @@ class ReloadAsker:
         self._admins: list[ClusterAdmin] = []
 
     def waits(self) -> list[str]:
-        """What `ask`, on other threads, waits for just now, in words."""
+        """What `request_reload`, on other threads, waits for just now, in words."""
         with self._lock:
             silent = sorted(self._asked.keys() - self._reports.keys())
             clusters = [text for admin in self._admins if (text := admin.waits()) is not None]
         return clusters + [f"{process} has not answered yet" for process in silent]
 
-    def ask(self) -> ReloadAnswers:
+    def request_reload(self) -> ReloadAnswers:
         """Ask on every target at the same time, and wait for the answer of each process that is found there."""
         threads = [
             threading.Thread(target=self._ask_on, args=(target, flows), daemon=True)

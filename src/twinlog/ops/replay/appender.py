@@ -98,7 +98,7 @@ class PartitionAppender:
                     f"cluster {self._client.alias}: {self._into} has taken nothing for {self._patience_s:g} s: "
                     f"{trouble}; the same command goes on after what it took"
                 )
-            await self._loop.sleep(backoff.failed())
+            await self._loop.sleep(backoff.count_failure())
 
     def _took(self, one: _Waiting, code: int, offset: int, text: str, *, first: bool) -> bool:
         """Whether an append is there; False when it is to be sent again. Raises for what will not pass."""

@@ -69,8 +69,8 @@ def find_arrived(source: LogReader, into: LogReader, *, begin_lost: bool = False
                 "not what an earlier replay of this range has left; give another topic (--into), or delete this one"
             )
         count += same
-        source.take(int(mine.offsets[same - 1]) + 1)
-        into.take(int(there.offsets[same - 1]) + 1)
+        source.discard_before(int(mine.offsets[same - 1]) + 1)
+        into.discard_before(int(there.offsets[same - 1]) + 1)
         source.more_at_once()
         into.more_at_once()
 

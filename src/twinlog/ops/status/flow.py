@@ -152,8 +152,8 @@ class FlowReader(ClustersReader):
         """Read what was added on the target. Raises ClusterError."""
         if not self._target.client.connected:
             self._target.connect(CONNECT_S)
-        self._reports.look(self._take_report, lambda: self._report is not None)
-        self._beats.look(self._take_beat, lambda: self._heartbeat_ms is not None)
+        self._reports.read_last_records(self._take_report, lambda: self._report is not None)
+        self._beats.read_last_records(self._take_beat, lambda: self._heartbeat_ms is not None)
         group = GroupMembers("", "", ())
         if self.settings.kind is None:
             group = self._target.call(GroupAdmin(self._target.client).described, GroupId(self.settings.group_id))
@@ -177,7 +177,7 @@ class FlowReader(ClustersReader):
 
     def _compare_clocks(self, group: GroupMembers, connector: ConnectorSnapshot | None) -> None:
         def next_report() -> DriverReport | None:
-            self._reports.look(self._take_report, lambda: self._report is not None)
+            self._reports.read_last_records(self._take_report, lambda: self._report is not None)
             return self._report
 
         leads = {one.name for one in processes_of(group)[0] if one.leads}
@@ -225,11 +225,11 @@ class FlowReader(ClustersReader):
             if not self._source.client.connected:
                 self._source.connect(CONNECT_S)
             there = self._source.topics()
-            heartbeats = self._heartbeats.look(there)
+            heartbeats = self._heartbeats.inspect_topics(there)
             wanted = [
                 TopicPartition(name, number)
                 for name, topic in there.items()
-                if self._topology.mirrors(name) and not heartbeats.hold(name)
+                if self._topology.mirrors(name) and not heartbeats.is_heartbeats(name)
                 for number in range(topic.partitions)
             ]
             # Of a topic that was recreated since, nothing is copied.
@@ -347,7 +347,7 @@ class _Tail:
         self._topic = topic
         self._reader: TopicReader | None = None
 
-    def look(self, take: Callable[[bytes, KeptRecord], None], found: Callable[[], bool]) -> None:
+    def read_last_records(self, take: Callable[[bytes, KeptRecord], None], found: Callable[[], bool]) -> None:
         """Pass on the last record of each key. Raises ClusterError."""
         reader = self._reader
         for last in (None,) if reader is not None else TAILS:

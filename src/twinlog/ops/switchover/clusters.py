@@ -108,23 +108,23 @@ class LiveClusters:
         self.source.close()
         self.target.close()
 
-    def earlier(self) -> JournalEntries:
+    def read_earlier_journal(self) -> JournalEntries:
         return JournalEntries() if self._source_error is not None else self._other_journal.read()
 
     def close_earlier(self) -> None:
-        run = self.earlier().run
+        run = self.read_earlier_journal().run
         if run is not None and run.state is SwitchoverState.DONE:
-            self._other_journal.take()
+            self._other_journal.claim_journal()
             self._other_journal.write([], replace(run, state=SwitchoverState.RETURNED))
 
-    def fenced(self) -> Data | None:
+    def read_fence(self) -> Data | None:
         return self.journal.entries.fenced
 
     def note_fence(self, plan: Data | None, side: Side) -> None:
         if side == "source":
             self._require_source()
             if not self._other_journal.taken:
-                self._other_journal.take()
+                self._other_journal.claim_journal()
             self._other_journal.note_fence(plan)
         else:
             self.journal.note_fence(plan)
@@ -135,8 +135,8 @@ class LiveClusters:
         # The other journal gets the note of the fence, and the maps to translate groups may take long to read: both
         # come first.
         if fence is not FenceMethod.NONE:
-            self._other_journal.take()
-        self._groups.seen(topics, {}, {}, began)
+            self._other_journal.claim_journal()
+        self._groups.read_groups(topics, {}, {}, began)
 
     def now_ms(self) -> int:
         return wall_ms(self.target.clock)
@@ -151,11 +151,11 @@ class LiveClusters:
             "to": self.target.identity().cluster_id,
         }
 
-    def moving(self) -> tuple[MovedTopic, ...]:
+    def list_moving_topics(self) -> tuple[MovedTopic, ...]:
         return self._moved(self.source.topics())
 
     def _moved(self, source: Mapping[TopicName, Topic]) -> tuple[MovedTopic, ...]:
-        self._topology = self._topology.knowing(self._heartbeats.look(source).aliases)
+        self._topology = self._topology.knowing(self._heartbeats.inspect_topics(source).aliases)
         return moved_topics(self._topology, self._aliases, source)
 
     def preflight(self, options: SwitchoverOptions) -> Preflight:
@@ -186,10 +186,10 @@ class LiveClusters:
         """What was read of both clusters."""
         here = self.source.topics()
         topics = self._moved(here)
-        before, began_ms = self.copied(), self.now_ms()
+        before, began_ms = self.read_copied_positions(), self.now_ms()
         if kind is not SwitchoverKind.EMERGENCY:
             self.sleep(MEASURED_S)
-        copied = self.copied()
+        copied = self.read_copied_positions()
         gone = sum(one.source - before[where].source for where, one in copied.items() if where in before)
         unread: list[str] = []
         authorizer: bool | None = None
@@ -200,7 +200,7 @@ class LiveClusters:
         ends = self.source_ends(topics)
         pending = [where for where, end in ends.items() if end.stable < end.end]
         members, on_target = self._groups.with_members()
-        earlier = self.earlier()
+        earlier = self.read_earlier_journal()
         state = None if earlier.run is None else earlier.run.state
         return PreflightFacts(
             source=self.ends.source,
@@ -240,12 +240,12 @@ class LiveClusters:
 
     def _lost(self) -> PreflightFacts:
         """What the target alone knows of a source that does not answer."""
-        copied = self.copied()
+        copied = self.read_copied_positions()
         counts: dict[TopicName, int] = {}
         for where in copied:
             counts[where.topic] = max(counts.get(where.topic, 0), where.partition + 1)
         there = self.target.topics()
-        self._topology = self._topology.knowing(self._mirrored_heartbeats.look(counts).aliases)
+        self._topology = self._topology.knowing(self._mirrored_heartbeats.inspect_topics(counts).aliases)
         topics = tuple(
             MovedTopic(name, self._topology.remote_name(name), count, name)
             for name, count in sorted(counts.items())
@@ -279,7 +279,7 @@ class LiveClusters:
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return self.target.offsets(partitions, latest=True)
 
-    def copied(self) -> dict[TopicPartition, CopiedPosition]:
+    def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         if not self._stored:
             self._stored = TopicName(self._flow.positions_topic) in self.target.topics()
         if not self._stored:
@@ -289,7 +289,7 @@ class LiveClusters:
             for where, position in self._positions.read_all().items()
         }
 
-    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+    def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return {where for where, span in spans.items() if self.source.call(is_hollow, self.source.client, where, *span)}
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
@@ -308,7 +308,7 @@ class LiveClusters:
                 raise NotReadyError((f"{listed(both)}: fenced already by {move}; lift that first with --release",))
         return plan
 
-    def fence(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data) -> None:
         self._require_source()
         raise_fence(self.source, plan)
 
@@ -316,7 +316,7 @@ class LiveClusters:
         self._require_source()
         return holds_everywhere(self.source, plan)
 
-    def lift(self, plan: Data, side: Side) -> None:
+    def lift_fence(self, plan: Data, side: Side) -> None:
         if side == "source":
             self._require_source()
         lift_fence(self.source if side == "source" else self.target, plan)
@@ -340,15 +340,15 @@ class LiveClusters:
         began: Mapping[TopicPartition, int],
         known: Collection[str],
     ) -> MovedGroups:
-        return self._groups.seen(topics, cut, there, began, known)
+        return self._groups.read_groups(topics, cut, there, began, known)
 
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         return self._groups.by_checkpoints(topics, cut)
 
-    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
         return self._groups.commit(offsets)
 
-    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+    def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         flow, admin = (self._back, self.source) if side == "source" else (self._flow, self.target)
         store_start(flow, admin, positions)
 

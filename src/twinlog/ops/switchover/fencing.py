@@ -42,7 +42,7 @@ def fenced_too(
 
 def _of_flows(topic: TopicName, heartbeats: HeartbeatNames) -> bool:
     """Whether flows write to it: offset syncs, positions, checkpoints, heartbeats."""
-    return topic.endswith("internal") or topic.startswith("__") or heartbeats.hold(topic)
+    return topic.endswith("internal") or topic.startswith("__") or heartbeats.is_heartbeats(topic)
 
 
 def denials(

@@ -102,7 +102,7 @@ class SwitchoverGroups:
             raise ClusterError(f"cluster {admin.alias}: offsets of group {group}: {error_codes.explain(code)}")
         return found, wrong
 
-    def seen(
+    def read_groups(
         self,
         topics: Collection[MovedTopic],
         cut: Mapping[TopicPartition, int],

@@ -40,7 +40,7 @@ _LOSS = "a switchover that was interrupted could not be gone on with"
 
 
 class TopicJournal:
-    """The journal of one direction. Reading fences no writer; `take` makes this process its writer."""
+    """The journal of one direction. Reading fences no writer; `claim_journal` makes this process its writer."""
 
     def __init__(self, ends: SwitchoverDirection, cluster: ClusterAdmin, replication_factor: int) -> None:
         self._ends = ends
@@ -69,14 +69,14 @@ class TopicJournal:
             self.others = other_fences(self._ends, records)
         return self.entries
 
-    def glance(self) -> JournalEntries:
+    def read_unclaimed(self) -> JournalEntries:
         """What is written, and what may yet be taken back: who works on it at the moment. Raises ClusterError."""
         if not self._there():
             return JournalEntries()
         reader = TopicReader(self._cluster, TOPIC, optional=True)
         return read_entries(self._ends, [(record.key, record.value) for _, record in reader.read()])
 
-    def take(self) -> JournalEntries:
+    def claim_journal(self) -> JournalEntries:
         """Make this process the writer, create the topic where it is missing, and read what is written until then.
 
         The previous writer gets a FencedError with its next entry. Raises RefusedError, ClusterError.

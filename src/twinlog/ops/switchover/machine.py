@@ -113,7 +113,7 @@ class SwitchoverMachine:
             done = "it is done: go back instead"
             if run is None or run.state is SwitchoverState.ABORTED:
                 done = "nothing is under way"
-                if self._world.earlier().fenced:
+                if self._world.read_earlier_journal().fenced:
                     done += f", but {self._world.ends.source} is still fenced by one: --release lifts that"
             raise UnderWayError(f"switchover {self._world.ends}: {done}")
         if self._journal.entries.done("open") is not None:
@@ -133,11 +133,13 @@ class SwitchoverMachine:
         self._journal.write([], replace(run, state=SwitchoverState.ABORTED))
         return self._journal.entries
 
-    def release(self) -> JournalEntries:
+    def release_fence(self) -> JournalEntries:
         """Lift the fence of a switchover that is done, for good, or of one whose journal is lost; returns the journal.
         Raises UnderWayError."""
         run = self._journal.entries.run
-        if (run is None or run.state is SwitchoverState.ABORTED) and (left := self._world.earlier().fenced):
+        if (run is None or run.state is SwitchoverState.ABORTED) and (
+            left := self._world.read_earlier_journal().fenced
+        ):
             context = StepContext(
                 self._world, SwitchoverOptions(SwitchoverKind.PLANNED), self._journal.entries, self._show
             )
@@ -154,7 +156,7 @@ class SwitchoverMachine:
 
     def _lift_left(self, left: Data) -> None:
         self._show("release", f"lifts the fence that is noted on {self._world.ends.source}")
-        self._world.lift(left, "source")
+        self._world.lift_fence(left, "source")
         self._world.note_fence(None, "source")
 
     def _sync_again(self, run: SwitchoverRun, *, emergency: bool) -> None:
@@ -177,7 +179,7 @@ class SwitchoverMachine:
         """End one whose source was lost after `open`: what is left to do would only look at it."""
         run = replace(run, state=SwitchoverState.DONE, owner=self._owner, seen_ms=self._world.now_ms())
         cut = from_json((self._journal.entries.done("settle") or {}).get("cut", {}))
-        copied = self._world.copied()
+        copied = self._world.read_copied_positions()
         late = {where: copied[where].source for where, end in cut.items() if where in copied}
         found = {"late": spans(cut, {where: end for where, end in late.items() if end > cut[where]}), "lost": True}
         self._journal.write([JournalLine("watch", StepPhase.DONE, JournalEntry(self._world.now_ms(), found))], run)
@@ -191,10 +193,10 @@ class SwitchoverMachine:
         if emergency:
             # The way back is in the journal of the lost source. Without a way back, only the late records that were
             # seen were copied after the cut.
-            copied, cut = self._world.copied(), from_json((entries.done("settle") or {}).get("cut", {}))
+            copied, cut = self._world.read_copied_positions(), from_json((entries.done("settle") or {}).get("cut", {}))
             ends = cut | ends_of((entries.done("watch") or {}).get("late", {}))
             return any(copied[where].source > end for where, end in ends.items() if where in copied)
-        other = self._world.earlier().run
+        other = self._world.read_earlier_journal().run
         return (
             other is not None
             and other.state in (SwitchoverState.DONE, SwitchoverState.RETURNED)

@@ -112,7 +112,7 @@ def _group_calls(
         seen = world.groups_by_checkpoints(preflight.topics, {})
     else:
         # As if nobody wrote any more: groups that have read everything are at the end of both logs.
-        copied = world.copied()
+        copied = world.read_copied_positions()
         cut = {where: one.source for where, one in copied.items()}
         there = {where: one.target for where, one in copied.items() if one.target is not None}
         seen = world.groups(preflight.topics, cut, there, began(world), preflight.groups)

@@ -141,11 +141,11 @@ def _act(clusters: LiveClusters, asked: SwitchoverArguments) -> int:
         print_report(entries, None, asked.as_json)
         return 0 if entries.run is not None else EXIT_FAILED
     if not asked.take_over:
-        require_free(journal.glance())
-    journal.take()
+        require_free(journal.read_unclaimed())
+    journal.claim_journal()
     signals.call(lambda number: _interrupted(number, journal))
     machine = SwitchoverMachine(clusters, journal, this_process(), StepLines())
-    act = {"run": lambda: machine.run(options), "abort": machine.abort, "release": machine.release}[asked.mode]
+    act = {"run": lambda: machine.run(options), "abort": machine.abort, "release": machine.release_fence}[asked.mode]
     entries = act()
     print_report(entries, asked.report, asked.as_json)
     return 0

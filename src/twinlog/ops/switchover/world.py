@@ -44,7 +44,7 @@ class SwitchoverClusters(Protocol):
     def preflight(self, options: SwitchoverOptions) -> Preflight:
         """Look at both clusters before anything is changed."""
 
-    def moving(self) -> tuple[MovedTopic, ...]:
+    def list_moving_topics(self) -> tuple[MovedTopic, ...]:
         """The topics that the source has now, and the flow mirrors."""
 
     def get_ready(
@@ -61,10 +61,10 @@ class SwitchoverClusters(Protocol):
     def target_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions of the target end now; those that are not there are left out."""
 
-    def copied(self) -> dict[TopicPartition, CopiedPosition]:
+    def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         """How far each source partition is copied, as the flow has stored it."""
 
-    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+    def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         """Source partitions that have no record from the first offset of their span up to the second."""
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
@@ -73,16 +73,16 @@ class SwitchoverClusters(Protocol):
     def plan_fence(self, fence: FenceMethod, topics: Collection[MovedTopic]) -> Data:
         """What a fence on the source would change, and what to restore afterwards; reads only."""
 
-    def fence(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data) -> None:
         """Keep producers from the source."""
 
     def fence_holds(self, plan: Data) -> bool:
         """Whether every broker of the source reports that it refuses producers; False where that is unknown."""
 
-    def lift(self, plan: Data, side: Side) -> None:
+    def lift_fence(self, plan: Data, side: Side) -> None:
         """Restore what a fence changed on a cluster."""
 
-    def fenced(self) -> Data | None:
+    def read_fence(self) -> Data | None:
         """The fence that an earlier move left on the target."""
 
     def note_fence(self, plan: Data | None, side: Side) -> None:
@@ -112,13 +112,13 @@ class SwitchoverClusters(Protocol):
     def groups_by_checkpoints(self, topics: Collection[MovedTopic], cut: Mapping[TopicPartition, int]) -> MovedGroups:
         """The groups of a source that is lost, by their last checkpoints on the target."""
 
-    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
         """Commit offsets on the target; returns the groups that were refused, with the reason."""
 
-    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+    def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         """Let the flow back, which stores its positions on that cluster, begin at these offsets."""
 
-    def earlier(self) -> JournalEntries:
+    def read_earlier_journal(self) -> JournalEntries:
         """The journal of the other direction, on the source; empty without one."""
 
     def close_earlier(self) -> None:

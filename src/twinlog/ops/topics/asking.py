@@ -68,15 +68,15 @@ def _ask(reader: TopicsReader, settings: FlowSettings, asking: TopicCommandOptio
     meant = reader.selectors(asking.words, asking.partitions, unchecked=unchecked)
     command = TopicCommand(asking.id or uuid.uuid4().hex[:12], asking.verb, meant, asking.place, by=this_process())
     new = asked.outcome(command.id) is None
-    done = new and reader.has(command, asked)
+    done = new and reader.is_redundant(command, asked)
     if new and (asking.dry_run or not asking.sure or asking.verb.moves or done):
         code = _show(reader, settings, command, asking, done=done)
         if code is not None:
             return code
-    outcome = reader.ask(command)
-    if outcome.result.over or reader.look().runs:
+    outcome = reader.submit_command(command)
+    if outcome.result.over or reader.read_state().runs:
         outcome = reader.wait(outcome, asking.timeout_s, _runs(reader))
-    seen = None if outcome.result.over else reader.look()
+    seen = None if outcome.result.over else reader.read_state()
     if seen is not None and not seen.runs:
         typer.echo(f"no process runs {settings.name} now: {seen.state.word}; it is done when one starts", err=True)
     if asking.as_json:
@@ -130,7 +130,7 @@ def _runs(reader: TopicsReader) -> Callable[[], bool]:
     def look() -> bool:
         nonlocal runs, look_at
         if SYSTEM.monotonic() >= look_at:
-            runs, look_at = reader.look().runs, SYSTEM.monotonic() + LOOK_S
+            runs, look_at = reader.read_state().runs, SYSTEM.monotonic() + LOOK_S
         return runs
 
     return look
@@ -141,7 +141,7 @@ def _code(reader: TopicsReader, outcome: CommandOutcome) -> int:
         return EXIT_NOT_ALL if outcome.reason else EXIT_DONE
     if outcome.result is CommandState.REFUSED:
         return EXIT_NOT_ALL
-    if not reader.look().runs:
+    if not reader.read_state().runs:
         return EXIT_DONE
     topic = reader.control_topic
     typer.echo(

@@ -199,7 +199,7 @@ class TopicsReader(ClustersReader):
             found.append(TopicSnapshot(topic, remote, tuple(parts)))
         return TopicsSnapshot(seen, tuple(found), asked)
 
-    def look(self) -> FlowSnapshot:
+    def read_state(self) -> FlowSnapshot:
         """How the flow does now, without its topics."""
         return self._flow.read()
 
@@ -266,12 +266,12 @@ class TopicsReader(ClustersReader):
         held = _held(self._flow.read())
         return [_naming(move, held.get(move.partition)) for move in moves]
 
-    def has(self, command: TopicCommand, asked: ControlState) -> bool:
+    def is_redundant(self, command: TopicCommand, asked: ControlState) -> bool:
         """Whether a `pause` or `resume` would change nothing; false where the source does not answer."""
         if command.verb not in (TopicVerb.PAUSE, TopicVerb.RESUME) or asked.pending:
             return False
         try:
-            return asked.pauses.has(command, self._mirrored(), self._is_heartbeats)
+            return asked.pauses.is_redundant(command, self._mirrored(), self._is_heartbeats)
         except RefusedError:
             raise
         except ClusterError:
@@ -279,10 +279,10 @@ class TopicsReader(ClustersReader):
 
     # Asking.
 
-    def ask(self, command: TopicCommand) -> CommandOutcome:
+    def submit_command(self, command: TopicCommand) -> CommandOutcome:
         """Ask for it; what became of it until now is returned where its id is known already. Raises OptionError where
         that id stands for something else."""
-        return self._journal.ask(command)
+        return self._journal.write_command(command)
 
     def wait(
         self, outcome: CommandOutcome, timeout_s: float, runs: Callable[[], bool] = lambda: True, poll_s: float = POLL_S

@@ -139,7 +139,7 @@ class Lookup(ClustersReader):
             return TranslatedOffset(
                 partition, offset, reason=f"{self._settings.name} does not mirror {source.topic}: {refusal}"
             )
-        if self._translator.knows(source):
+        if self._translator.has_partition(source):
             return TranslatedOffset(
                 partition, offset, there, reason="it is older than any offset of this partition that can be translated"
             )

@@ -31,7 +31,7 @@ class NearbyRecords:
         self._rows: Bodies | None = None
         self._read = 0, 0
 
-    def having(self, theirs: Bodies, source_offset: int) -> int:
+    def count_known(self, theirs: Bodies, source_offset: int) -> int:
         """How many of these records of the target the source has shortly before, or after, an offset."""
         first = max(self._start, source_offset - NEAR_OFFSETS)
         past = min(self._end, source_offset + NEAR_OFFSETS)
@@ -268,7 +268,7 @@ def window(logs: LogPair, side: Side, start: int, end: int, most: int) -> tuple[
         found.append(rows.part(0, most - count))
         count += len(found[-1])
         size += found[-1].size
-        log.take(past)
+        log.discard_before(past)
     return join(found), False
 
 

@@ -88,8 +88,8 @@ class ContentComparison:
                 both = self._part.source_compacted and self._part.target_compacted
                 begin = before_changes(self._logs, begin, section, by_key=both)
                 self._leave_before(section, *begin)
-                source.take(begin[0])
-                target.take(begin[1])
+                source.discard_before(begin[0])
+                target.discard_before(begin[1])
         while True:
             if self._same_batch(section):
                 continue
@@ -106,8 +106,8 @@ class ContentComparison:
                     mine, copies = ours.part(0, count), theirs.part(0, count)
                     self._findings.same(mine, copies)
                     self._progress(2 * count)
-                    source.take(int(mine.offsets[-1]) + 1)
-                    target.take(int(copies.offsets[-1]) + 1)
+                    source.discard_before(int(mine.offsets[-1]) + 1)
+                    target.discard_before(int(copies.offsets[-1]) + 1)
                 source.more_at_once()
                 target.more_at_once()
                 if count == min(len(ours), len(theirs)):
@@ -127,12 +127,12 @@ class ContentComparison:
             why = COMPACTED_TARGET if self._part.target_compacted else BEFORE_BEGIN
             if not len(theirs) and "target" in section.retained:
                 why = RETAINED_TARGET
-            self._findings.verdict.leave("source", int(ours.offsets[0]), source, why)
+            self._findings.verdict.add_uncompared("source", int(ours.offsets[0]), source, why)
         if len(theirs):
             why = COMPACTED_SOURCE if self._part.source_compacted else BEFORE_BEGIN
             if not len(ours) and "source" in section.retained:
                 why = RETAINED_SOURCE
-            self._findings.verdict.leave("target", int(theirs.offsets[0]), target, why)
+            self._findings.verdict.add_uncompared("target", int(theirs.offsets[0]), target, why)
 
     def _count_missing(self, start: int, end: int, target: int) -> None:
         while start < end:
@@ -156,11 +156,11 @@ class ContentComparison:
         if "target" in section.retained and (
             section.target == section.target_end or begins_after(self._logs, section, part.syncs)
         ):
-            verdict.leave("source", section.source, section.source_end, RETAINED_TARGET)
+            verdict.add_uncompared("source", section.source, section.source_end, RETAINED_TARGET)
         elif not ("source" in section.retained and section.source == section.source_end):
             return False
         if not section.open_end:
-            verdict.leave("target", section.target, section.target_end, OLDER)
+            verdict.add_uncompared("target", section.target, section.target_end, OLDER)
         return True
 
     def _resolve(self, section: Section, ours: Bodies | None, theirs: Bodies | None) -> bool:
@@ -174,8 +174,8 @@ class ContentComparison:
         if found is None:
             self._searched += 1
             if self._searched > MOST_PLACES:
-                self._findings.verdict.leave("source", at[0], section.source_end, TOO_MANY)
-                self._findings.verdict.leave("target", at[1], section.target_end, TOO_MANY)
+                self._findings.verdict.add_uncompared("source", at[0], section.source_end, TOO_MANY)
+                self._findings.verdict.add_uncompared("target", at[1], section.target_end, TOO_MANY)
                 return False
             found = find_next_common(self._logs, (at[0], section.source_end), (at[1], section.target_end), alike=alike)
         if (
@@ -189,21 +189,21 @@ class ContentComparison:
         if found is None:
             if not compacted:
                 self._findings.differs(1, lambda: RecordDifference("order", *at, UNRELATED))
-            self._findings.verdict.leave("source", at[0], section.source_end, UNRELATED)
-            self._findings.verdict.leave("target", at[1], section.target_end, UNRELATED)
+            self._findings.verdict.add_uncompared("source", at[0], section.source_end, UNRELATED)
+            self._findings.verdict.add_uncompared("target", at[1], section.target_end, UNRELATED)
             return False
         if ours is not None and theirs is not None and not len(found.ours) and not len(found.theirs):
             self._count_timestamp(ours.part(0, 1), theirs.part(0, 1))
             return True
         if section.open_end and found.to_end and len(found.ours) == 0:
-            self._target.take(found.target_next)
+            self._target.discard_before(found.target_next)
             return False
         if section.open_end and found.to_end:
             # Records of the target after the end of the source were not to be compared.
             found = without_tail(found)
         self._count_gap(found)
-        self._source.take(found.source_next)
-        self._target.take(found.target_next)
+        self._source.discard_before(found.source_next)
+        self._target.discard_before(found.target_next)
         self._progress(len(found.ours) + len(found.theirs))
         return True
 
@@ -214,17 +214,17 @@ class ContentComparison:
         if found is None:
             return False
         if self._part.target_compacted:
-            self._findings.verdict.leave("source", int(ours.offsets[0]), found[0], COMPACTED_TARGET)
+            self._findings.verdict.add_uncompared("source", int(ours.offsets[0]), found[0], COMPACTED_TARGET)
         else:
             self._count_missing(at[0], found[0], at[1])
         if self._part.source_compacted:
-            self._findings.verdict.leave("target", int(theirs.offsets[0]), found[1], COMPACTED_SOURCE)
+            self._findings.verdict.add_uncompared("target", int(theirs.offsets[0]), found[1], COMPACTED_SOURCE)
         else:
             more, _ = window(self._logs, "target", at[1], found[1], WINDOWS[-1])
             if len(more):
                 self._findings.extra(more, found[0])
-        self._source.take(found[0])
-        self._target.take(found[1])
+        self._source.discard_before(found[0])
+        self._target.discard_before(found[1])
         self._progress(found[0] + found[1] - sum(at))
         return True
 
@@ -235,16 +235,16 @@ class ContentComparison:
         self._findings.count(mine, 1)
         self._findings.digests.of_source(mine.content())
         self._findings.digests.of_target(copy.content())
-        self._source.take(int(mine.offsets[0]) + 1)
-        self._target.take(int(copy.offsets[0]) + 1)
+        self._source.discard_before(int(mine.offsets[0]) + 1)
+        self._target.discard_before(int(copy.offsets[0]) + 1)
         self._progress(2)
 
     def _count_gap(self, gap: AlignmentGap) -> None:
         if gap.explained(source_compacted=self._part.source_compacted, target_compacted=self._part.target_compacted):
             for start, end in spans(gap.ours.offsets):
-                self._findings.verdict.leave("source", start, end, COMPACTED_TARGET)
+                self._findings.verdict.add_uncompared("source", start, end, COMPACTED_TARGET)
             for start, end in spans(gap.theirs.offsets):
-                self._findings.verdict.leave("target", start, end, COMPACTED_SOURCE)
+                self._findings.verdict.add_uncompared("target", start, end, COMPACTED_SOURCE)
             return
         if not len(gap.ours):
             self._findings.extra(gap.theirs, self._source.position)

@@ -68,17 +68,17 @@ class PartitionComparison:
         )
         verdict.source_start, verdict.target_start = first.source, first.target
         for section in part.sections:
-            self._source.take(section.source)
-            self._target.take(section.target)
+            self._source.discard_before(section.source)
+            self._target.discard_before(section.target)
             before = self._source.position + self._target.position
             try:
                 self._section(section)
             except CorruptBatchError as error:
                 self._damaged(section, error)
             self._progress(section.source_end + section.target_end - before)
-            self._source.take(section.source_end)
+            self._source.discard_before(section.source_end)
             if not section.open_end:
-                self._target.take(section.target_end)
+                self._target.discard_before(section.target_end)
         verdict.source_end, verdict.target_end = self._source.position, self._target.position
         verdict.left = [one for one in verdict.left if not self._is_of_markers(one)]
         self._findings.result()
@@ -102,7 +102,7 @@ class PartitionComparison:
 
     def lost(self, side: Side, start: int, end: int) -> None:
         """Retention has deleted offsets of one side meanwhile."""
-        self._findings.verdict.leave(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
+        self._findings.verdict.add_uncompared(side, start, end, DELETED_SOURCE if side == "source" else DELETED_TARGET)
         self._gone.append((start, end))
 
     def _section(self, section: Section) -> None:
@@ -165,8 +165,8 @@ class PartitionComparison:
                 theirs = empty if theirs is None else theirs.from_offset(0, behind + shift)
                 self._match(ours, theirs, shift)
             self._progress(2 * (behind - source.position))
-            source.take(behind)
-            target.take(behind + shift)
+            source.discard_before(behind)
+            target.discard_before(behind + shift)
             source.more_at_once()
             target.more_at_once()
 
@@ -175,10 +175,10 @@ class PartitionComparison:
         for start, end in spans(theirs.offsets[matched.target_only]):
             # A copy, whose original the source does not have any more.
             if not self._was_lost(start - shift, end - shift):
-                self._findings.verdict.leave("target", start, end, COMPACTED_SOURCE)
+                self._findings.verdict.add_uncompared("target", start, end, COMPACTED_SOURCE)
         for start, end in spans(ours.offsets[matched.source_only]):
             if self._part.target_compacted:
-                self._findings.verdict.leave("source", start, end, COMPACTED_TARGET)
+                self._findings.verdict.add_uncompared("source", start, end, COMPACTED_TARGET)
             elif not self._was_lost(start + shift, end + shift):
                 self._findings.differs(end - start, partial(RecordDifference, "missing", start, start + shift))
         if len(matched.source_only):
@@ -222,7 +222,7 @@ class PartitionComparison:
                 len(ours), partial(RecordDifference, "missing", int(ours.offsets[0]), section.target)
             )
             self._findings.digests.of_source(ours.content())
-            self._source.take(past)
+            self._source.discard_before(past)
 
     def _foreign_in(self, section: Section) -> None:
         """By the map these target offsets are no copies: markers, or records of somebody else."""
@@ -231,13 +231,13 @@ class PartitionComparison:
             if theirs is None:
                 return
             self._findings.extra(theirs, section.source)
-            self._target.take(past)
+            self._target.discard_before(past)
 
     def _damaged(self, section: Section, error: CorruptBatchError) -> None:
         at = self._source.position, self._target.position
         self._findings.differs(1, lambda: RecordDifference("damaged", *at, str(error)))
-        self._findings.verdict.leave("source", at[0], section.source_end, "after a damaged batch")
-        self._findings.verdict.leave("target", at[1], section.target_end, "after a damaged batch")
+        self._findings.verdict.add_uncompared("source", at[0], section.source_end, "after a damaged batch")
+        self._findings.verdict.add_uncompared("target", at[1], section.target_end, "after a damaged batch")
 
 
 def _empty(rows: Bodies | None) -> Bodies | None:

@@ -113,7 +113,7 @@ class VerifyFindings:
 
     def extra(self, theirs: Bodies, source_offset: int) -> None:
         """Records that are no copies, or copies for the second time."""
-        doubled = self._nearby.having(theirs, source_offset)
+        doubled = self._nearby.count_known(theirs, source_offset)
         self.verdict.foreign += len(theirs) - doubled
         if self._ignore_foreign and not doubled:
             return

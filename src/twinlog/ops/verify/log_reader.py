@@ -146,7 +146,7 @@ class LogReader:
             self._decode(fetched)
         return None, limit
 
-    def take(self, position: int) -> None:
+    def discard_before(self, position: int) -> None:
         """Everything before an offset was compared."""
         if position <= self.position:
             return
@@ -248,7 +248,7 @@ class LogReader:
             if trouble is not None:
                 log.info("%s is fetched again: %s", self.partition, trouble)
                 self._stale = True
-            self._logs.loop.run(self._logs.loop.sleep, backoff.failed() if trouble else PAUSE_S)
+            self._logs.loop.run(self._logs.loop.sleep, backoff.count_failure() if trouble else PAUSE_S)
 
     async def _response(self) -> PartitionResponse | None:
         """The answer that is on its way for the position, or else a new one; the next one is asked for at once."""

@@ -150,7 +150,7 @@ class Verdict:
         self.equal = None if unknown else True
         return self
 
-    def leave(self, side: Side, start: int, end: int, reason: str) -> None:
+    def add_uncompared(self, side: Side, start: int, end: int, reason: str) -> None:
         """Note that offsets were not compared."""
         if end <= start:
             return

@@ -291,7 +291,7 @@ class VerifyPlanner:
         def of(part: TopicPartition) -> list[tuple[int, int]]:
             if part not in wanted:
                 return []
-            return [(int(sync.upstream), int(sync.downstream)) for sync in store.of(part).kept(part)]
+            return [(int(sync.upstream), int(sync.downstream)) for sync in store.get_translation(part).kept(part)]
 
         return of
 

@@ -172,7 +172,7 @@ class Jvm:
                 assert process.stdin is not None
                 process.stdin.close()
                 return False
-            if logged.lasts("starting", SLOW_S, AGAIN_S):
+            if logged.is_due("starting", SLOW_S, AGAIN_S):
                 log.warning(
                     "Spark's JVM (process %d) has been starting for %.0f s and does not listen yet: it is waited for; "
                     "is this machine short of processors or memory?",

@@ -99,7 +99,7 @@ def _drop(rows: SmtRows, chosen: Rows) -> None:
     """Filter: drops the records."""
     left = np.ones(len(rows), dtype=bool)
     left[slice(None) if chosen is None else chosen] = False
-    rows.keep(np.flatnonzero(left))
+    rows.retain_rows(np.flatnonzero(left))
 
 
 def _fields(change: FieldTransform, side: Side) -> RowsTransform:
@@ -108,7 +108,7 @@ def _fields(change: FieldTransform, side: Side) -> RowsTransform:
             data = rows.data(side, row)
             new = change(data, rows.facts(row))
             if new is not data:
-                rows.change(side, row, new)
+                rows.replace_value(side, row, new)
 
     return apply
 
@@ -118,7 +118,7 @@ def _keys(settings: Settings) -> RowsTransform:
 
     def apply(rows: SmtRows, chosen: Rows) -> None:
         for row in rows.numbers(chosen):
-            rows.change("key", row, key_of(rows.data("value", row)))
+            rows.replace_value("key", row, key_of(rows.data("value", row)))
 
     return apply
 
@@ -134,7 +134,7 @@ def _headers(settings: Settings, side: Side) -> RowsTransform:
             data = rows.data(side, row)
             new, headers = headers_of(data)
             if new is not data:
-                rows.change(side, row, new)
+                rows.replace_value(side, row, new)
             for name, value in headers:
                 owners.append(row)
                 names.append(name)

@@ -70,7 +70,7 @@ def drop_headers(settings: Settings) -> RowsTransform:
             go = go & selected[parents]
         if go.any():
             left = np.flatnonzero(~go)
-            rows.put("headers", header_lists(entries.take(pa.array(left)), parents[left], len(rows)))
+            rows.replace_column("headers", header_lists(entries.take(pa.array(left)), parents[left], len(rows)))
 
     return apply
 

@@ -39,13 +39,13 @@ class SmtRows:
         """A column as it is in the batch; keys and values that were changed are not written yet."""
         return self.batch.column(name)
 
-    def put(self, name: str, column: Any) -> None:
+    def replace_column(self, name: str, column: Any) -> None:
         """Another column in the place of the one of that name."""
         at = self.batch.schema.get_field_index(name)
         self.batch = self.batch.set_column(at, self.batch.schema.field(at), column)
         self._lists.pop(name, None)
 
-    def keep(self, rows: Any) -> None:
+    def retain_rows(self, rows: Any) -> None:
         """Drop all but these rows."""
         moved = {int(row): place for place, row in enumerate(rows)}
         self.batch = self.batch.take(pa.array(rows, pa.int64()))
@@ -67,7 +67,7 @@ class SmtRows:
             cells[row] = read(converter, self._list(side)[row], side)
         return cells[row]
 
-    def change(self, side: str, row: int, data: SchemaAndValue) -> None:
+    def replace_value(self, side: str, row: int, data: SchemaAndValue) -> None:
         """Another key or value for a row."""
         self._cells[side][row] = data
         self._changed[side].add(row)
@@ -100,7 +100,7 @@ class SmtRows:
         both = pa.concat_arrays([entries, added])
         owners = np.concatenate([parents, np.asarray(rows, dtype=np.int64)])
         order = np.argsort(owners, kind="stable")
-        self.put("headers", header_lists(both.take(pa.array(order)), owners[order], len(self)))
+        self.replace_column("headers", header_lists(both.take(pa.array(order)), owners[order], len(self)))
 
     def written(self) -> Any:
         """The batch, with the keys and values that were changed. Raises TransformError for one that has no bytes."""
@@ -114,7 +114,7 @@ class SmtRows:
                 cells = pa.array([write(converter, self._cells[side][row]) for row in rows], pa.binary())
             except UnicodeEncodeError:
                 raise TransformError(f"the {side} has half of a character, which has no bytes in UTF-8") from None
-            self.put(side, replaced(self.batch.column(side), np.array(rows, dtype=np.int64), cells))
+            self.replace_column(side, replaced(self.batch.column(side), np.array(rows, dtype=np.int64), cells))
             changed.clear()
         return self.batch
 

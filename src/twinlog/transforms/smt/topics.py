@@ -68,7 +68,7 @@ def timestamp_router(settings: Settings) -> RowsTransform:
                 raise TransformError(str(error)) from None
             new.append(topic_format.replace("${topic}", names[name]).replace("${timestamp}", written))
         cells = pa.array(new, pa.string()).take(pa.array(places))
-        rows.put("topic", replaced(rows.column("topic"), numbers, cells))
+        rows.replace_column("topic", replaced(rows.column("topic"), numbers, cells))
 
     return apply
 
@@ -98,4 +98,4 @@ def _put(rows: SmtRows, chosen: Rows, column: Any) -> None:
         selected = np.zeros(len(rows), dtype=bool)
         selected[chosen] = True
         column = pc.if_else(pa.array(selected), column, rows.column("topic"))
-    rows.put("topic", column)
+    rows.replace_column("topic", column)

@@ -54,7 +54,7 @@ class SharedJvm:
                 raise
             return self._jvm
 
-    def another(self) -> SharedJvm:
+    def take_new_jvm(self) -> SharedJvm:
         """One that has none yet; what it is asked first may take twice as long."""
         made = SharedJvm(self.clock)
         made.answer_s = min(MOST_ANSWER_S, 2 * self.answer_s)
@@ -153,7 +153,7 @@ class SqlTransform:
             fault = _fault(jvm, rows, self._shared.answer_s)
             if (jvm.hung_for_me() or fault is not None) and not alone:
                 self._alone = True
-                self._shared = self._shared.another()
+                self._shared = self._shared.take_new_jvm()
             self._forget()
             self._wake.set()
             if fault is not None and alone:

@@ -63,7 +63,7 @@ NONE_HELD = "none of these partitions was held"
 
 
 class TopicControl:
-    """What is asked of the topics of one flow. `turn` is called by a thread of its own, the rest by the flow's."""
+    """Requests about topics of one flow. A thread of its own calls `run_commands`, the flow's thread the rest."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class TopicControl:
         self._look_what_is_paused()
         self._plan()
 
-    def attend(self) -> None:
+    def poll_withheld(self) -> None:
         """Plan again once other partitions are withheld; called every moment."""
         if self._planned is not None and self._planned != (self._paused, self._moving | self._awaiting):
             self._plan()
@@ -139,16 +139,16 @@ class TopicControl:
             copied, paused, moving = self._remote.keys(), self._paused, self._moving | self._awaiting
             self._planned, self._copied = (paused, moving), None
         heartbeats = {part for part in copied if self._is_heartbeats(part.topic)}
-        self._status.paused.keep(paused - heartbeats)
+        self._status.paused.set_partitions(paused - heartbeats)
         self._status.plan(copied - paused, heartbeats - paused)
-        self._held.keep(copied - paused)
+        self._held.retain_partitions(copied - paused)
         wanted = frozenset(copied - paused - moving)
         self._tasks.plan(wanted)
         self._copied = wanted
 
     # For the thread of its own.
 
-    def turn(self) -> None:
+    def run_commands(self) -> None:
         """Do what is asked. Raises ClusterError to be called again soon, and RefusedError without a right."""
         try:
             self._read()
@@ -185,7 +185,7 @@ class TopicControl:
 
     def _do(self, outcome: CommandOutcome) -> None:
         if outcome.result is not CommandState.BEGUN:
-            outcome = self._journal.begin(outcome, self._by)
+            outcome = self._journal.begin_command(outcome, self._by)
         try:
             if outcome.command.verb in _PAUSING:
                 self._do_pause(outcome)
@@ -201,7 +201,7 @@ class TopicControl:
         parts = self._meant(outcome.command.selectors)
         self._await_release(parts & self._paused)
         self._fence()
-        outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(parts), {}))
+        outcome = self._journal.record_moves(outcome, self._mover.decide_moves(outcome.command, sorted(parts), {}))
         self._lag_at = self._clock.monotonic()
         # Without any it counts for partitions to come.
         self._end(outcome, CommandState.APPLIED)
@@ -218,10 +218,12 @@ class TopicControl:
         if decided is None:
             if outcome.command.verb.moves:
                 self._mover.catch_up(sorted(meant), self._remote)
-            outcome = self._journal.decide(outcome, self._mover.decide(outcome.command, sorted(meant), recopied))
+            outcome = self._journal.record_moves(
+                outcome, self._mover.decide_moves(outcome.command, sorted(meant), recopied)
+            )
             decided = outcome.moves or ()
         left = {move.partition: move.text for move in decided if move.text == UNREPORTED}
-        left |= self._mover.apply(decided, self._remote, recopied)
+        left |= self._mover.apply_moves(decided, self._remote, recopied)
         done = [move for move in decided if move.partition not in left]
         self._warn_of_loss(outcome, done)
         why = [f"{part}: {text}" for part, text in sorted(left.items())]
@@ -259,7 +261,7 @@ class TopicControl:
         """Wait until no copier holds these any more, nor is to begin with them by a plan of before. Raises ClusterError
         when that takes long."""
         until = self._clock.monotonic() + RELEASED_S
-        while parts and (self._copied is None or parts & self._copied or self._leases.hold(parts)):
+        while parts and (self._copied is None or parts & self._copied or self._leases.holds_any(parts)):
             if self._stopping.is_set() or self._clock.monotonic() >= until:
                 raise ClusterError(f"copiers still hold {listed(map(str, parts))}")
             self._clock.wait(self._stopping, POLL_S)
@@ -285,6 +287,6 @@ class TopicControl:
         ends = self._source.offsets(paused, latest=True, read_committed=committed)
         starts = self._source.offsets([part for part in paused if part not in stored], latest=False)
         begins = starts | {part: position.next_source for part, position in stored.items()}
-        self._status.paused.note(
+        self._status.paused.set_lags(
             {part: max(0, ends[part] - begins[part]) for part in paused if part in ends and part in begins}
         )

@@ -82,7 +82,7 @@ class ControlJournal:
 
     # For who asks.
 
-    def ask(self, command: TopicCommand) -> CommandOutcome:
+    def write_command(self, command: TopicCommand) -> CommandOutcome:
         """Write down what is asked, and return what became of it until now.
 
         A command whose id is known already is not written again. Raises OptionError where that asks for something else,
@@ -121,11 +121,11 @@ class ControlJournal:
 
     # For the process that runs the flow.
 
-    def begin(self, outcome: CommandOutcome, by: str) -> CommandOutcome:
+    def begin_command(self, outcome: CommandOutcome, by: str) -> CommandOutcome:
         """A command is being done from now on."""
         return self._write(replace(outcome, result=CommandState.BEGUN, by=by, reason=""))
 
-    def decide(self, outcome: CommandOutcome, moves: Sequence[PartitionMove]) -> CommandOutcome:
+    def record_moves(self, outcome: CommandOutcome, moves: Sequence[PartitionMove]) -> CommandOutcome:
         """Write down what becomes of each partition, before anything does."""
         self._append(records.move_records(self._flow, outcome.command, moves))
         return self._seen(outcome)

@@ -238,7 +238,7 @@ class TopicPauses:
                 found.add(part)
         return frozenset(found)
 
-    def has(
+    def is_redundant(
         self, command: TopicCommand, partitions: Iterable[TopicPartition], is_heartbeats: IsHeartbeats = _never
     ) -> bool:
         """Whether a `pause` or `resume` changes nothing: neither of these source partitions, which are all, nor of

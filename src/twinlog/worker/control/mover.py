@@ -149,7 +149,7 @@ class PartitionMover:
     def _note(self, kind: str, text: str) -> None:
         log.warning("%s: %s: %s", self._settings.name, kind, text)
 
-    def decide(
+    def decide_moves(
         self,
         command: TopicCommand,
         partitions: Sequence[TopicPartition],
@@ -173,7 +173,7 @@ class PartitionMover:
         found = map_.to_target(move.after)
         return move if found is None else replace(move, first_target=found.offset)
 
-    def apply(
+    def apply_moves(
         self,
         moves: Sequence[PartitionMove],
         remote: Mapping[TopicPartition, TopicPartition],
@@ -181,7 +181,7 @@ class PartitionMover:
     ) -> dict[TopicPartition, str]:
         """Store where partitions go on; `remote` has the remote partition of each. One that stands there already stays.
 
-        Returns those that were left alone because somebody else stored a position since `decide`, with the reason.
+        Returns those that were left alone because of a position stored since `decide_moves`, with the reason.
         """
         wanted = {move.partition: move for move in moves if move.changes}
         stored = self._positions.read(wanted)
@@ -264,7 +264,7 @@ class PartitionMover:
         until = client.loop.clock.monotonic() + REST_S
         while missing := [part for part in counted if part not in found]:
             await client.refresh({part.topic for part in missing})
-            now = await at_rest.ends(missing)
+            now = await at_rest.find_ends(missing)
             found |= {part: end for part, end in now.items() if not at_rest.lacks_marker(part, counted[part], end)}
             if client.loop.clock.monotonic() >= until:
                 break
@@ -305,7 +305,7 @@ class PartitionMover:
                 continue
             first = TargetOffset(0) if recopy.first_target is None else recopy.first_target
             map_ = SegmentWriter(part, recopy.low, first, generation=tip.generation + COPIER_GENERATIONS)
-            map_.jumped(after, ends[part])
+            map_.add_jump(after, ends[part])
             records += [(segment.key, segment.value) for segment in map_.changed()]
         if records:
             self._target.call(partial(self._stores_maps.append, records))

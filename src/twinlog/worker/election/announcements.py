@@ -59,7 +59,7 @@ class Announcements:
         if connected and now - self._troubled_since > LOG_AFTER_S and self._logged.is_new("trouble", AGAIN_S):
             log.warning("%s: cannot ask yet who runs this flow, trying again: %s", self._flow, error)
 
-    def joined(self, session_s: float) -> None:
+    def log_joined(self, session_s: float) -> None:
         """This process is a member; without heartbeats its membership ends after `session_s` seconds."""
         self._troubled_since = None
         if session_s > SESSION_S and self._logged.is_new("session"):
@@ -68,7 +68,7 @@ class Announcements:
                 *(self._flow, session_s),
             )
 
-    def leads(self, leadership: Leadership, me: str, *, anew: bool) -> None:
+    def log_leading(self, leadership: Leadership, me: str, *, anew: bool) -> None:
         """This process, the member `me`, runs the flow, `anew` if it did not until now."""
         if anew:
             log.info("%s: this process (%s) runs the flow", self._flow, self._name)
@@ -98,7 +98,7 @@ class Announcements:
                 *(self._flow, leadership.leader.name, ", ".join(differences)),
             )
 
-    def lost(self) -> None:
+    def log_lost(self) -> None:
         """This process ran the flow, and another one may by now."""
         log.warning(
             "%s: this process was silent for too long, another one may run the flow now; this one stops copying",
@@ -132,7 +132,7 @@ class Announcements:
                 *(self._flow, self._target, error),
             )
 
-    def answered(self) -> None:
+    def log_answer(self) -> None:
         """The group has answered."""
         if self._unanswered:
             self._unanswered = False

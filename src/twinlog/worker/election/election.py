@@ -95,7 +95,7 @@ class Election:
         self._session = GroupSession(
             *(self._loop, self._membership, self._lease),
             lost=self._lost,
-            answered=self._role.answered,
+            answered=self._role.record_answer,
             unanswered=lambda error: self._role.unanswered(error, self._lease.until),
         )
         self._wake = self._session.wake
@@ -173,7 +173,7 @@ class Election:
             return "stopped"
         return self._role.text(ready=self._ready, unfit=self.unfit)
 
-    def change(self, settings: FlowSettings) -> None:
+    def change_settings(self, settings: FlowSettings) -> None:
         """This process runs the flow with other settings from now on, or would: the other processes learn it."""
 
         def change() -> None:
@@ -194,11 +194,11 @@ class Election:
         def end() -> None:
             if self.standing is ElectionState.LEADING and self._last_term is not None:
                 self._given_up = (self._last_term, heir)
-                self._roster.leave(self.settings.name, heir)
+                self._roster.hand_over_flow(self.settings.name, heir)
                 if unfit_s:
-                    self._fitness.lose(unfit_s)
-                self._lease.lose()
-                self._role.become(ElectionState.JOINING)
+                    self._fitness.mark_unreachable(unfit_s)
+                self._lease.expire_lease()
+                self._role.set_state(ElectionState.JOINING)
                 self._session.rejoin()
             ended.set()
 
@@ -237,17 +237,17 @@ class Election:
     def _crashed(self, error: BaseException) -> None:
         if isinstance(error, Exception):
             log.error("%s: the election ended", self.settings.name, exc_info=error)
-            self._role.become(ElectionState.REFUSED, f"internal error: {error!r}")
+            self._role.set_state(ElectionState.REFUSED, f"internal error: {error!r}")
 
     async def _run(self) -> None:
         try:
-            self._begin(self._session.beat)
+            self._begin(self._session.send_heartbeats)
             while not self._stopping:
                 await self._try_to_take_part()
-            self._role.become(ElectionState.JOINING)
-            self._roster.note(self.settings.name, None)
+            self._role.set_state(ElectionState.JOINING)
+            self._roster.set_members(self.settings.name, None)
             if self._leaves:
-                await self._membership.leave()
+                await self._membership.leave_group()
         except TwinlogError as error:
             log.debug("%s: could not leave the group: %s", self.settings.name, error)
         finally:
@@ -262,7 +262,7 @@ class Election:
             self._announce.refused(error)
             # A leader keeps the flow until its lease is over: the permission may come back.
             if self.standing is not ElectionState.LEADING:
-                self._role.become(ElectionState.REFUSED, str(error))
+                self._role.set_state(ElectionState.REFUSED, str(error))
             await self._wake.wait(REFUSED_S)
         except ClusterError as error:
             self._announce.trouble(error, connected=self._admin.client.connected)
@@ -277,7 +277,7 @@ class Election:
         self._session.again = False
         if not await self._join():
             return
-        self._announce.joined(self._membership.session_s)
+        self._announce.log_joined(self._membership.session_s)
         while not (self._stopping or self._session.again or self._sent_ready != self._ready):
             await self._wake.wait()
 
@@ -300,7 +300,7 @@ class Election:
         generation = await self._session.join(self._present().encode())
         if generation is None:
             return False
-        self._role.answered()
+        self._role.record_answer()
         return await self._sync(generation, begun)
 
     @property
@@ -316,11 +316,13 @@ class Election:
 
     async def _sync(self, generation: Generation, begun: float) -> bool:
         assignments: dict[str, bytes] = {}
-        self._roster.joined(self.settings.name, generation.member_id)
+        self._roster.set_member_id(self.settings.name, generation.member_id)
         if generation.leads:
             members = {member: Member.decode(data) for member, data in generation.members.items()}
             flow = self.settings.name
-            appointed = appoint(flow, generation.number, members, self._roster.loads(flow), self._admin.clock.wall())
+            appointed = appoint(
+                flow, generation.number, members, self._roster.count_flows(flow), self._admin.clock.wall()
+            )
             # The elections of this process's other flows count this appointment from now on.
             self._note(appointed)
             assignments = dict.fromkeys(members, appointed.encode())
@@ -343,25 +345,25 @@ class Election:
             self._session.again = True
         else:
             self._given_up = None
-            self._role.lead(leadership, generation.member_id)
+            self._role.begin_leading(leadership, generation.member_id)
         return True
 
     def _note(self, leadership: Leadership) -> None:
         ready: dict[str, bool] = {}
         for mate in leadership.mates.values():
             ready[mate.name] = mate.ready or ready.get(mate.name, False)
-        self._roster.note(self.settings.name, FlowMembers(leadership.leader.name, ready))
+        self._roster.set_members(self.settings.name, FlowMembers(leadership.leader.name, ready))
 
     def _lost(self) -> None:
         """Another process may lead from now on."""
-        self._lease.lose()
-        self._role.lose()
+        self._lease.expire_lease()
+        self._role.lose_leadership()
 
     async def _wait_for_others(self) -> None:
         """Members of another kind are in the group: log who they are, and try again soon."""
-        self._membership.forget()
+        self._membership.reset_member()
         self._lost()
-        self._roster.note(self.settings.name, None)
+        self._roster.set_members(self.settings.name, None)
         group, target = self._membership.group, self.settings.target
         try:
             seen = await self._membership.describe()
@@ -371,5 +373,5 @@ class Election:
         reason = why_taken(seen, group, self.settings.name, target)
         if seen.members:
             self._announce.taken(reason)
-        self._role.become(ElectionState.WAITING, reason)
+        self._role.set_state(ElectionState.WAITING, reason)
         await self._wake.wait(OTHERS_S)

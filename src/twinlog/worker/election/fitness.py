@@ -38,7 +38,7 @@ class SourceProbe:
         self._regained = regained
         self._stopped = False
 
-    def lose(self, at_least_s: float) -> None:
+    def mark_unreachable(self, at_least_s: float) -> None:
         """Be unfit for so many seconds, and until the source is reached."""
         if not self.unfit:
             self.unfit = True

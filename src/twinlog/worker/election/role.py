@@ -50,7 +50,7 @@ class ElectionRole:
         self._refused = False
         """Whether the target has refused this process since."""
 
-    def become(self, standing: ElectionState, reason: str | None = None) -> None:
+    def set_state(self, standing: ElectionState, reason: str | None = None) -> None:
         self.reason = reason
         if standing is not self.standing:
             leads_or_led = ElectionState.LEADING in (standing, self.standing)
@@ -59,11 +59,11 @@ class ElectionRole:
                 self.term += 1
             self._changed()
 
-    def lead(self, leadership: Leadership, me: str) -> None:
+    def begin_leading(self, leadership: Leadership, me: str) -> None:
         """This process, the member `me`, runs the flow."""
-        self._announce.leads(leadership, me, anew=self.standing is not ElectionState.LEADING)
+        self._announce.log_leading(leadership, me, anew=self.standing is not ElectionState.LEADING)
         self.leadership, self._differences = leadership, ()
-        self.become(ElectionState.LEADING)
+        self.set_state(ElectionState.LEADING)
 
     def stand_by(self, leadership: Leadership, me: str) -> None:
         """Another process runs the flow."""
@@ -71,19 +71,19 @@ class ElectionRole:
         differences = () if mine is None else mine.differs
         self._announce.stands_by(leadership, differences)
         self.leadership, self._differences = leadership, differences
-        self.become(ElectionState.STANDBY)
+        self.set_state(ElectionState.STANDBY)
 
-    def lose(self) -> None:
+    def lose_leadership(self) -> None:
         """Another process may lead from now on."""
         if self.standing is ElectionState.LEADING:
-            self._announce.lost()
-            self.become(ElectionState.JOINING)
+            self._announce.log_lost()
+            self.set_state(ElectionState.JOINING)
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """The group has answered."""
         self._answered_at, self._answered_wall = self._clock.monotonic(), self._clock.wall()
         self._refused = False
-        self._announce.answered()
+        self._announce.log_answer()
 
     def unanswered(self, error: TwinlogError, lease_until: float) -> None:
         """A heartbeat got no answer; this process certainly leads until then (monotonic seconds), if it leads."""

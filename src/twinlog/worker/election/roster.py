@@ -51,7 +51,7 @@ class ElectionRegistry:
         with self._lock:
             self._on_ready.append(callback)
 
-    def note(self, flow: FlowName, crew: FlowMembers | None) -> None:
+    def set_members(self, flow: FlowName, crew: FlowMembers | None) -> None:
         """Set who runs a flow now, None when that is unknown."""
         with self._lock:
             if self._crews.get(flow) == crew:
@@ -61,7 +61,7 @@ class ElectionRegistry:
             if crew is not None:
                 self._crews[flow] = crew
 
-    def joined(self, flow: FlowName, member: str) -> None:
+    def set_member_id(self, flow: FlowName, member: str) -> None:
         """This process is a member of the group of a flow, under this id."""
         with self._lock:
             self._members[flow] = member
@@ -71,13 +71,13 @@ class ElectionRegistry:
         with self._lock:
             return next((flow for flow, own in self._members.items() if own == member), None)
 
-    def leave(self, flow: FlowName, heir: ProcessName | None) -> None:
+    def hand_over_flow(self, flow: FlowName, heir: ProcessName | None) -> None:
         """This process left a flow to another one, which counts as its runner until the group has appointed one."""
         with self._lock:
             crew = self._crews.get(flow)
-        self.note(flow, None if crew is None or heir is None else FlowMembers(heir, crew.ready))
+        self.set_members(flow, None if crew is None or heir is None else FlowMembers(heir, crew.ready))
 
-    def loads(self, besides: FlowName) -> dict[ProcessName, int]:
+    def count_flows(self, besides: FlowName) -> dict[ProcessName, int]:
         """How many flows each process runs, `besides` left out."""
         with self._lock:
             return loads({flow: crew for flow, crew in self._crews.items() if flow != besides})
@@ -86,13 +86,13 @@ class ElectionRegistry:
         with self._lock:
             return dict(self._crews)
 
-    def balanced(self, crews: Mapping[FlowName, FlowMembers]) -> None:
+    def mark_balanced(self, crews: Mapping[FlowName, FlowMembers]) -> None:
         """Move nothing as long as runners and ready processes are these."""
         with self._lock:
             if self._crews == crews:
                 self._rest_until = float("inf")
 
-    def changing(self) -> None:
+    def restart_calm(self) -> None:
         """A change is under way that shows later: restart the time of calm."""
         with self._lock:
             self._since, self._waits_since = self._clock.monotonic(), None
@@ -110,7 +110,7 @@ class ElectionRegistry:
             self._waits_since = now if self._waits_since is None else self._waits_since
             return now - self._waits_since
 
-    def rest(self, seconds: float) -> None:
+    def pause_moves(self, seconds: float) -> None:
         """Move nothing for so long, unless something changes."""
         with self._lock:
             self._rest_until = max(self._rest_until, self._clock.monotonic() + seconds)

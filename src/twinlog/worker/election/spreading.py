@@ -43,7 +43,7 @@ def spread(roster: ElectionRegistry, hosted_flows: Sequence[TransferableFlow]) -
     Where processes pack, the other way round: to the one that runs the most.
     """
     if any(hosted.clearing for hosted in hosted_flows):
-        roster.changing()
+        roster.restart_calm()
         return
     if not roster.may_move or roster.calm_s < CALM_S:
         return
@@ -62,12 +62,12 @@ def spread(roster: ElectionRegistry, hosted_flows: Sequence[TransferableFlow]) -
         )
         able[flow].hand_over(heir)
         # The group appoints the new runner later; until then this process would hand over another flow.
-        roster.leave(flow, heir)
+        roster.hand_over_flow(flow, heir)
     elif _next(roster, crews, crews, overlook=float("inf")) is None:
-        roster.balanced(crews)
+        roster.mark_balanced(crews)
     else:
         # A flow that cannot be handed over now may be later, without an event.
-        roster.rest(LOOK_S)
+        roster.pause_moves(LOOK_S)
 
 
 def _next(

@@ -97,14 +97,16 @@ class FlowRunner:
             cluster.client.append_only_while(lambda: leads_for_s() > 0)
         self._stopping = threading.Event()
         self._nothing = False
-        self._jobs = PeriodicJobs(settings.name, self.flow_status.note, lambda: self._waiting.outage is not None, clock)
+        self._jobs = PeriodicJobs(
+            settings.name, self.flow_status.set_job_trouble, lambda: self._waiting.outage is not None, clock
+        )
         self._waiting = OutageDetector(
             settings,
             self.flow_status,
             source=self._source.reach,
             target=self._target.reach,
             leads=lambda: leads_for_s() > 0,
-            over=self._jobs.hurry,
+            over=self._jobs.rerun_failed_jobs,
             clock=clock,
         )
         self._retry = FlowRetrier(settings.name, self.flow_status, self._waiting, self._stopping, clock)
@@ -123,14 +125,14 @@ class FlowRunner:
         )
         self.leases = Leases(
             settings.name,
-            grants.of,
+            grants.make_grants,
             self._copier_failed,
             self._copier_event,
             ids=self._ids if settings.exactly_once == "enabled" else None,
             leads_for_s=leads_for_s,
             reported=self._reported,
-            gone=self.flow_status.gone,
-            mismatch=lambda text: self.flow_status.note("use every task", text),
+            gone=self.flow_status.remove_copier,
+            mismatch=lambda text: self.flow_status.set_job_trouble("use every task", text),
             held=self._hold,
             clock=clock,
         )
@@ -174,7 +176,7 @@ class FlowRunner:
 
     def leave_tasks(self, tasks: frozenset[int]) -> None:
         """Have nothing copied in these tasks of Spark's any more: their executors are about to go."""
-        self._tasks.leave(tasks)
+        self._tasks.exclude_tasks(tasks)
 
     def take_written(self) -> set[str]:
         """The remote topics that records arrived in since the last call."""
@@ -187,7 +189,7 @@ class FlowRunner:
         """What the flow could do with slots."""
         return self._tasks.demand
 
-    def fail(self, reason: str) -> None:
+    def fail_flow(self, reason: str) -> None:
         """The flow ends with a reason; others go on."""
         if self.state in (FlowState.STARTING, FlowState.RUNNING):
             log.error("%s: FAILED: %s", self.settings.name, reason)
@@ -249,13 +251,13 @@ class FlowRunner:
         self._jobs.stop(JOBS_STOP_S)
         return released
 
-    def abandon(self) -> None:
+    def drop_copiers(self) -> None:
         """End at once, for another process may run the flow: copiers are cut off and store nothing more."""
         if not self.ended:
             self.state = FlowState.STOPPED
         self._stopping.set()
         self.ready.set()
-        self.leases.abandon()
+        self.leases.drop_copiers()
         self._jobs.stop(JOBS_STOP_S, cut_off=True)
         # Its connections are closed next, whatever it is doing.
         self._thread.join(THREAD_STOP_S)
@@ -297,20 +299,20 @@ class FlowRunner:
             # Without a thread for it they are read when they are needed.
             with suppress(RuntimeError):
                 ahead.start()
-            self.by_settings.begin(self.settings, self.changes.reverse)
+            self.by_settings.begin_jobs(self.settings, self.changes.reverse)
             begin_joining_segments(self._jobs, self._source, self._maps)
             begin_bounding(self._jobs, self.settings, self._source, self._target)
-            self._jobs.begin("do what is asked of topics", self._control.turn, EVERY_S)
+            self._jobs.begin("do what is asked of topics", self._control.run_commands, EVERY_S)
             begin_pinning_starts(self._jobs, self._topics)
             self._keep_going()
         except TwinlogError as error:
-            self.fail(str(error))
+            self.fail_flow(str(error))
         except Exception as error:
             if self.ended:
                 log.debug("%s: at its end: %r", self.settings.name, error)
                 return
             log.exception("flow %s", self.settings.name)
-            self.fail(f"internal error: {error!r}")
+            self.fail_flow(f"internal error: {error!r}")
 
     def _read_maps_ahead(self) -> None:
         """While Spark starts: the first copier needs them, they may be many, and the target far away."""
@@ -330,7 +332,7 @@ class FlowRunner:
         while not self._clock.wait(self._stopping, TICK_S):
             if self._start_ends is not None:
                 if self._waiting.outage is None:
-                    self._start_ends.look()
+                    self._start_ends.refresh_ends()
                 # Topics that the target creates a moment later are copied, too.
                 created = self._topics.due_at == inf
                 if created and self._start_ends.reached:
@@ -348,10 +350,10 @@ class FlowRunner:
             elif self._clock.monotonic() >= min(refreshed_at + (interval or inf), self._topics.due_at):
                 self._retry(self._refresh, "look for new topics")
                 refreshed_at = self._clock.monotonic()
-            self._control.attend()
-            self._tasks.attend()
-            self._jobs.attend()
-            self.held.attend()
+            self._control.poll_withheld()
+            self._tasks.poll_tasks()
+            self._jobs.poll_jobs()
+            self.held.retry_due_partitions()
 
     def _take_settings_over(self) -> None:
         self.changes.take_over(self._topics, self._refresh, self.by_settings)
@@ -379,12 +381,12 @@ class FlowRunner:
     def _refresh(self) -> None:
         """Bring the remote topics up to date and plan anew when there is something else to copy."""
         self._topics.refresh()
-        self.flow_status.note("create or grow remote topics", self._topics.refused)
+        self.flow_status.set_job_trouble("create or grow remote topics", self._topics.refused)
         remote = self._topics.partitions
         if remote != self._remote or not self.leases.lease:
             self._remote = remote
             if self._start_ends is not None:
-                self._start_ends.follow(remote)
+                self._start_ends.add_partitions(remote)
             self._control.plan(remote)
 
     def _note_ends(self) -> None:
@@ -398,19 +400,19 @@ class FlowRunner:
 
     def _copier_failed(self, kind: str, text: str) -> None:
         # The text of a twinlog error is a sentence; for other errors their class is shown, too.
-        self.fail(text if is_ours(kind) else f"{text} ({kind})")
+        self.fail_flow(text if is_ours(kind) else f"{text} ({kind})")
 
     def _copier_event(self, kind: str, text: str) -> None:
-        self._reporter.last_error.note(f"{kind}: {text}")
+        self._reporter.last_error.record_error(f"{kind}: {text}")
         log.warning("%s: %s: %s", self.settings.name, kind, text)
         self.flow_status.meters.event(kind, wall_ms(self._clock))
         keeps_settings = self.by_settings.keeps_settings
         if kind == LIMIT_EVENT and keeps_settings is not None:
-            keeps_settings.hurry()
+            keeps_settings.run_turn_now()
 
     def _hold(self, held: HeldPartition) -> None:
-        self._reporter.last_error.note(describe(held))
-        if self.held.hold(held):
+        self._reporter.last_error.record_error(describe(held))
+        if self.held.add_held(held):
             self.flow_status.meters.event("gap" if held.reason == "gap" else "held", wall_ms(self._clock))
 
     def _try_again(self, partitions: Set[TopicPartition]) -> None:
@@ -424,6 +426,6 @@ class FlowRunner:
         )
 
     def _reported(self, report: Report) -> None:
-        self.flow_status.take(self.held.complete(report))
-        self.held.take(report)
-        self._tasks.take(report)
+        self.flow_status.add_report(self.held.complete(report))
+        self.held.add_report(report)
+        self._tasks.add_report(report)

@@ -28,7 +28,7 @@ class FlowChanges:
         back = (self.settings.target, self.settings.source)
         return next((flow for flow in self._flows if (flow.source, flow.target) == back), None)
 
-    def ask(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+    def request_change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
         """Have the flow continue with other settings of its own, or of other flows."""
         self._asked = settings, flows
 
@@ -46,13 +46,13 @@ class FlowChanges:
         if asked is None:
             return
         settings, flows = asked
-        topics.change(settings, flows)
+        topics.change_settings(settings, flows)
         topics.create_internal_topics()
         refresh()
         before = self.settings, self.reverse
         self._flows = flows
         if before != (settings, self.reverse):
-            jobs.change(settings, self.reverse, JOBS_END_S)
+            jobs.change_settings(settings, self.reverse, JOBS_END_S)
         self.settings, self.copiers = settings, copiers_view(settings)
         if self._asked is asked:
             self._asked = None

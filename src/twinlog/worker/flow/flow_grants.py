@@ -40,7 +40,7 @@ class FlowGrants:
         self._remote = remote
         self._is_held = is_held
 
-    def of(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
+    def make_grants(self, partitions: Sequence[TopicPartition]) -> list[Grant]:
         """The grants that a copier needs to begin; waits until the positions are read from the target."""
         # Only once a lost copier is fenced it is decided which of its positions count.
         if self._ids is not None and not self._retry(self._ids.fence_lost, "fence a lost copier"):
@@ -61,7 +61,7 @@ class FlowGrants:
                 tip=tips.get(part),
                 heartbeats=self._topics.is_heartbeats(part.topic),
                 # A position that does not count, as the topic has another name now, means that all is copied again.
-                begin=AT_FIRST if part in positions else self._topics.starts.begin(part),
+                begin=AT_FIRST if part in positions else self._topics.starts.get_start(part),
                 on_trial=self._is_held(part),
             )
             for part in partitions

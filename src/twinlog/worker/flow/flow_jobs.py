@@ -65,10 +65,10 @@ class FlowJobs:
         begin_heartbeats(self._jobs, settings, self._target)
         self._note(known)
 
-    def begin(self, settings: FlowSettings, reverse: FlowSettings | None) -> None:
+    def begin_jobs(self, settings: FlowSettings, reverse: FlowSettings | None) -> None:
         """The others; `reverse` is the flow back, if the file has it."""
         known = self._jobs.all
-        self._so_far.follow(settings)
+        self._so_far.set_settings(settings)
         clusters = self._source, self._target
         self.keeps_settings = begin_keeping_in_step(self._jobs, settings, *clusters, self._topics)
         self.groups_writer = begin_following_groups(
@@ -76,12 +76,12 @@ class FlowJobs:
         )
         self._note(known)
 
-    def change(self, settings: FlowSettings, reverse: FlowSettings | None, timeout_s: float) -> None:
+    def change_settings(self, settings: FlowSettings, reverse: FlowSettings | None, timeout_s: float) -> None:
         """End all of them, each after the turn under way or within `timeout_s`, and begin them with other settings."""
         before, self._begun = self._begun, []
         self._jobs.end(before, timeout_s)
         self.begin_heartbeats(settings)
-        self.begin(settings, reverse)
+        self.begin_jobs(settings, reverse)
 
     def _note(self, known: Sequence[PeriodicJob]) -> None:
         self._begun += [job for job in self._jobs.all if job not in known]
@@ -91,7 +91,7 @@ def begin_heartbeats(jobs: PeriodicJobs, settings: FlowSettings, target: Cluster
     """The one job that a flow also has when it is not enabled; None where it is switched off."""
     return jobs.begin(
         "write heartbeats",
-        HeartbeatWriter(settings, target).beat,
+        HeartbeatWriter(settings, target).write_heartbeat,
         settings.emit_heartbeats_interval_s,
         way_out=f"{settings.switch('emit_heartbeats_interval_s')} = false ends them",
     )
@@ -102,7 +102,7 @@ def begin_publishing(
 ) -> None:
     """The job that reports to other programs how the flow does, also that it has ended."""
     publisher = Publisher(settings, target, look)
-    jobs.begin("report what the flow does", publisher.turn, EVERY_S, once_more=True)
+    jobs.begin("report what the flow does", publisher.publish_report, EVERY_S, once_more=True)
 
 
 def begin_keeping_in_step(
@@ -112,7 +112,7 @@ def begin_keeping_in_step(
     configs = ConfigSync(settings, source, target)
 
     def keep_settings() -> None:
-        topics.notice(configs.run(topics.pairs))
+        topics.invalidate_configs(configs.run(topics.pairs))
 
     job = jobs.begin(
         "keep the settings of remote topics in step",
@@ -166,7 +166,7 @@ def begin_following_groups(
     syncing = GroupSync(settings, target, writer.positions)
     checkpoints = jobs.begin(
         "write checkpoints",
-        writer.turn,
+        writer.write_checkpoints,
         settings.emit_checkpoints_interval_s,
         way_out=f"{settings.switch('emit_checkpoints_interval_s')} = false ends them",
         again=writer,
@@ -174,19 +174,19 @@ def begin_following_groups(
     )
     sync = jobs.begin(
         "commit offsets of groups on the target",
-        syncing.turn,
+        syncing.commit_offsets,
         settings.sync_group_offsets_interval_s,
         way_out=f"{settings.switch('sync_group_offsets_interval_s')} = false leaves them as they are",
         again=syncing,
         once_more=True,
     )
-    so_far.begin(writer, (checkpoints, sync))
+    so_far.set_jobs(writer, (checkpoints, sync))
     return writer
 
 
 def begin_bounding(jobs: PeriodicJobs, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin) -> None:
     """The job that bounds internal topics which MirrorMaker 2 or an earlier version created."""
-    jobs.begin("keep its topics small", TopicBounds(settings, source, target).keep, BOUND_S)
+    jobs.begin("keep its topics small", TopicBounds(settings, source, target).set_missing_bounds, BOUND_S)
 
 
 def begin_pinning_starts(jobs: PeriodicJobs, topics: TopicRefresh) -> None:
@@ -195,7 +195,7 @@ def begin_pinning_starts(jobs: PeriodicJobs, topics: TopicRefresh) -> None:
     def pin() -> None:
         # Other settings of a running flow bring other starts.
         if topics.starts.needed:
-            topics.starts.pin()
+            topics.starts.store_offsets()
 
     jobs.begin("store where partitions without a leader begin", pin, PIN_S)
 

@@ -84,7 +84,7 @@ class FlowLifecycle:
         flow = self.flow
         return flow is not None and flow.leases.lease > 0 and not flow.leases.unclaimed
 
-    def attend(self) -> bool:
+    def poll_ending(self) -> bool:
         """Go on ending the flow, to be called every moment; returns False as long as that takes."""
         if self._clearing is not None:
             if self._clearer is None:
@@ -94,7 +94,7 @@ class FlowLifecycle:
             self._clearing, self._clearer, self.emptying = None, None, False
         return True
 
-    def take(
+    def start_flow(
         self, lease_server: LeaseServer, leads_for_s: Callable[[], float], stored: StoredOffsets | None = None
     ) -> bool:
         """Begin the flow; False where there are no threads for it now, and it is to be tried again.
@@ -111,9 +111,9 @@ class FlowLifecycle:
                 flow.close()
             elif stored is not None:
                 stored.close()
-            self.put_off.because(error)
+            self.put_off.set_failure(error)
             return False
-        self.put_off.over()
+        self.put_off.clear_delay()
         self._lease_server = lease_server
         self.flow, self.flow_status = flow, flow.flow_status
         lease_server.flows[self.settings.name] = flow.leases
@@ -135,11 +135,11 @@ class FlowLifecycle:
         def clear() -> None:
             try:
                 if then is None:
-                    flow.abandon()
+                    flow.drop_copiers()
                     self.flow = None
                 else:
                     if not flow.stop(COPIERS_STOP_S):
-                        flow.abandon()
+                        flow.drop_copiers()
                         # A copier that the message does not reach may append until its permission expires.
                         self._clock.sleep(VALID_S)
                     then()
@@ -153,9 +153,9 @@ class FlowLifecycle:
 
         self._runs = False
         self.emptying = self.emptying or emptying or then is None
-        self.do(clear)
+        self.run_steps(clear)
 
-    def do(self, steps: Callable[[], None]) -> None:
+    def run_steps(self, steps: Callable[[], None]) -> None:
         """Do steps that end the flow here, on a thread of their own: other flows must not wait for them."""
         self._clearing = steps
         self._begin_clearing()
@@ -177,7 +177,7 @@ class FlowLifecycle:
             self.flow.close()
 
     def _begin_clearing(self) -> None:
-        """Where there is no thread now, `attend` tries again."""
+        """Where there is no thread now, `poll_ending` tries again."""
         assert self._clearing is not None
         thread = threading.Thread(target=self._clearing, name=f"clearing {self.settings.name}", daemon=True)
         try:

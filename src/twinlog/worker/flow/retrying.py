@@ -46,9 +46,9 @@ class FlowRetrier:
                 lasts = self._clock.monotonic() - began > LOG_AFTER_S
                 if self._waiting.outage is None and lasts and logged.is_new(what, AGAIN_S):
                     log.warning("%s: cannot %s yet, trying again: %s", self._name, what, error)
-                self._flow_status.note(what, str(error))
+                self._flow_status.set_job_trouble(what, str(error))
                 self._clock.wait(self._stopping, RETRY_S)
             else:
-                self._flow_status.note(what, None)
+                self._flow_status.set_job_trouble(what, None)
                 return True
         return False

@@ -47,17 +47,17 @@ class StartEnds:
     @property
     def reached(self) -> bool:
         """Whether everything has been copied up to them."""
-        return self._status.paused.among(self._unknown) and self._status.reached
+        return self._status.paused.are_paused(self._unknown) and self._status.reached
 
     def reached_but(self, held: Set[TopicPartition]) -> bool:
         """Whether everything has been copied up to them but for held partitions, of which there are some."""
         waited_for = self._status.paused.without(self._unknown) | self._status.awaited()
         return bool(held) and waited_for <= held
 
-    def follow(self, partitions: Collection[TopicPartition]) -> None:
+    def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """Wait for late topics, too, once they are among the partitions that are copied: up to where they end then.
 
-        Raises ClusterError; `look` asks for their ends again.
+        Raises ClusterError; `refresh_ends` asks for their ends again.
         """
         came = {part for part in partitions if part.topic in self._late} - self._noted
         if came:
@@ -65,7 +65,7 @@ class StartEnds:
             self._unknown |= came
             self._note(came, {})
 
-    def look(self) -> None:
+    def refresh_ends(self) -> None:
         """Look again where an end is not known, or may never be reached: its topic may be deleted or recreated, or its
         log may have lost records. Raises RefusedError."""
         now = self._source.clock.monotonic()

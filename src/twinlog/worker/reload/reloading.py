@@ -84,7 +84,7 @@ class Reloader:
         """What the process runs of the file."""
         return self._running
 
-    def ask(self, by: str) -> None:
+    def request_reload(self, by: str) -> None:
         """`reload` on a thread of its own, for a signal."""
 
         def reload() -> None:
@@ -129,13 +129,13 @@ class Reloader:
         for warning in change.running.config.warnings:
             if warning not in before.config.warnings:
                 log.warning("%s", warning)
-        for key in change.of(UpdateMode.AT_ONCE, UpdateMode.PAUSE):
+        for key in change.select_keys(UpdateMode.AT_ONCE, UpdateMode.PAUSE):
             log.info("%s: taken over%s", key, f" by {', '.join(key.flows)}" if key.flows else "")
-        for key in change.of(UpdateMode.RESTART):
+        for key in change.select_keys(UpdateMode.RESTART):
             log.warning("%s: needs a restart of this process, and stays as it was until then", key)
         for name, why in change.waiting.items():
             log.warning("%s starts with the next start of this process: %s", name, why)
-        live, waiting = change.of(UpdateMode.AT_ONCE, UpdateMode.PAUSE), change.of(UpdateMode.RESTART)
+        live, waiting = change.select_keys(UpdateMode.AT_ONCE, UpdateMode.PAUSE), change.select_keys(UpdateMode.RESTART)
         if live or waiting or not change.same:
             log.info(
                 "audit: %s was read again for %s; taken over: %s; needs a restart: %s",

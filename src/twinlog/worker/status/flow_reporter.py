@@ -37,12 +37,12 @@ class LastError:
         self._last: tuple[str, int] | None = None
         self._troubled_at: float | None = None
 
-    def note(self, text: str) -> None:
+    def record_error(self, text: str) -> None:
         """An error; the same one again keeps its time."""
         if self._last is None or self._last[0] != text:
             self._last = text, wall_ms(self._clock)
 
-    def look(self, trouble: str | None) -> None:
+    def update_trouble(self, trouble: str | None) -> None:
         """What does not work now, None when all does; it becomes an error once it lasts."""
         now = self._clock.monotonic()
         if trouble is None:
@@ -50,7 +50,7 @@ class LastError:
         elif self._troubled_at is None:
             self._troubled_at = now
         elif now - self._troubled_at >= LASTS_S:
-            self.note(trouble)
+            self.record_error(trouble)
 
     @property
     def last(self) -> tuple[str, int] | None:
@@ -58,7 +58,7 @@ class LastError:
 
 
 class FollowedSoFar:
-    """How the consumer groups of a flow are followed; `begin` notes the jobs that do it."""
+    """How the consumer groups of a flow are followed; `set_jobs` notes the jobs that do it."""
 
     def __init__(self, settings: FlowSettings) -> None:
         self._settings = settings
@@ -66,12 +66,12 @@ class FollowedSoFar:
         self._checkpoints: PeriodicJob | None = None
         self._sync: PeriodicJob | None = None
 
-    def follow(self, settings: FlowSettings) -> None:
+    def set_settings(self, settings: FlowSettings) -> None:
         """From now on groups are followed by these settings, by jobs that are yet to begin."""
         self._settings = settings
         self._writer = self._checkpoints = self._sync = None
 
-    def begin(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
+    def set_jobs(self, writer: CheckpointWriter | None, jobs: Sequence[PeriodicJob | None]) -> None:
         """The writer of checkpoints, and the jobs of checkpoints and of commits on the target, where there are such."""
         self._writer = writer
         self._checkpoints, self._sync = jobs
@@ -120,8 +120,8 @@ class FlowReporter:
         that the flow leaves to other flows, `missing` topics whose remote topic is not created or grown, each with the
         reason."""
         if state == "failed" and detail is not None:
-            self.last_error.note(detail)
-        self.last_error.look(None if state == "idle" else detail)
+            self.last_error.record_error(detail)
+        self.last_error.update_trouble(None if state == "idle" else detail)
         last = self.last_error.last
         report = DriverReport(
             self._settings.name,

@@ -110,7 +110,7 @@ class FlowStatus:
 
     # Updates.
 
-    def take(self, report: Report) -> None:
+    def add_report(self, report: Report) -> None:
         """Add one report; partitions that are no longer copied do not count."""
         now = self._clock()
         with self._lock:
@@ -126,8 +126,8 @@ class FlowStatus:
                 if self._planned is not None and key not in self._planned:
                     continue
                 self._enter(key, part, holder)
-                self._oldest.take(key, part, report.at_ms - int(report.age_s * 1000))
-                self.meters.take(key, part, now)
+                self._oldest.add_progress(key, part, report.at_ms - int(report.age_s * 1000))
+                self.meters.add_progress(key, part, now)
                 if part.records:
                     self._written.add(part.topic)
                 if part.records and key not in self._own:
@@ -151,7 +151,7 @@ class FlowStatus:
             self._count(key, before[0], before[1], -1)
         elif self._planned is None:
             self._topics.add(key)
-        self._topics.changed(part.topic)
+        self._topics.mark_changed(part.topic)
         self._parts[key] = part, holder
         self._count(key, part, holder, 1)
         if part.trouble is not None and key not in self._own:
@@ -172,17 +172,17 @@ class FlowStatus:
         else:
             holder.lag += sign * part.lag
 
-    def gone(self, copier: str) -> None:
+    def remove_copier(self, copier: str) -> None:
         """A copier has ended; its last report counts for a while."""
         with self._lock:
             holder = self._holders.get(copier)
             if holder is not None:
                 holder.gone_at = self._clock()
-            self.meters.gone(copier)
+            self.meters.remove_copier(copier)
             for name in [name for name, one in self._holders.items() if one.gone_at is not None and not one.held]:
                 del self._holders[name]
 
-    def note(self, what: str, trouble: str | None) -> None:
+    def set_job_trouble(self, what: str, trouble: str | None) -> None:
         """A job on the driver cannot do `what`, or can again (`trouble` None)."""
         with self._lock:
             self._troubles.pop(what, None)
@@ -195,8 +195,8 @@ class FlowStatus:
             self._planned, self._own = frozenset(partitions), frozenset(own)
             parts = {key: entry for key, entry in self._parts.items() if key in partitions}
             for key in self._parts.keys() - parts.keys():
-                self._oldest.forget(key)
-            self.meters.keep(self._planned)
+                self._oldest.forget_partition(key)
+            self.meters.retain_partitions(self._planned)
             self._topics.plan(self._planned - self._own)
             topics = {key.topic for key in self._planned}
             self._copied = {topic: copied for topic, copied in self._copied.items() if topic in topics}
@@ -243,7 +243,7 @@ class FlowStatus:
     def reached(self) -> bool:
         """Whether every partition that is not paused has been copied up to the end to wait for."""
         with self._lock:
-            return self.paused.among(self._awaited)
+            return self.paused.are_paused(self._awaited)
 
     def awaited(self) -> frozenset[TopicPartition]:
         """The partitions that are not paused and have not been copied up to the end to wait for."""

@@ -69,7 +69,7 @@ class FlowHeldPartitions:
 
     # For the threads of leases.
 
-    def hold(self, held: HeldPartition) -> bool:
+    def add_held(self, held: HeldPartition) -> bool:
         """A copier holds a partition now; returns whether the partition was not held for that cause before."""
         now = self._clock.monotonic()
         with self._lock:
@@ -105,7 +105,7 @@ class FlowHeldPartitions:
         resume_at = entry.held.resume_at
         return replace(part, source_offset=resume_at) if 0 <= resume_at < part.source_offset else part
 
-    def take(self, report: Report) -> None:
+    def add_report(self, report: Report) -> None:
         """See in a copier's report which held partitions are copied again."""
         if not self._entries:
             return
@@ -129,7 +129,7 @@ class FlowHeldPartitions:
 
     # For the flow's thread.
 
-    def attend(self) -> None:
+    def retry_due_partitions(self) -> None:
         """Have partitions tried again whose pause is over, and log what is new."""
         now = self._clock.monotonic()
         with self._lock:
@@ -147,7 +147,7 @@ class FlowHeldPartitions:
         if due:
             self._try_again(due)
 
-    def keep(self, planned: Set[TopicPartition]) -> None:
+    def retain_partitions(self, planned: Set[TopicPartition]) -> None:
         """Only these partitions are copied from now on."""
         with self._lock:
             self._entries = {source: entry for source, entry in self._entries.items() if source in planned}

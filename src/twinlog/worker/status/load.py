@@ -31,10 +31,10 @@ QUIET_S = 60.0
 
 
 class LoadMonitor:
-    """Measures one flow; `take` may be called by another thread than the rest.
+    """Measures one flow; `add_report` may be called by another thread than the rest.
 
-    `turn(assignment)` is called every moment and returns whether partitions should move between tasks, because the load
-    has been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
+    `needs_move(assignment)` is called every moment and returns whether partitions should move between tasks: the
+    load has been uneven for half a minute. `quiet` is true when the flow needs fewer tasks.
     """
 
     def __init__(self, clock: Callable[[], float] = SYSTEM.monotonic) -> None:
@@ -46,7 +46,7 @@ class LoadMonitor:
         self._rates: dict[TopicPartition, float] = {}
         self._at = self._even_at = self._loud_at = clock()
 
-    def take(self, report: Report) -> None:
+    def add_report(self, report: Report) -> None:
         """Count the bytes in a copier's report."""
         with self._lock:
             self._busy[report.copier] = (self._clock(), report.busy)
@@ -59,13 +59,13 @@ class LoadMonitor:
         """Bytes per second of the partitions that have any."""
         return self._rates
 
-    def keep(self, partitions: Set[TopicPartition]) -> None:
+    def retain_partitions(self, partitions: Set[TopicPartition]) -> None:
         """Forget all others."""
         with self._lock:
             self._bytes = {part: size for part, size in self._bytes.items() if part in partitions}
         self._rates = {part: rate for part, rate in self._rates.items() if part in partitions}
 
-    def turn(self, assignment: Assignment) -> bool:
+    def needs_move(self, assignment: Assignment) -> bool:
         """Whether partitions should move."""
         now = self._clock()
         passed = now - self._at

@@ -30,7 +30,7 @@ class OldestRecords:
         self._marks: dict[TopicPartition, _Mark] = {}
         self._own: dict[TopicPartition, int] = {}
 
-    def take(self, key: TopicPartition, part: PartitionProgress, at_ms: int) -> None:
+    def add_progress(self, key: TopicPartition, part: PartitionProgress, at_ms: int) -> None:
         """Note a report of a partition; its end was looked at `at_ms` at the latest."""
         if part.waiting_ms >= 0:
             self._own[key] = part.waiting_ms
@@ -51,12 +51,12 @@ class OldestRecords:
                 if part.lag == 0:
                     mark.clear_ms = at_ms
 
-    def forget(self, key: TopicPartition) -> None:
+    def forget_partition(self, key: TopicPartition) -> None:
         """The partition is not copied any more."""
         self._marks.pop(key, None)
         self._own.pop(key, None)
 
-    def of(self, key: TopicPartition) -> int | None:
+    def get_oldest_ms(self, key: TopicPartition) -> int | None:
         """Of a partition in which something waits; None while nothing is known."""
         own = self._own.get(key)
         if own is not None:

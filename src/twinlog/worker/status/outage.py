@@ -72,7 +72,9 @@ class OutageWatch:
         self._awake_at = LONG_AGO
         self._throttled_since: float | None = None
 
-    def look(self, source: ClusterReachability, target: ClusterReachability, *, leads: bool = True) -> Outage | None:
+    def detect_outage(
+        self, source: ClusterReachability, target: ClusterReachability, *, leads: bool = True
+    ) -> Outage | None:
         """Why nothing is copied, None when something may be; `source` and `target` as the driver reaches them.
 
         `leads` is whether this process holds the leadership lease.
@@ -166,13 +168,13 @@ class OutageDetector:
 
         def watch() -> None:
             while not self._clock.wait(stopping, WATCH_S):
-                self.look()
+                self.check_outage()
 
         threading.Thread(target=watch, name=f"outages {self._settings.name}", daemon=True).start()
 
-    def look(self) -> None:
+    def check_outage(self) -> None:
         """Look once."""
-        outage = self._outages.look(self._source(), self._target(), leads=self._leads())
+        outage = self._outages.detect_outage(self._source(), self._target(), leads=self._leads())
         before, self.outage = self.outage, outage
         if before is not None and outage is None:
             self._over()

@@ -24,11 +24,11 @@ class PausedPartitions:
     def __init__(self) -> None:
         self._lags: Mapping[TopicPartition, int | None] = {}
 
-    def keep(self, partitions: Set[TopicPartition]) -> None:
+    def set_partitions(self, partitions: Set[TopicPartition]) -> None:
         """Exactly these are paused from now on."""
         self._lags = {part: self._lags.get(part) for part in partitions}
 
-    def note(self, lags: Mapping[TopicPartition, int]) -> None:
+    def set_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """So many source offsets wait in partitions; those that are not named are unknown now."""
         self._lags = {part: lags.get(part) for part in self._lags}
 
@@ -43,7 +43,7 @@ class PausedPartitions:
         lags = self._lags
         return frozenset(part for part in partitions if part not in lags)
 
-    def among(self, partitions: Iterable[TopicPartition]) -> bool:
+    def are_paused(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether all of these are paused."""
         lags = self._lags
         return all(part in lags for part in partitions)

@@ -41,7 +41,7 @@ class Publisher:
         self._before: dict[str, TopicProgress] = {}
         self._at_ms = wall_ms(target.clock)
 
-    def turn(self) -> None:
+    def publish_report(self) -> None:
         """Append a report. What does not arrive is in the next one: copying does not depend on it, so that it is no
         trouble of the flow's. Copiers report a missing right on the topic."""
         report = self._with_rates(self._look())

@@ -40,7 +40,7 @@ class TopicSums:
         self._partitions.setdefault(key.topic, []).append(key)
         self._changed.add(key.topic)
 
-    def changed(self, topic: str) -> None:
+    def mark_changed(self, topic: str) -> None:
         """There is something new of a topic."""
         self._changed.add(topic)
 
@@ -89,7 +89,7 @@ def _add_up(
             sums.unknown += 1
         elif lag > 0:
             sums.lag += lag
-            at_ms = oldest.of(key)
+            at_ms = oldest.get_oldest_ms(key)
             if at_ms is None:
                 sums.undated += 1
             elif sums.oldest_ms is None or at_ms < sums.oldest_ms:

@@ -38,7 +38,7 @@ class RenamedTopics:
         self._strayed: dict[TopicPartition, Position] = {}
         """Positions under another alias of the source, from which partitions go on."""
 
-    def look(self, pairs: Sequence[TopicPair], target: Mapping[TopicName, Topic]) -> None:
+    def find_renamed_topics(self, pairs: Sequence[TopicPair], target: Mapping[TopicName, Topic]) -> None:
         """Look at the positions of topics that are new to this process, before their remote topics are created.
 
         Topics that are not among `pairs` any more are forgotten. Raises RefusedError with both names when the policy is

@@ -171,7 +171,7 @@ def offsets_since(
     given. Partitions whose leader does not answer now are missing. Raises ClusterError."""
     committed = settings.consumer.isolation_level == "read_committed"
     # Ends come first: a record that is appended between two requests may be copied, and never be passed over.
-    ends = source.answered(wanted, LATEST, read_committed=committed)
+    ends = source.list_answered_offsets(wanted, LATEST, read_committed=committed)
     found = {part: SourceOffset(end) for part, end in ends.items() if wanted[part] is None}
     by_moment: dict[int, list[TopicPartition]] = defaultdict(list)
     for part in ends:
@@ -179,13 +179,13 @@ def offsets_since(
         if moment is not None:
             by_moment[moment].append(part)
     for moment, parts in by_moment.items():
-        for part, offset in source.answered(parts, moment, read_committed=committed).items():
+        for part, offset in source.list_answered_offsets(parts, moment, read_committed=committed).items():
             found[part] = SourceOffset(ends[part] if offset < 0 else offset)
     return found
 
 
 class PartitionStarts:
-    """Where the partitions of one flow begin that have no position. `decide` is for one thread, the rest for any."""
+    """First offsets of partitions without a position. One thread calls `decide_starts`, any thread the rest."""
 
     def __init__(
         self, settings: FlowSettings, source: ClusterAdmin, target: ClusterAdmin, positions: StoredPositions
@@ -215,7 +215,7 @@ class PartitionStarts:
             wait_s=LEADER_S,
         )
 
-    def begin(self, partition: TopicPartition) -> StartSpec:
+    def get_start(self, partition: TopicPartition) -> StartSpec:
         """Where a partition begins if it has no position."""
         kind = self._settings.start_of(partition.topic).kind
         if kind == "none":
@@ -225,7 +225,7 @@ class PartitionStarts:
             return AT_FIRST
         return start.begins[partition.partition] or AT_FIRST
 
-    def decide(self, topics: Sequence[Topic]) -> None:
+    def decide_starts(self, topics: Sequence[Topic]) -> None:
         """Decide for those of `topics`, all that the flow is to copy, that were not looked at yet, and store that.
 
         A step that failed is done again from the moment of the first try. Raises ClusterError, and RefusedError where
@@ -267,7 +267,7 @@ class PartitionStarts:
         self._settled = True
         self._report(deciding, first.at_ms)
 
-    def pin(self) -> None:
+    def store_offsets(self) -> None:
         """Store the offsets at which partitions begin whose leaders did not answer when that was decided.
 
         A transaction stores no position before it has records: until then a partition is looked for by time each time

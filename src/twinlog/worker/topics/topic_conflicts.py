@@ -387,9 +387,9 @@ class _Conflict:
                     admin.connect()
                     connected = True
                 self._topics = frozenset(admin.topics())
-                self._logged.over(self.source)
+                self._logged.end_condition(self.source)
             except TwinlogError as error:
-                if not self._stopping.is_set() and self._logged.lasts(self.source):
+                if not self._stopping.is_set() and self._logged.is_due(self.source):
                     log.warning("%s: whether it mirrors the same topics cannot be seen now: %s", self.name, error)
             self._looked.set()
             self._target.clock.wait(self._stopping, self._settings.refresh_topics_interval_s or LOOK_S)

@@ -102,7 +102,7 @@ class TopicRefresh:
         self._aliases = {alias for flow in flows for alias in (flow.source_name, flow.target_name)}
         self._logged = LogOnce(self._target.clock)
 
-    def change(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
+    def change_settings(self, settings: FlowSettings, flows: Sequence[FlowSettings]) -> None:
         """Continue with other settings of the flow, or of other flows; `refresh` is to follow. What was refused is
         tried again then. Raises ConfigError where a class of the user's cannot be used; nothing has changed then."""
         if (settings, list(flows)) == (self._settings, list(self._flows)):
@@ -138,8 +138,8 @@ class TopicRefresh:
     def refresh(self) -> None:
         """Bring the remote topics up to date. Raises ClusterError or RefusedError."""
         source, target = self._source.topics(), self._target.topics()
-        changes = self.decide(source, target)
-        self.starts.decide([pair.source for pair in changes.pairs])
+        changes = self.decide_topics(source, target)
+        self.starts.decide_starts([pair.source for pair in changes.pairs])
         create = self._due(changes.create)
         grow = self._due(changes.grow)
         self._originals = {pair.remote: pair.source.name for pair in changes.pairs}
@@ -166,16 +166,16 @@ class TopicRefresh:
         self._target_topics = target
         self.partitions = remote
 
-    def decide(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> TopicChanges:
+    def decide_topics(self, source: Mapping[TopicName, Topic], target: Mapping[TopicName, Topic]) -> TopicChanges:
         """What to mirror, to create and to grow, by the topics of both clusters; changes nothing.
 
         Records of a topic are read where its name alone does not show whether it holds heartbeats.
         Afterwards `left_out` has the topics that are not mirrored for another reason than the filters. Raises
         RefusedError when naming was changed and the flow must not go on, and ClusterError.
         """
-        self._topology = self._topology.knowing(self._heartbeats.look(source).aliases)
+        self._topology = self._topology.knowing(self._heartbeats.inspect_topics(source).aliases)
         changes = self._without_left_out(compare(self._topology, source, target), target)
-        self._renamed.look(changes.pairs, target)
+        self._renamed.find_renamed_topics(changes.pairs, target)
         self._target_topics = target
         return changes
 
@@ -228,7 +228,7 @@ class TopicRefresh:
             return None
         return f"{listed(self._refused)}: {self._refused[min(self._refused)].text}"
 
-    def notice(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
+    def invalidate_configs(self, changes: Mapping[TopicName, Sequence[ConfigChange]]) -> None:
         """Settings of remote topics were changed: they are read again when they are needed."""
         for topic, made in changes.items():
             if any(change.name == MAX_MESSAGE_BYTES for change in made):
@@ -302,10 +302,10 @@ class TopicRefresh:
         waiting = self._busy
         busy = set(tried).intersection(waiting)
         if len(busy) < len(tried):
-            self._backoff.worked()
+            self._backoff.reset_failures()
         if not busy:
             return
-        again_at = self._target.clock.monotonic() + self._backoff.failed()
+        again_at = self._target.clock.monotonic() + self._backoff.count_failure()
         self._retry_at.update(dict.fromkeys(busy, again_at))
         if self._logged.is_new(BUSY_MS, AGAIN_S):
             log.warning(

@@ -53,12 +53,12 @@ def test_defaults_are_those_of_the_settings(tmp_path: Path) -> None:
 
 
 def test_prefixes_answer_for_what_they_cover() -> None:
-    assert PROCESS.find("config.providers.file.param.allowed.paths") is PROCESS.find("config.providers.*")
-    assert WORKER.find("offset.storage.topic") is WORKER.exact["offset.storage.topic"]
-    assert WORKER.find("offset.storage.cleanup.policy") is not None
-    assert WORKER.find("offset.storages") is None
-    assert CLIENTS["consumer"].find("sasl.jaas.config") is not None
-    assert CLIENTS["consumer"].find("acks") is None
+    assert PROCESS.find_key("config.providers.file.param.allowed.paths") is PROCESS.find_key("config.providers.*")
+    assert WORKER.find_key("offset.storage.topic") is WORKER.exact["offset.storage.topic"]
+    assert WORKER.find_key("offset.storage.cleanup.policy") is not None
+    assert WORKER.find_key("offset.storages") is None
+    assert CLIENTS["consumer"].find_key("sasl.jaas.config") is not None
+    assert CLIENTS["consumer"].find_key("acks") is None
 
 
 def test_common_aliases_are_free() -> None:

@@ -72,7 +72,7 @@ def taken(key: Key, value: str) -> bool:
 def test_what_kafka_takes_is_taken(row: Mapping[str, object]) -> None:
     of, name, takes = str(row["of"]), str(row["key"]), row["takes"]
     assert isinstance(takes, list)
-    key = TABLES[of].find(name) or SECURITY.find(name)
+    key = TABLES[of].find_key(name) or SECURITY.find_key(name)
     if name.startswith("internal."):
         return
     assert key is not None
@@ -87,7 +87,7 @@ def test_only_what_is_less_safe_is_replaced() -> None:
         (row["key"], value, other.value)
         for row in ROWS
         for value in row["takes"]
-        if (key := TABLES[row["of"]].find(row["key"])) is not None and (other := instead_of(key, value)) is not None
+        if (key := TABLES[row["of"]].find_key(row["key"])) is not None and (other := instead_of(key, value)) is not None
     }
     assert replaced == {
         ("acks", "0", "all"),

@@ -25,7 +25,7 @@ class State:
         self.claimed = False
         self.error: ClusterError | None = None
 
-    def claim(self) -> None:
+    def claim_config_topic(self) -> None:
         self.claims += 1
         if self.error is not None:
             raise self.error
@@ -49,32 +49,32 @@ def leaders(state: State, clock: VirtualClock) -> EarlierLeaders:
 
 def test_a_leader_fences_once_in_each_generation(leaders: EarlierLeaders, state: State) -> None:
     for assignment in (None, member(1, leads=False), member(2, leads=True), member(2, leads=True)):
-        leaders.look(assignment)
-    leaders.fence(member(2, leads=True))
+        leaders.fence_when_due(assignment)
+    leaders.fence_leaders(member(2, leads=True))
     assert state.claims == 1
-    leaders.look(member(3, leads=True))
+    leaders.fence_when_due(member(3, leads=True))
     assert state.claims == 2
 
 
 def test_a_write_that_was_not_answered_is_fenced_before_the_next(leaders: EarlierLeaders, state: State) -> None:
-    leaders.look(member(1, leads=True))
+    leaders.fence_when_due(member(1, leads=True))
     state.claimed = False
-    leaders.fence(member(1, leads=True))
+    leaders.fence_leaders(member(1, leads=True))
     assert (state.claims, state.claimed) == (2, True)
 
 
 def test_without_an_answer_it_is_tried_again(leaders: EarlierLeaders, state: State, clock: VirtualClock) -> None:
     state.error = ClusterError("it does not answer")
-    leaders.look(member(1, leads=True))
-    leaders.look(member(1, leads=True))
+    leaders.fence_when_due(member(1, leads=True))
+    leaders.fence_when_due(member(1, leads=True))
     assert state.claims == 1
     # Who wants to change something is told.
     with pytest.raises(ClusterError, match="it does not answer"):
-        leaders.fence(member(1, leads=True))
+        leaders.fence_leaders(member(1, leads=True))
     state.error = None
     clock.sleep(RETRY_S)
-    leaders.look(member(1, leads=True))
-    leaders.look(member(1, leads=True))
+    leaders.fence_when_due(member(1, leads=True))
+    leaders.fence_when_due(member(1, leads=True))
     assert state.claims == 3
 
 
@@ -84,7 +84,7 @@ def test_without_the_right_that_is_told_once(
     state.error = RefusedError("no right")
     state.claimed = True
     for generation in (1, 1, 2):
-        leaders.look(member(generation, leads=True))
+        leaders.fence_when_due(member(generation, leads=True))
     assert state.claims == 2
     assert [record.getMessage() for record in caplog.records] == [
         "an earlier leader of the group may still write to the config topic: no right"

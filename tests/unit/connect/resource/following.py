@@ -173,6 +173,6 @@ class Following:
             self.file.write_text(text)
         for _ in range(3):
             self.clock.now += 1
-            self.follower.attend()
+            self.follower.reconcile_resource()
         done, self.worker.done = self.worker.done, []
         return done

@@ -76,10 +76,10 @@ def test_the_group_is_told(client: Client) -> None:
 
 def test_levels_have_the_names_of_log4j() -> None:
     levels = Levels()
-    assert levels.set("net.level", "LOUD", 1) == []
-    assert levels.set("net.level", "warn", 1) == ["net.level"]
+    assert levels.set_level("net.level", "LOUD", 1) == []
+    assert levels.set_level("net.level", "warn", 1) == ["net.level"]
     for name in ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"):
-        levels.set("net.level", name, 1)
-        assert levels.of("net.level") == (name, 1)
+        levels.set_level("net.level", name, 1)
+        assert levels.get_level("net.level") == (name, 1)
     logging.getLogger("net.other").setLevel(logging.WARNING + 1)
-    assert levels.all()["net.other"] == ("WARN", None)
+    assert levels.list_levels()["net.other"] == ("WARN", None)

@@ -33,59 +33,61 @@ def tasks(name: ConnectorName, *configs: str) -> list[ConfigRecord]:
 
 def test_tasks_count_from_their_commit_on() -> None:
     state = ClusterState()
-    changes = state.take([ConnectorRecord(C, {"v": "1"}), *tasks(C, "a", "b")])
+    changes = state.apply_records([ConnectorRecord(C, {"v": "1"}), *tasks(C, "a", "b")])
     assert (changes.connectors, changes.tasks) == ((C,), ())
     assert state.tasks(C) == []
-    assert state.take([CommitRecord(C, 2)]).tasks == (C,)
+    assert state.apply_records([CommitRecord(C, 2)]).tasks == (C,)
     assert state.tasks(C) == [TaskId(C, 0), TaskId(C, 1)]
     assert state.connectors[C].tasks == ({"topics": "a"}, {"topics": "b"})
     assert state.connectors[C].applied == {"v": "1"}
-    state.take([ConnectorRecord(C, {"v": "2"}), *tasks(C, "x")])
+    state.apply_records([ConnectorRecord(C, {"v": "2"}), *tasks(C, "x")])
     assert state.connectors[C].applied == {"v": "1"}
     assert state.connectors[C].tasks == ({"topics": "a"}, {"topics": "b"})
-    state.take([CommitRecord(C, 1)])
+    state.apply_records([CommitRecord(C, 1)])
     assert state.connectors[C].tasks == ({"topics": "x"},)
     assert state.connectors[C].applied == {"v": "2"}
 
 
 def test_a_commit_without_all_its_tasks_changes_none_and_is_noticed() -> None:
     state = ClusterState()
-    state.take([ConnectorRecord(C, {}), TaskRecord(TaskId(C, 1), {}), CommitRecord(C, 2)])
+    state.apply_records([ConnectorRecord(C, {}), TaskRecord(TaskId(C, 1), {}), CommitRecord(C, 2)])
     assert not state.connectors[C].consistent
     assert state.tasks(C) == []
     # More than the commit names are left over from before.
-    state.take([*tasks(C, "a", "b", "old"), CommitRecord(C, 2)])
+    state.apply_records([*tasks(C, "a", "b", "old"), CommitRecord(C, 2)])
     assert state.connectors[C].consistent
     assert len(state.tasks(C)) == 2
 
 
 def test_a_stopped_connector_has_no_tasks() -> None:
     state = ClusterState()
-    state.take([ConnectorRecord(C, {}), *tasks(C, "a"), CommitRecord(C, 1), CommitRecord(C, 0)])
+    state.apply_records([ConnectorRecord(C, {}), *tasks(C, "a"), CommitRecord(C, 1), CommitRecord(C, 0)])
     assert state.tasks(C) == []
     assert state.connectors[C].consistent
 
 
 def test_what_was_removed_leaves_nothing() -> None:
     state = ClusterState()
-    state.take([ConnectorRecord(C, {}), TargetStateRecord(C, TargetState.STOPPED), *tasks(C, "a"), CommitRecord(C, 1)])
+    state.apply_records(
+        [ConnectorRecord(C, {}), TargetStateRecord(C, TargetState.STOPPED), *tasks(C, "a"), CommitRecord(C, 1)]
+    )
     assert state.target_state(C) is TargetState.STOPPED
-    changes = state.take([ConnectorRecord(C, None), TargetStateRecord(C, None)])
+    changes = state.apply_records([ConnectorRecord(C, None), TargetStateRecord(C, None)])
     assert changes.connectors == (C,)
     assert state.connectors == {}
     assert state.target_state(C) is TargetState.STARTED
     # Compaction took the connector and left its commit.
-    assert state.take([*tasks(C, "a"), CommitRecord(C, 1)]).tasks == ()
-    state.take([ConnectorRecord(C, {})])
+    assert state.apply_records([*tasks(C, "a"), CommitRecord(C, 1)]).tasks == ()
+    state.apply_records([ConnectorRecord(C, {})])
     assert state.tasks(C) == []
 
 
 def test_producers_of_earlier_tasks_are_fenced_before_new_tasks_begin() -> None:
     state = ClusterState()
-    state.take([ConnectorRecord(C, {}), *tasks(C, "a"), CommitRecord(C, 1)])
+    state.apply_records([ConnectorRecord(C, {}), *tasks(C, "a"), CommitRecord(C, 1)])
     assert state.awaits_fencing(C)
     assert state.fenced_tasks(C) is None
-    state.take([FencingRecord(C, 1)])
+    state.apply_records([FencingRecord(C, 1)])
     assert not state.awaits_fencing(C)
     assert state.fenced_tasks(C) == 1
 
@@ -96,14 +98,14 @@ def test_kafkas_leader_is_to_fence_copiers_however_few_tasks_there_are() -> None
     state.put(C, {})
     state.put_tasks(C, [{"a": "1"}, {"a": "2"}])
     state.await_fencing(C, 8)
-    assert state.look(lambda cluster, _: (cluster.awaits_fencing(C), cluster.fenced_tasks(C))) == (True, 8)
-    assert state.look(lambda cluster, _: cluster.connectors[C].tasks) == ({"a": "1"}, {"a": "2"})
+    assert state.query_state(lambda cluster, _: (cluster.awaits_fencing(C), cluster.fenced_tasks(C))) == (True, 8)
+    assert state.query_state(lambda cluster, _: cluster.connectors[C].tasks) == ({"a": "1"}, {"a": "2"})
 
 
 def test_what_a_running_worker_does_is_reported() -> None:
     state = ClusterState()
     key = SessionKey(b"k", "HmacSHA256", 1)
-    changes = state.take(
+    changes = state.apply_records(
         [
             ConnectorRecord(D, {}),
             ConnectorRecord(C, {}),
@@ -163,8 +165,8 @@ def compacted(records: list[ConfigRecord], upto: int) -> list[ConfigRecord]:
 @given(histories(), st.integers(0, 60))
 def test_a_worker_that_starts_late_agrees_with_one_that_read_everything(records: list[ConfigRecord], upto: int) -> None:
     whole, late = ClusterState(), ClusterState()
-    whole.take(records)
-    late.take(compacted(records, upto))
+    whole.apply_records(records)
+    late.apply_records(compacted(records, upto))
     assert {name: one.config for name, one in late.connectors.items()} == {
         name: one.config for name, one in whole.connectors.items()
     }
@@ -177,7 +179,7 @@ def test_a_worker_that_starts_late_agrees_with_one_that_read_everything(records:
 
 def test_a_topic_that_is_written_anew_says_the_same() -> None:
     before = ClusterState()
-    before.take(
+    before.apply_records(
         [
             SessionKey(b"key", "HmacSHA256", 1),
             TargetStateRecord(C, TargetState.PAUSED),
@@ -194,7 +196,7 @@ def test_a_topic_that_is_written_anew_says_the_same() -> None:
         ]
     )
     after = ClusterState()
-    after.take(before.records(before.connectors))
+    after.apply_records(before.records(before.connectors))
     assert after.connectors == before.connectors
     assert after.session_key == before.session_key
     for name in before.connectors:

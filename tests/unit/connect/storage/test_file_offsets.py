@@ -104,7 +104,7 @@ def begin(stored: FileOffsets, one: ConnectorFlow) -> None:
 
 def written_here(path: Path, content: dict[bytes, bytes | None]) -> None:
     file = OffsetFile(path)
-    file.save(content)
+    file.write_content(content)
     file.close()
 
 

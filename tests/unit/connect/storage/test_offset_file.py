@@ -69,7 +69,7 @@ def test_a_torn_file_is_refused(at: int) -> None:
 def test_who_wrote_it_last_is_known(path: Path) -> None:
     file = OffsetFile(path)
     assert (file.content, file.written) == ({}, LastWriter.UNKNOWN)
-    file.save(CONTENT)
+    file.write_content(CONTENT)
     file.close()
     assert path.read_bytes() == JAVAS
     again = OffsetFile(path)
@@ -77,7 +77,7 @@ def test_who_wrote_it_last_is_known(path: Path) -> None:
     again.close()
     before = path.read_bytes()
     again = OffsetFile(path)
-    again.save({b"k": b"v"})
+    again.write_content({b"k": b"v"})
     again.close()
     # Also what was there before us.
     for theirs in (write_java_map({b"k": b"w"}), before):
@@ -93,7 +93,7 @@ def test_who_wrote_it_last_is_known(path: Path) -> None:
 
 def test_a_crash_leaves_one_content_or_the_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = OffsetFile(path)
-    file.save(CONTENT)
+    file.write_content(CONTENT)
 
     def crash(*_: object) -> None:
         raise KeyboardInterrupt
@@ -106,7 +106,7 @@ def test_a_crash_leaves_one_content_or_the_other(path: Path, monkeypatch: pytest
         with monkeypatch.context() as patched:
             patched.setattr(owner, step, crash)
             with pytest.raises(KeyboardInterrupt):
-                file.save({b"k": b"w"})
+                file.write_content({b"k": b"w"})
         file.close()
         file = OffsetFile(path)
         assert (file.content, file.written) == (left, LastWriter.HERE)
@@ -119,7 +119,7 @@ def test_its_rights_stay_and_links_are_not_followed(path: Path, tmp_path: Path) 
     (tmp_path / "victim").write_text("mine")
     path.with_name("connect.offsets.new").symlink_to(tmp_path / "victim")
     file = OffsetFile(path)
-    file.save({b"k": b"w"})
+    file.write_content({b"k": b"w"})
     file.close()
     assert (path.stat().st_mode & 0o777, (tmp_path / "victim").read_text()) == (0o600, "mine")
     note = path.with_name("connect.offsets.twinlog")

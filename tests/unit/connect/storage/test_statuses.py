@@ -68,31 +68,31 @@ def test_an_unreadable_status_is_named(value: bytes) -> None:
 
 def test_the_last_state_counts() -> None:
     statuses = Statuses()
-    statuses.take([ConnectorStatusRecord(C, RUNNING), TaskStatusRecord(TaskId(C, 10), RUNNING),
+    statuses.apply_records([ConnectorStatusRecord(C, RUNNING), TaskStatusRecord(TaskId(C, 10), RUNNING),
                    TaskStatusRecord(TaskId(C, 9), RUNNING)])  # fmt: skip
     assert statuses.connector(C) == RUNNING
     assert list(statuses.tasks(C)) == [9, 10]
-    statuses.take([TaskStatusRecord(TaskId(C, 9), None)])
+    statuses.apply_records([TaskStatusRecord(TaskId(C, 9), None)])
     assert list(statuses.tasks(C)) == [10]
-    statuses.take([ConnectorStatusRecord(C, None)])
+    statuses.apply_records([ConnectorStatusRecord(C, None)])
     # Its tasks have records of their own, and of one that was recreated those may be read before.
     assert (statuses.connector(C), list(statuses.tasks(C)), statuses.known()) == (None, [10], {C})
-    statuses.take([TaskStatusRecord(TaskId(C, 10), None)])
+    statuses.apply_records([TaskStatusRecord(TaskId(C, 10), None)])
     assert (statuses.tasks(C), statuses.known()) == ({}, set())
 
 
 def test_the_worker_that_lost_a_task_does_not_hide_the_one_that_has_it() -> None:
     statuses, task = Statuses(), TaskId(C, 0)
-    statuses.take([TaskStatusRecord(task, Status(ConnectorState.RUNNING, THERE, 5))])
-    statuses.take([TaskStatusRecord(task, Status(ConnectorState.UNASSIGNED, HERE, 4))])
+    statuses.apply_records([TaskStatusRecord(task, Status(ConnectorState.RUNNING, THERE, 5))])
+    statuses.apply_records([TaskStatusRecord(task, Status(ConnectorState.UNASSIGNED, HERE, 4))])
     assert statuses.task(task) == Status(ConnectorState.RUNNING, THERE, 5)
-    statuses.take([TaskStatusRecord(task, Status(ConnectorState.UNASSIGNED, THERE, 6))])
+    statuses.apply_records([TaskStatusRecord(task, Status(ConnectorState.UNASSIGNED, THERE, 6))])
     assert statuses.task(task) == Status(ConnectorState.UNASSIGNED, THERE, 6)
 
 
 def test_active_topics_are_forgotten_when_they_are_reset() -> None:
     statuses, used = Statuses(), ActiveTopic(0, 7)
-    statuses.take([ActiveTopicRecord(C, "t", used), ActiveTopicRecord(C, "u", used)])
+    statuses.apply_records([ActiveTopicRecord(C, "t", used), ActiveTopicRecord(C, "u", used)])
     assert statuses.active_topics(C) == {"t": used, "u": used}
-    statuses.take([ActiveTopicRecord(C, "t", None)])
+    statuses.apply_records([ActiveTopicRecord(C, "t", None)])
     assert statuses.active_topics(C) == {"u": used}

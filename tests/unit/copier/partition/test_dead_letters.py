@@ -100,10 +100,10 @@ def test_a_refused_dead_letter_of_a_routed_record_leaves_others_of_its_queue_the
 def _in_a_gap_check(here: World) -> None:
     here.feed(VALUES[:6])
     here.until(lambda: at(here) == 6)
-    here.run(here.copiers[0].release, [part(0)])
+    here.run(here.copiers[0].release_partitions, [part(0)])
     here.feed(VALUES[6:])
     here.source.log(TOPIC).delete_before(12)
-    here.run(here.copiers[0].grant, [here.grant(0, here.stored(), drained=True)])
+    here.run(here.copiers[0].copy_partitions, [here.grant(0, here.stored(), drained=True)])
     here.source.fault(LIST_OFFSETS, Fault(delay_s=0.2), times=10)
     here.until(lambda: here.copiers[0].partitions[part(0)].paused)
 
@@ -129,8 +129,8 @@ def test_trouble_of_a_partition_that_has_left_holds_and_fails_nothing(trouble: C
         here.pass_by(1)
         trouble(here)
         here.pass_by(0.05)
-        here.run(copier.release, [part(0)])
+        here.run(copier.release_partitions, [part(0)])
         here.pass_by(10)
         assert here.failures == []
         assert here.held == []
-        assert copier.accept([here.grant(0, here.stored(), drained=True)])
+        assert copier.add_grants([here.grant(0, here.stored(), drained=True)])

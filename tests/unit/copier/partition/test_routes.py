@@ -186,7 +186,7 @@ def test_a_release_waits_for_what_is_routed(mode: str) -> None:
         copier = here.begin()
         here.feed(VALUES)
         here.until(lambda: copier.partitions[part()].read.offset > 0)
-        (position,) = here.run(copier.release, [part()]).values()
+        (position,) = here.run(copier.release_partitions, [part()]).values()
         assert copier.undrained == set()
         here.begin(here.grant(position=position, drained=True))
         here.until(lambda: seen(here, REMOTE) == ODD and seen(here, "even") == EVEN)
@@ -459,8 +459,8 @@ def test_a_held_partition_routes_what_is_behind_its_refused_record_twice_at_most
         copier = here.begin(here.grant())
         for tries in range(1, 6):
             here.until(lambda: len(here.held) == tries)  # noqa: B023
-            (position,) = here.run(copier.release, [part()]).values()
-            here.run(copier.grant, [replace(here.grant(position=position), on_trial=True)])
+            (position,) = here.run(copier.release_partitions, [part()]).values()
+            here.run(copier.copy_partitions, [replace(here.grant(position=position), on_trial=True)])
         here.target.faults.clear()
         here.until(lambda: at_end(here))
         assert seen(here, REMOTE) == ODD
@@ -475,10 +475,10 @@ def test_what_was_routed_before_a_refused_record_is_not_routed_again() -> None:
         copier = here.begin()
         here.until(lambda: bool(here.held))
         assert here.held[0].source_offset == 2
-        (position,) = here.run(copier.release, [part()]).values()
+        (position,) = here.run(copier.release_partitions, [part()]).values()
         assert position.next_source == 2
         here.target.faults.clear()
-        here.run(copier.grant, [replace(here.grant(position=position), on_trial=True)])
+        here.run(copier.copy_partitions, [replace(here.grant(position=position), on_trial=True)])
         here.until(lambda: at(here) == 5)
         assert seen(here, REMOTE) == [b"1", b"3"]
         assert seen(here, "even") == [b"2", b"4", b"6", b"6"]
@@ -491,11 +491,11 @@ def test_a_try_that_fails_later_repeats_only_what_it_took_at_once() -> None:
         here.feed(VALUES)
         copier = here.begin(replace(here.grant(), on_trial=True))
         here.until(lambda: bool(here.held))
-        (position,) = here.run(copier.release, [part()]).values()
+        (position,) = here.run(copier.release_partitions, [part()]).values()
         # A record, two, and four of which the last was refused.
         assert position.next_source == 4
         here.target.faults.clear()
-        here.run(copier.grant, [replace(here.grant(position=position), on_trial=True)])
+        here.run(copier.copy_partitions, [replace(here.grant(position=position), on_trial=True)])
         here.until(lambda: at_end(here))
         assert seen(here, REMOTE) == ODD
         assert seen(here, "even") == [b"2", b"4", b"6", *EVEN[2:]]

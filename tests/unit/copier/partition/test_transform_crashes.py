@@ -89,14 +89,14 @@ def test_partitions_come_and_go_while_others_route_records_to_them(mode: str, ch
             here.pass_by(chance.choice([0.0, 0.003, 0.05, 0.6]))
             number = chance.choice([1, 2])
             if number in held:
-                here.run(copier.release, [part(number)])
+                here.run(copier.release_partitions, [part(number)])
                 assert copier.undrained == set()
                 held.discard(number)
             else:
-                here.run(copier.grant, [here.grant(number, here.stored(number), drained=True)])
+                here.run(copier.copy_partitions, [here.grant(number, here.stored(number), drained=True)])
                 held.add(number)
         missing = [here.grant(number, here.stored(number), drained=True) for number in {1, 2} - held]
-        here.run(copier.grant, missing)
+        here.run(copier.copy_partitions, missing)
         ends = [len(here.source.log(TOPIC, number).values()) for number in range(3)]
         here.until(lambda: all(at(here, number) == ends[number] for number in range(3)), 300)
         here.pass_by(20)

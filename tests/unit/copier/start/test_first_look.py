@@ -245,7 +245,7 @@ def test_a_leader_that_moved_and_cannot_be_reached_holds_up_only_its_own(monkeyp
             for number, writer in writers.items()
             if writer is not None
         ]
-        here.loop.start(copier.begin, copier.accept(grants))
+        here.loop.start(copier.begin_partitions, copier.add_grants(grants))
         here.pass_by(2.0)
         assert not copier.partitions
         here.source.stop(2)

@@ -81,7 +81,7 @@ def test_a_partition_without_a_leader_begins_by_time_once_it_has_one() -> None:
         here.source.move(TOPIC, 0, None)
         copier = here.open()
         grants = [replace(here.grant(number), begin=StartSpec(since_ms=3500)) for number in (0, 1)]
-        here.loop.start(copier.begin, copier.accept(grants))
+        here.loop.start(copier.begin_partitions, copier.add_grants(grants))
         here.until(lambda: here.stored(1) is not None)
         assert here.stored(0) is None
         here.source.move(TOPIC, 0, 1)
@@ -91,8 +91,10 @@ def test_a_partition_without_a_leader_begins_by_time_once_it_has_one() -> None:
 def test_what_begins_by_time_costs_two_requests_for_all() -> None:
     with world(partitions=8) as here:
         copier = here.open()
-        here.run(copier.grant, [])
+        here.run(copier.copy_partitions, [])
         here.source.asked.clear()
-        here.run(copier.grant, [replace(here.grant(number), begin=StartSpec(since_ms=7)) for number in range(8)])
+        here.run(
+            copier.copy_partitions, [replace(here.grant(number), begin=StartSpec(since_ms=7)) for number in range(8)]
+        )
         here.until(lambda: all(here.stored(number) is not None for number in range(8)))
         assert here.source.asked[LIST_OFFSETS] == 2

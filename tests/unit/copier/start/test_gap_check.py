@@ -28,18 +28,20 @@ def test_a_gap_holds_its_partition_stops_the_flow_or_is_passed_as_the_policy_for
     events: list[tuple[str, str]] = []
     check = GapCheck(NO_SOURCE, SETTINGS, lambda kind, text: events.append((kind, text)))
     with pytest.raises(GapError, match=r"twinlog\.gap\.policy\.orders = skip") as raised:
-        check.decide(ANEW, GRANT, POSITION, "id")
+        check.handle_gap(ANEW, GRANT, POSITION, "id")
     assert (raised.value.kind, raised.value.resume_at) == ("recreated", 0)
     # The partition is held, which its driver logs.
     assert events == []
     stopping = replace(SETTINGS, gap_policy=PerTopic("stop"))
     with pytest.raises(GapError):
-        GapCheck(NO_SOURCE, stopping, lambda kind, text: events.append((kind, text))).decide(
+        GapCheck(NO_SOURCE, stopping, lambda kind, text: events.append((kind, text))).handle_gap(
             ANEW, GRANT, POSITION, "id"
         )
     skipping = PerTopic("hold", (TopicRule("ord.*", java_pattern("ord.*"), "skip"),))
     check = GapCheck(NO_SOURCE, replace(SETTINGS, gap_policy=skipping), lambda kind, text: events.append((kind, text)))
-    assert check.decide(ANEW, GRANT, POSITION, "id") == replace(POSITION, next_source=SourceOffset(0), topic_id="id")
+    assert check.handle_gap(ANEW, GRANT, POSITION, "id") == replace(
+        POSITION, next_source=SourceOffset(0), topic_id="id"
+    )
     assert [kind for kind, _ in events] == ["gap", "gap"]
 
 
@@ -47,7 +49,7 @@ def test_heartbeats_that_were_recreated_stop_no_flow_and_count_as_no_gap() -> No
     """Whoever deletes that topic loses nothing, and MirrorMaker 2 goes on, too."""
     events: list[tuple[str, str]] = []
     check = GapCheck(NO_SOURCE, SETTINGS, lambda kind, text: events.append((kind, text)))
-    assert check.decide(ANEW, replace(GRANT, heartbeats=True), POSITION, "id").next_source == 0
+    assert check.handle_gap(ANEW, replace(GRANT, heartbeats=True), POSITION, "id").next_source == 0
     ((kind, text),) = events
     assert kind == "heartbeats"
     assert "the flow goes on at offset 0" in text
@@ -58,5 +60,5 @@ def test_a_topic_of_a_user_is_guarded_whatever_its_name_ends_in() -> None:
     check = GapCheck(NO_SOURCE, SETTINGS, lambda kind, text: events.append((kind, text)))
     device = TopicPartition(TopicName("device.heartbeats"), 0)
     with pytest.raises(GapError, match=r"^device\.heartbeats-0: "):
-        check.decide(ANEW, replace(GRANT, source=device, remote=device), POSITION, "id")
+        check.handle_gap(ANEW, replace(GRANT, source=device, remote=device), POSITION, "id")
     assert events == []

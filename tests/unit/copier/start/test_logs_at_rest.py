@@ -35,7 +35,7 @@ def another_writer(here: World) -> Iterator[None]:
 
 def taken(here: World, copier: Copier, grant: Grant) -> Callable[[], bool]:
     """Take a partition; whether it has begun."""
-    here.loop.start(copier.begin, copier.accept([grant]))
+    here.loop.start(copier.begin_partitions, copier.add_grants([grant]))
     return lambda: grant.source in copier.partitions
 
 
@@ -46,7 +46,7 @@ def test_a_log_that_grows_is_waited_for_and_anew_once_it_is_taken_again() -> Non
         begun = taken(here, copier, lost)
         here.pass_by(AT_MOST_S - 1)
         assert copier._logs_at_rest.awaited == {MOVING}
-        here.run(copier.release, [part()])
+        here.run(copier.release_partitions, [part()])
         assert not copier._logs_at_rest.awaited
         assert not begun()
         begun = taken(here, copier, lost)
@@ -64,7 +64,7 @@ def test_a_marker_that_is_missing_is_waited_for_and_anew_once_its_partition_is_t
         begun = taken(here, copier, lost)
         here.pass_by(AT_MOST_S - 1)
         assert copier._logs_at_rest.awaited == {MOVING}
-        here.run(copier.release, [part()])
+        here.run(copier.release_partitions, [part()])
         assert not copier._logs_at_rest.awaited
         begun = taken(here, copier, lost)
         here.pass_by(AT_MOST_S - 1)
@@ -94,6 +94,6 @@ def test_nothing_is_kept_of_what_is_released_while_it_looks_at_its_log_again() -
             here.target.codes(PRODUCE, REMOTE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
             here.write(b"1")
             here.until(lambda: copier._logs_at_rest.awaited == {MOVING})
-            here.run(copier.release, [part()])
+            here.run(copier.release_partitions, [part()])
             assert not copier.partitions
             assert not copier._logs_at_rest.awaited

@@ -21,35 +21,35 @@ def producer_ids(loop: Loop) -> ProducerIds:
         return next(made), 0
 
     own = ProducerIds(ask)
-    loop.run(own.renew)
+    loop.run(own.renew_producer_id)
     return own
 
 
 def test_what_comes_back_has_the_next_epoch(producer_ids: ProducerIds) -> None:
-    assert producer_ids.first(ONE) == producer_ids.first(OTHER) == ProducerIdentity(100, 0)
-    producer_ids.leave(ONE, producer_ids.first(ONE))
-    assert producer_ids.first(ONE) == ProducerIdentity(100, 1)
-    assert producer_ids.first(OTHER) == ProducerIdentity(100, 0)
+    assert producer_ids.new_identity(ONE) == producer_ids.new_identity(OTHER) == ProducerIdentity(100, 0)
+    producer_ids.release_identity(ONE, producer_ids.new_identity(ONE))
+    assert producer_ids.new_identity(ONE) == ProducerIdentity(100, 1)
+    assert producer_ids.new_identity(OTHER) == ProducerIdentity(100, 0)
 
 
 def test_what_has_left_with_the_last_epoch_comes_back_as_another_producer(
     loop: Loop, producer_ids: ProducerIds
 ) -> None:
-    producer_ids.leave(ONE, ProducerIdentity(100, LAST_EPOCH - 1))
-    loop.run(producer_ids.prepare)
-    assert producer_ids.first(ONE) == ProducerIdentity(100, LAST_EPOCH)
-    producer_ids.leave(ONE, ProducerIdentity(100, LAST_EPOCH))
-    loop.run(producer_ids.prepare)
-    assert producer_ids.first(ONE) == producer_ids.first(OTHER) == ProducerIdentity(101, 0)
+    producer_ids.release_identity(ONE, ProducerIdentity(100, LAST_EPOCH - 1))
+    loop.run(producer_ids.prepare_producer)
+    assert producer_ids.new_identity(ONE) == ProducerIdentity(100, LAST_EPOCH)
+    producer_ids.release_identity(ONE, ProducerIdentity(100, LAST_EPOCH))
+    loop.run(producer_ids.prepare_producer)
+    assert producer_ids.new_identity(ONE) == producer_ids.new_identity(OTHER) == ProducerIdentity(101, 0)
 
 
 def test_what_goes_on_after_the_last_epoch_does_not_come_back_with_an_old_one(
     loop: Loop, producer_ids: ProducerIds
 ) -> None:
-    now = loop.run(producer_ids.after, ProducerIdentity(100, LAST_EPOCH))
+    now = loop.run(producer_ids.continue_identity, ProducerIdentity(100, LAST_EPOCH))
     assert now == ProducerIdentity(101, 0)
-    producer_ids.leave(ONE, now)
-    assert producer_ids.first(ONE) == ProducerIdentity(101, 1)
+    producer_ids.release_identity(ONE, now)
+    assert producer_ids.new_identity(ONE) == ProducerIdentity(101, 1)
     # The other one still appends as the first producer; under the second any epoch is new to it.
-    producer_ids.leave(OTHER, loop.run(producer_ids.after, ProducerIdentity(100, 7)))
-    assert producer_ids.first(OTHER) == ProducerIdentity(101, 9)
+    producer_ids.release_identity(OTHER, loop.run(producer_ids.continue_identity, ProducerIdentity(100, 7)))
+    assert producer_ids.new_identity(OTHER) == ProducerIdentity(101, 9)

@@ -43,8 +43,8 @@ def test_a_check_goes_on_until_the_source_answers(refuses: bool) -> None:
     part = checked_part()
     part.queue.clear(ProducerIdentity(1, 0))
     look = Failing(at(10, 0), refuses=refuses)
-    checks = recovery(loop, gap_check=SimpleNamespace(look=look))
-    loop.run(checks.check, part, -1)
+    checks = recovery(loop, gap_check=SimpleNamespace(find_position=look))
+    loop.run(checks.check_source, part, -1)
     assert (part.failed, look.asked) == (refuses, 1 if refuses else 3)
     if refuses:
         assert part.trouble == "never"
@@ -59,7 +59,7 @@ def test_a_check_that_finds_nothing_missing_asks_without_the_epoch() -> None:
     part.queue.clear(ProducerIdentity(1, 0))
     part.seek(at(4, 4, leader_epoch=7))
     look = Failing(part.acknowledged, 0)
-    loop.run(recovery(loop, gap_check=SimpleNamespace(look=look)).check, part, 9)
+    loop.run(recovery(loop, gap_check=SimpleNamespace(find_position=look)).check_source, part, 9)
     assert part.acknowledged == at(4, 4, leader_epoch=-1)
     loop.close()
 
@@ -68,8 +68,8 @@ def test_who_was_released_is_not_checked_any_more() -> None:
     loop = VirtualLoop(VirtualWorld())
     part = checked_part()
     look = Failing(None, 0)
-    part.leave()
-    loop.run(recovery(loop, gap_check=SimpleNamespace(look=look)).check, part, -1)
+    part.stop_reading()
+    loop.run(recovery(loop, gap_check=SimpleNamespace(find_position=look)).check_source, part, -1)
     assert look.asked == 0
     loop.close()
 
@@ -96,7 +96,7 @@ def test_a_resolve_goes_on_until_the_target_answers(refuses: bool) -> None:
     stores = Failing(None, 1)
     again = recovery(
         loop,
-        start_positions=SimpleNamespace(find=find),
+        start_positions=SimpleNamespace(find_positions=find),
         identity_after=Failing(ProducerIdentity(1, 1), 0),
         store=stores,
     )

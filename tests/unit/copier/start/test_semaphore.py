@@ -12,7 +12,7 @@ def test_what_hangs_holds_up_only_its_own_kind(loop: Loop) -> None:
     answers = loop.signal()
 
     async def work(key: str, name: str) -> None:
-        async with permits.of(key):
+        async with permits.make_permit(key):
             if key == "hangs":
                 await answers.wait()
             await loop.sleep(0.001)
@@ -38,7 +38,7 @@ def test_who_works_on_does_not_overtake_who_waits(loop: Loop) -> None:
 
     async def work(name: str, times: int) -> None:
         for _ in range(times):
-            async with permits.of(name):
+            async with permits.make_permit(name):
                 await loop.sleep(0.001)
                 order.append(name)
 

@@ -95,7 +95,7 @@ def test_no_cluster_waits_for_the_other(loop: Loop) -> None:
 
     async def begin() -> StartPosition:
         await slow.refresh(fresh)
-        return await slow.find(fresh, refreshed=True)
+        return await slow.find_positions(fresh, refreshed=True)
 
     assert len(loop.run(begin).positions) == PARTITIONS
     assert len(asked) == 4
@@ -111,7 +111,7 @@ def test_one_whose_source_has_no_leader_says_so_and_holds_back_no_other(loop: Lo
             return None if (partition.topic, partition.partition) == ("t", BROKEN) else super().leader(partition)
 
     fresh = [replace(grant, position=None) for grant in grants()]
-    resolved = loop.run(start_positions(loop, Leaderless(loop)).find, fresh)
+    resolved = loop.run(start_positions(loop, Leaderless(loop)).find_positions, fresh)
     missing = TopicPartition(TopicName("t"), BROKEN)
     assert {source: str(error) for source, error in resolved.errors.items()} == {
         missing: f"cluster north: {missing} has no leader"
@@ -141,7 +141,7 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
 
     async def begin() -> list[StartPosition]:
         # Those that need other brokers begin by themselves, and share what may be read at a time.
-        return await loop.gather([loop.spawn(both.find, group) for group in both.apart(grants())])
+        return await loop.gather([loop.spawn(both.find_positions, group) for group in both.group_by_leader(grants())])
 
     groups = loop.run(begin)
     assert [source.partition for resolved in groups for source in resolved.errors] == [BROKEN]
@@ -152,5 +152,5 @@ def test_one_that_fails_holds_back_no_other(loop: Loop, monkeypatch: pytest.Monk
 
 
 def test_grants_are_grouped_by_the_brokers_that_they_need(loop: Loop) -> None:
-    apart = start_positions(loop).apart(grants())
+    apart = start_positions(loop).group_by_leader(grants())
     assert [[grant.source.partition for grant in group] for group in apart] == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]

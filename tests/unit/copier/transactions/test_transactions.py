@@ -166,7 +166,7 @@ def test_a_coordinator_that_does_not_answer_is_asked_until_it_does(here: World, 
         # Not the first, which the driver asks for.
         here.target.codes(PRODUCE, REMOTE, Code.TRANSACTION_ABORTABLE)
     here.target.fault(key, UNHEARD, times=5)
-    here.run(copier.grant, [here.grant(0), here.grant(1)])
+    here.run(copier.copy_partitions, [here.grant(0), here.grant(1)])
     for number in range(2):
         here.feed(VALUES, number=number)
     here.until(lambda: "cluster south: " in (transactions.trouble or ""))
@@ -187,7 +187,7 @@ def test_who_was_fenced_stops(here: World) -> None:
     here.pass_by(60)
     assert committed(here) == []
     # Nor does it commit anything for who leaves.
-    here.run(copier.release, [part()])
+    here.run(copier.release_partitions, [part()])
     assert copier.undrained == {part()}
     assert committed(here) == []
 
@@ -301,7 +301,7 @@ def test_the_positions_topic_may_have_no_leader_for_a_while(here: World) -> None
 def test_what_leaves_is_committed_first(here: World) -> None:
     copier = begin(here)
     here.until(lambda: bool(here.copied()))
-    (position,) = here.run(copier.release, [part()]).values()
+    (position,) = here.run(copier.release_partitions, [part()]).values()
     assert copier.undrained == set()
     assert position.next_source > 0
     assert committed(here) == VALUES[: position.next_source]
@@ -339,7 +339,7 @@ def test_whatever_happens_every_record_is_committed_once(course: int, chance: ra
                 target.fault(key, Fault(code=Code.INVALID_TXN_STATE), times=chance.randrange(2))
             for _ in range(chance.randrange(most)):
                 target.fault(key, chance.choice(PASSING))
-        here.run(copier.grant, [here.grant(number) for number in range(3)])
+        here.run(copier.copy_partitions, [here.grant(number) for number in range(3)])
         for number in range(3):
             here.feed(VALUES, number=number)
         # What goes wrong is not used up when all is copied: it goes wrong again for what comes.
@@ -380,7 +380,7 @@ def test_a_transaction_that_a_release_did_not_wait_for_is_never_committed(here: 
     here.target.fault(PRODUCE, Fault(delay_s=5.0), topic=REMOTE)
     here.write(b"late")
     here.until(lambda: here.copied()[-1:] == [b"late"])
-    here.run(copier.release, [part()])
+    here.run(copier.release_partitions, [part()])
     assert copier.undrained == {part()}
     here.write(b"more", number=1)
     here.pass_by(60)

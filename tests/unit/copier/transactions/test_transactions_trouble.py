@@ -107,7 +107,7 @@ def test_what_cannot_be_committed_in_time_is_left_undrained(here: World) -> None
     here.target.fault(END_TXN, Fault(delay_s=25.0), times=100)
     here.feed(VALUES[6:])
     here.until(lambda: len(here.copied()) > 6)
-    (position,) = here.run(copier.release, [part()]).values()
+    (position,) = here.run(copier.release_partitions, [part()]).values()
     assert position.next_source == 6
     assert copier.undrained == {part()}
     assert ("transaction", "the last transaction was not committed in time; it will be aborted") in here.events
@@ -124,7 +124,7 @@ def test_a_leader_that_is_lost_in_a_transaction_costs_no_record(here: World) -> 
 
     def trouble() -> str:
         """Why the other partition is not copied."""
-        return copier.troubles.of(copier.partitions[part(0)]) or ""
+        return copier.troubles.find_reason(copier.partitions[part(0)]) or ""
 
     here.until(lambda: "the open transaction waits for north.shop-1" in trouble())
     here.pass_by(60)
@@ -150,7 +150,7 @@ def test_who_keeps_a_commit_from_its_end_is_named() -> None:
         here.until(lambda: committed(here) == VALUES[:6])
         here.feed(VALUES[6:])
         named = "of north-mm2-MirrorSourceConnector-0 does not end; without a leader for"
-        here.until(lambda: named in (copier.troubles.of(copier.partitions[part()]) or ""))
+        here.until(lambda: named in (copier.troubles.find_reason(copier.partitions[part()]) or ""))
         here.pass_by(60)
         assert (committed(here), committed(here, 1)) == (VALUES[:6], [])
         here.target.move(REMOTE, 1, 2)

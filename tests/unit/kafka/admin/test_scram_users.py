@@ -18,7 +18,7 @@ class Refusing:
 
     alias = "west"
 
-    async def ask(self, request: Any) -> Any:
+    async def send_request(self, request: Any) -> Any:
         len(request.users)
         return SimpleNamespace(error_code=Code.CLUSTER_AUTHORIZATION_FAILED, results=[])
 

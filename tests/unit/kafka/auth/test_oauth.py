@@ -47,7 +47,7 @@ def token(lifetime_s: float, now: float | None = None) -> str:
 
 def test_an_unsigned_token_has_the_configured_claims() -> None:
     source = TokenSource(TokenSettings(claims='{"sub": "u", "scope": ["a"]}', lifetime_s=60, extensions=(("x", "1"),)))
-    source.renew()
+    source.renew_token()
     header, claims, signature = source.token().split(".")
     assert (unpacked(header), signature) == ({"alg": "none"}, "")
     found = unpacked(claims)
@@ -63,10 +63,10 @@ def test_a_token_is_kept_and_shared_while_it_is_good(tmp_path: Path) -> None:
     source = token_source(settings, SYSTEM)
     assert token_source(TokenSettings(file=str(file)), SYSTEM) is source
     assert token_source(settings, VirtualClock()) is not source
-    source.renew()
+    source.renew_token()
     first = source.token()
     file.write_text(token(7200))
-    source.renew()
+    source.renew_token()
     assert source.token() == first
 
 
@@ -76,17 +76,17 @@ def test_a_token_that_is_still_good_serves_when_no_other_can_be_had(tmp_path: Pa
     file.write_text(token(4000, clock.wall()))
     # To be renewed after 2,000 s.
     source = TokenSource(TokenSettings(file=str(file), refresh_factor=0.5, refresh_jitter=0.0), clock)
-    source.renew()
+    source.renew_token()
     first = source.token()
     file.unlink()
     clock.sleep(2500)
-    source.renew()
+    source.renew_token()
     assert source.token() == first
     clock.sleep(2000)
     with pytest.raises(NoTokenError, match="cannot be read"):
-        source.renew()
+        source.renew_token()
     file.write_text(token(10_000, clock.wall()))
-    source.renew()
+    source.renew_token()
     assert source.token() != first
 
 
@@ -220,7 +220,7 @@ def test_what_is_no_good_token(tmp_path: Path, content: str, error: type[Excepti
     file = tmp_path / "token"
     file.write_text(content)
     with pytest.raises(error, match=words):
-        TokenSource(TokenSettings(file=str(file))).renew()
+        TokenSource(TokenSettings(file=str(file))).renew_token()
 
 
 def pem(key: Any) -> str:
@@ -311,7 +311,7 @@ def answered(answer: str, settings: TokenSettings) -> oauth.BearerToken:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             source = TokenSource(replace(settings, url=f"http://127.0.0.1:{server.server_port}/t"))
-            source.renew()
+            source.renew_token()
         finally:
             server.shutdown()
     assert source._token is not None
@@ -335,12 +335,12 @@ def test_a_file_with_an_opaque_token_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     source = TokenSource(TokenSettings(file=str(file), may_be_opaque=True))
-    source.renew()
+    source.renew_token()
     assert source.token() == "one"
     assert source._token is not None
     assert source._token.renew_at < time.time() + 75
     ready = TokenSource(TokenSettings(text="given", may_be_opaque=True))
-    ready.renew()
+    ready.renew_token()
     assert ready.token() == "given"
 
 

@@ -14,7 +14,7 @@ def grown(size: FetchSize, most: int, *, round_trip_s: float = FAR_S, full: bool
     for _ in range(turns):
         asked = min(size.bytes, most)
         received = asked - 1000 if full else asked // 2
-        size.answered(received, asked, round_trip_s + received / PER_S, round_trip_s)
+        size.record_answer(received, asked, round_trip_s + received / PER_S, round_trip_s)
     return size.bytes
 
 
@@ -39,5 +39,5 @@ def test_a_line_that_became_slow_gets_smaller_ones() -> None:
     size = FetchSize(8 * MB)
     grown(size, 64 * MB)
     for _ in range(5):
-        size.answered(size.bytes, size.bytes, 3.0, FAR_S)
+        size.record_answer(size.bytes, size.bytes, 3.0, FAR_S)
     assert size.bytes == 8 * MB

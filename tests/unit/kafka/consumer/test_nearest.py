@@ -203,7 +203,7 @@ def test_the_leader_is_asked_again_after_a_while(loop: Loop) -> None:
     loop.clock = clock = VirtualClock()
     cluster = Cluster(loop)
     near = NearestReplicas(cluster, "near", 300)  # type: ignore[arg-type]
-    assert near.follow(PART, answer(END, preferred=2))
+    assert near.set_replica(PART, answer(END, preferred=2))
     clock.now += 299
     assert near.node(PART) == 2
     clock.now += 2
@@ -213,10 +213,10 @@ def test_the_leader_is_asked_again_after_a_while(loop: Loop) -> None:
 def test_a_new_leader_is_asked(loop: Loop) -> None:
     cluster = Cluster(loop)
     near = NearestReplicas(cluster, "near", 60)  # type: ignore[arg-type]
-    near.follow(PART, answer(END, preferred=2))
+    near.set_replica(PART, answer(END, preferred=2))
     cluster.leads = Leader(3, 6)
     assert near.node(PART) == 3
-    near.follow(PART, answer(END, preferred=2))
+    near.set_replica(PART, answer(END, preferred=2))
     cluster.leads = Leader(3, 7)
     assert near.node(PART) == 3
 
@@ -224,21 +224,21 @@ def test_a_new_leader_is_asked(loop: Loop) -> None:
 def test_a_replica_that_is_offline_is_not_asked(loop: Loop) -> None:
     cluster = Cluster(loop)
     near = NearestReplicas(cluster, "near", 60)  # type: ignore[arg-type]
-    near.follow(PART, answer(END, preferred=2))
+    near.set_replica(PART, answer(END, preferred=2))
     cluster.online.discard(2)
     assert near.node(PART) == 1
-    assert not near.follow(PART, answer(END, preferred=2))
+    assert not near.set_replica(PART, answer(END, preferred=2))
     assert near.rack == ""
 
 
 def test_a_follower_does_not_bring_the_end_nearer(loop: Loop) -> None:
     near = NearestReplicas(Cluster(loop), "near", 60)  # type: ignore[arg-type]
-    near.follow(PART, answer(END, preferred=2))
+    near.set_replica(PART, answer(END, preferred=2))
     late = answer(END - 7, records=b"x")
-    near.took(PART, 2, late)
+    near.record_answer(PART, 2, late)
     assert (late.high_watermark, late.last_stable_offset) == (END, END)
     newer = answer(END + 7)
-    near.took(PART, 2, newer)
+    near.record_answer(PART, 2, newer)
     assert newer.high_watermark == END + 7
 
 
@@ -247,16 +247,16 @@ def test_it_is_left_alone_for_longer_each_time(loop: Loop) -> None:
     near = NearestReplicas(Cluster(loop), "near", 35)  # type: ignore[arg-type]
     spans = []
     for _ in range(4):
-        near.follow(PART, answer(END, preferred=2))
-        assert near.lost(2) == [PART]
+        near.set_replica(PART, answer(END, preferred=2))
+        assert near.leave_broker(2) == [PART]
         begun = clock.now
         while not near.rack:
             clock.now += 1
         spans.append(clock.now - begun)
     assert spans == [10, 20, 35, 35]
-    near.follow(PART, answer(END, preferred=2))
-    near.took(PART, 2, answer(END))
-    near.lost(2)
+    near.set_replica(PART, answer(END, preferred=2))
+    near.record_answer(PART, 2, answer(END))
+    near.leave_broker(2)
     begun = clock.now
     while not near.rack:
         clock.now += 1

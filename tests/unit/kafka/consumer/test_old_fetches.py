@@ -51,7 +51,7 @@ class OldBroker:
         return node == 1
 
     async def send(self, request: RawFetch, node: int, timeout_s: float) -> FetchedPartitions:
-        request.agree({1: (4, self.version)})
+        request.negotiate_version({1: (4, self.version)})
         self.fetches += 1
         if request.session_epoch <= 0:
             self.named.clear()
@@ -63,7 +63,7 @@ class OldBroker:
         ]
         return FetchedPartitions(0, 0, self.session, [(str(SHOP), parts)])
 
-    async def ask(self, request: Any, node: int) -> Any:
+    async def send_request(self, request: Any, node: int) -> Any:
         if self.away:
             raise ClusterError("the connection broke")
         (topic,) = request.topics

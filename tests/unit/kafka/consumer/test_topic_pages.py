@@ -100,7 +100,7 @@ def offsets(pages: TopicPages, found: list[int], timeout_s: float | None = None,
     """Read to the end; `found` has what was read also when that fails. Each page takes `take_s` seconds."""
 
     async def read() -> None:
-        reading = pages.begin(timeout_s)
+        reading = pages.begin_scan(timeout_s)
         while answers := await reading.page():
             for fetched in answers:
                 for _, answer, batch in pages.visible(fetched):

@@ -20,10 +20,10 @@ def test_a_pause_is_within_its_bounds(failures: int, initial_ms: int, most_ms: i
 def test_it_doubles_and_begins_anew() -> None:
     backoff = Backoff(100, 1000)
     for middle in (0.1, 0.2, 0.4, 0.8):
-        assert 0.8 * middle <= backoff.failed() <= 1.2 * middle
-    assert 0.8 <= backoff.failed() <= 1.0
-    backoff.worked()
-    assert backoff.failed() <= 0.12
+        assert 0.8 * middle <= backoff.count_failure() <= 1.2 * middle
+    assert 0.8 <= backoff.count_failure() <= 1.0
+    backoff.reset_failures()
+    assert backoff.count_failure() <= 0.12
 
 
 def test_a_first_pause_above_the_most_is_the_most_every_time() -> None:

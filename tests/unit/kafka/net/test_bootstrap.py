@@ -49,7 +49,7 @@ def test_servers_that_hang_leave_time_for_the_one_that_answers(
             client = clients(replace(settings, connection_setup_timeout_ms=int(ENOUGH_S * 1000)))
             loop.run(client.connect, ENOUGH_S)
             # Nor is another one drawn for what any broker may answer.
-            loop.run(client.ask, client._control.cluster.metadata_request(), None, ENOUGH_S)
+            loop.run(client.send_request, client._control.cluster.metadata_request(), None, ENOUGH_S)
         wait_for(lambda: not any(one.connected for one in brokers[:-1]), ENOUGH_S, "those that hang are left alone")
 
 

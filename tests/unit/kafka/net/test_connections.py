@@ -125,7 +125,7 @@ def test_no_more_often_than_it_may_be(loop: Loop, clients: Connect) -> None:
         send = client._control.send
         client._control.send = lambda *these, **those: asked.append(these) or send(*these, **those)  # type: ignore[func-returns-value]
         with pytest.raises(ClusterError):
-            loop.run(client.ask, client._control.cluster.metadata_request())
+            loop.run(client.send_request, client._control.cluster.metadata_request())
         assert broker.asked > before
         assert 3 <= len(asked) <= 3 + (broker.asked - before)
 
@@ -214,7 +214,7 @@ def test_a_connection_that_waits_for_an_answer_is_not_idle(loop: Loop, clients: 
         broker.silent = True
         begun = time.monotonic()
         with pytest.raises(ClusterError):
-            loop.run(client.ask, client._control.cluster.metadata_request(), None, 0.5)
+            loop.run(client.send_request, client._control.cluster.metadata_request(), None, 0.5)
         assert time.monotonic() - begun >= 0.4
 
 

@@ -32,61 +32,61 @@ def test_nothing_is_known_before_the_first_answer(contact: Contact) -> None:
 
 
 def test_what_fails_is_an_outage_once_it_lasts(contact: Contact, clock: Clock) -> None:
-    contact.answered(contact.asked(1))
+    contact.record_answer(contact.record_request(1))
     clock.now += 5
-    contact.failed(contact.asked(1))
+    contact.record_failure(contact.record_request(1))
     assert not contact.reach().out
     clock.now += SURE_S
-    contact.failed(contact.asked(None))
+    contact.record_failure(contact.record_request(None))
     reach = contact.reach()
     assert (reach.out_s, reach.heard_s, reach.why) == (SURE_S, 5 + SURE_S, "refused")
-    contact.answered(contact.asked(2))
+    contact.record_answer(contact.record_request(2))
     assert not contact.reach().out
 
 
 def test_a_question_that_stays_open_is_an_outage_since_it_was_asked(contact: Contact, clock: Clock) -> None:
-    contact.answered(contact.asked(1))
-    number = contact.asked(1, 0.5)
+    contact.record_answer(contact.record_request(1))
+    number = contact.record_request(1, 0.5)
     clock.now += SILENT_S
     assert not contact.reach().out
     clock.now += 1
     assert contact.reach().out_s == SILENT_S + 1
     assert contact.reach().why == "no answer"
     clock.now += 26
-    contact.failed(number)
+    contact.record_failure(number)
     clock.now += SURE_S
     assert contact.reach().out_s == SILENT_S + 27 + SURE_S
 
 
 def test_one_silent_broker_is_no_outage_while_others_answer(contact: Contact, clock: Clock) -> None:
-    contact.asked(1)
+    contact.record_request(1)
     for _ in range(20):
         clock.now += 1
-        contact.answered(contact.asked(2))
+        contact.record_answer(contact.record_request(2))
         assert not contact.reach().out
     clock.now += SILENT_S + 1
     assert contact.reach().out_s == SILENT_S + 1
 
 
 def test_a_dropped_request_does_not_count_as_unanswered(contact: Contact, clock: Clock) -> None:
-    contact.dropped(contact.asked(1))
+    contact.drop_request(contact.record_request(1))
     clock.now += 60
     assert not contact.reach().out
 
 
 def test_only_data_connections_count_for_the_age_of_data(contact: Contact, clock: Clock) -> None:
-    contact.answered(contact.asked(1))
+    contact.record_answer(contact.record_request(1))
     assert contact.data_at(1) is None
     clock.now += 1
-    contact.answered(contact.asked(1), data=True)
+    contact.record_answer(contact.record_request(1), data=True)
     assert contact.data_at(1) == clock.now
 
 
 def test_the_oldest_open_question_is_what_is_waited_for(contact: Contact, clock: Clock) -> None:
     assert contact.waits() is None
-    first = contact.asked(2)
+    first = contact.record_request(2)
     clock.now += 4
-    contact.asked(None)
+    contact.record_request(None)
     assert contact.waits() == (2, 4.0)
-    contact.answered(first)
+    contact.record_answer(first)
     assert contact.waits() == (None, 0.0)

@@ -89,7 +89,7 @@ def test_what_is_refused_after_an_append_on_its_way_is_not_sent_again_at_once(lo
 
     async def play() -> None:
         queue.put([one_record() for _ in range(8)])
-        appender.offer(queue)
+        appender.offer_queue(queue)
         while client.refused < 4:
             await loop.sleep(0.001)
         await let_others_go_on(loop)
@@ -159,7 +159,7 @@ def test_when_many_bytes_are_on_their_way_each_broker_has_one_request(loop: Loop
     async def play() -> None:
         for queue in queues:
             queue.put([one_record() for _ in range(20)])
-            appender.offer(queue)
+            appender.offer_queue(queue)
         while len(acknowledged) < 40:
             await loop.sleep(0.005)
         appender.stop()

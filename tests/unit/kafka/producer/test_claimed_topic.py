@@ -37,7 +37,7 @@ class Leader:
         self._read: list[bytes] = []
 
     def claim(self) -> None:
-        self.admin.call(self.topic.claim)
+        self.admin.call(self.topic.claim_topic)
 
     def append(self, *values: bytes) -> None:
         self.admin.call(self.topic.append, [(b"key", value) for value in values])
@@ -81,7 +81,7 @@ def test_who_stood_still_before_any_step_writes_nothing(
     send = getattr(sender, step)
 
     async def late(*arguments: Any, **more: Any) -> Any:
-        await two.topic.claim()
+        await two.topic.claim_topic()
         await two.topic.append([(b"key", b"2")])
         return await send(*arguments, **more)
 

@@ -86,7 +86,7 @@ class Copied:
     def refresh(self, topics: Iterable[TopicName]) -> None:
         self.reads += 1
 
-    def find(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
+    def translate_offset(self, partition: TopicPartition, offset: SourceOffset) -> TranslatedGroupOffset | None:
         if self.end is None:
             return None
         return TranslatedGroupOffset(THERE, TargetOffset(min(offset, self.end)), offset <= self.end)
@@ -130,7 +130,7 @@ class Scene:
                 continue
             if at == self._next_turn:
                 self._next_turn += EVERY_S
-                self.writer.turn()
+                self.writer.write_checkpoints()
             else:
                 self.writer.try_again()
             again_s = self.writer.again_s()
@@ -258,30 +258,30 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
 )
 def test_a_refused_commit_is_tried_again_soon_and_ever_more_seldom(target: Target, code: int) -> None:
     target.groups.refused[SHOP] = int(code)
-    target.sync.turn()
+    target.sync.commit_offsets()
     assert target.retries(200) == [0.5, 1.5, 3.5, 7.5, 15.5, 31.5, 63.5, 123.5, 183.5]
     target.groups.refused.clear()
     assert target.retries(300) == [243.5]
     assert target.sync.again_s() is None
-    assert target.sync.turn() is None
+    assert target.sync.commit_offsets() is None
 
 
 def test_a_group_in_use_is_looked_at_with_the_next_turn_only(target: Target) -> None:
     target.groups.committed[SHOP] = 3
     target.groups.refused[SHOP] = int(Code.COORDINATOR_LOAD_IN_PROGRESS)
-    target.sync.turn()
+    target.sync.commit_offsets()
     target.groups.members.add(SHOP)
     assert target.retries(60) == [0.5]
     target.groups.members.clear()
     target.groups.refused[SHOP] = int(Code.UNKNOWN_MEMBER_ID)
-    target.sync.turn()
+    target.sync.commit_offsets()
     assert target.sync.again_s() is None, "it got members between the look and the commit"
 
 
 def test_where_no_position_is_new_nothing_is_asked(target: Target) -> None:
-    target.sync.turn()
+    target.sync.commit_offsets()
     target.groups.asked.clear()
     for _ in range(20):
         target.clock.sleep(1)
-        target.sync.turn()
+        target.sync.commit_offsets()
     assert target.groups.asked == []

@@ -73,7 +73,7 @@ def test_offsets_of_groups_that_are_gone_are_forgotten(monkeypatch: pytest.Monke
     for begin in range(0, 3000, 10):
         positions.clear()
         positions.update({GroupId(f"g-{number}"): {THERE: CommittedOffset(5)} for number in range(begin, begin + 10)})
-        syncing.turn()
+        syncing.commit_offsets()
     assert remembered(syncing) <= 50
 
 

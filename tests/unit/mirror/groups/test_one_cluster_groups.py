@@ -59,4 +59,4 @@ def test_commits_in_copies_are_translated_between_two_clusters_alone(one_cluster
         assert east.asked[METADATA] == asked
         found.refresh([T, BACK])
         assert found._way_back is not one_cluster
-        assert found.find(TopicPartition(BACK, 0), SourceOffset(3)) is None
+        assert found.translate_offset(TopicPartition(BACK, 0), SourceOffset(3)) is None

@@ -30,7 +30,7 @@ class ScriptedTranslator:
     def accepts(self, topic: TopicName) -> bool:
         return True
 
-    def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
+    def translate_offset(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset | None:
         return self.translated
 
 
@@ -113,25 +113,25 @@ class Copied(ScriptedTranslator):
 
     end = 10
 
-    def find(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset:
+    def translate_offset(self, partition: TopicPartition, offset: int) -> TranslatedGroupOffset:
         return TranslatedGroupOffset(THERE, TargetOffset(min(offset, self.end)), offset <= self.end)
 
 
 def test_a_group_that_reads_along_is_not_inexact_and_one_that_waits_is() -> None:
     copied = Copied()
-    awaited = AwaitedTranslations(lambda where, offset: copied.find(where, offset).exact)
+    awaited = AwaitedTranslations(lambda where, offset: copied.translate_offset(where, offset).exact)
     for turn in range(20):
         now = 10.0 * turn
-        awaited.take(GROUP, {HERE: SourceOffset(copied.end + 5)}, now)
+        awaited.update_group(GROUP, {HERE: SourceOffset(copied.end + 5)}, now)
         assert GROUP in awaited
         assert awaited.late(now) == 0, "what it had committed at the last turn was copied since"
         copied.end += 5
-    awaited.take(GROUP, {HERE: SourceOffset(copied.end + 1)}, 200.0)
-    awaited.take(GROUP, {HERE: SourceOffset(copied.end + 9)}, 200.0 + LATE_S + 1)
+    awaited.update_group(GROUP, {HERE: SourceOffset(copied.end + 1)}, 200.0)
+    awaited.update_group(GROUP, {HERE: SourceOffset(copied.end + 9)}, 200.0 + LATE_S + 1)
     assert awaited.late(200.0 + LATE_S + 1) == 1, "it reads on, and nothing is copied"
-    awaited.take(GROUP, {HERE: SourceOffset(copied.end - 2)}, 300.0)
+    awaited.update_group(GROUP, {HERE: SourceOffset(copied.end - 2)}, 300.0)
     assert awaited.late(300.0) == 0, "it went back"
-    awaited.keep([])
+    awaited.retain_groups([])
     assert GROUP not in awaited
 
 

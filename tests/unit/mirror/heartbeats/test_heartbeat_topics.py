@@ -46,10 +46,10 @@ class Hub:
         return log
 
     def look(self) -> HeartbeatNames:
-        return self.topics.look(self.admin.topics())
+        return self.topics.inspect_topics(self.admin.topics())
 
     def holds(self, topic: str) -> bool:
-        return self.look().hold(TopicName(topic))
+        return self.look().is_heartbeats(TopicName(topic))
 
 
 def append(log: VirtualLog, key: bytes | None, value: bytes) -> None:
@@ -78,8 +78,8 @@ def test_a_chain_of_clusters_that_only_other_mirrors_know_is_read_from_its_recor
         assert names.aliases == {"hub", "west", "north", "island"}
         assert here.topics.others == {"device.heartbeats"}
         for topic in ("north.heartbeats", "north.island.heartbeats"):
-            assert names.hold(TopicName(topic))
-        assert not names.hold(TopicName("device.heartbeats"))
+            assert names.is_heartbeats(TopicName(topic))
+        assert not names.is_heartbeats(TopicName("device.heartbeats"))
 
 
 def test_a_chain_is_known_by_the_records_of_its_last_topic_alone() -> None:
@@ -182,9 +182,11 @@ def test_copies_on_the_target_tell_of_a_source_that_is_lost() -> None:
         here.create("lost.device.heartbeats", values=(b"x",))
         names = HeartbeatNames(".", frozenset(map(Alias, ("lost", "hub"))))
         topics = HeartbeatTopics(here.admin, names, lambda topic: TopicName(f"lost.{topic}"))
-        found = topics.look([TopicName(name) for name in ("heartbeats", "north.heartbeats", "device.heartbeats")])
-        assert found.hold(TopicName("north.heartbeats"))
-        assert not found.hold(TopicName("device.heartbeats"))
+        found = topics.inspect_topics(
+            [TopicName(name) for name in ("heartbeats", "north.heartbeats", "device.heartbeats")]
+        )
+        assert found.is_heartbeats(TopicName("north.heartbeats"))
+        assert not found.is_heartbeats(TopicName("device.heartbeats"))
 
 
 @pytest.mark.parametrize(

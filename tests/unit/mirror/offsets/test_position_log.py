@@ -50,7 +50,7 @@ class Log:
         queue = self.offered.pop()
         queue.not_before = LONG_AGO
         assert queue.next_bytes(BEGIN)
-        queue.answered(queue.take(), code, 7)
+        queue.record_response(queue.take_append(), code, 7)
 
 
 @pytest.mark.parametrize("code", [NO_ANSWER, Code.NOT_LEADER_OR_FOLLOWER])

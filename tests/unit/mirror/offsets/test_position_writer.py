@@ -55,7 +55,7 @@ def test_only_what_changed_is_stored(loop: Loop) -> None:
     assert topic.taken() == [stored(HERE, 7), stored(THERE, 3)]
     loop.run(writer.write, {HERE: Position(7), THERE: Position(4)})
     assert topic.taken() == [stored(THERE, 4)]
-    writer.forget(HERE)
+    writer.forget_partition(HERE)
     loop.run(writer.write, {HERE: Position(7), THERE: Position(4)})
     assert topic.taken() == [stored(HERE, 7)]
     topic.works = False

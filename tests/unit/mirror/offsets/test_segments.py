@@ -38,13 +38,13 @@ def runs(spans: Iterable[tuple[int, int]], base_offset: int) -> list[CopiedRun]:
     """An append as its copier notes it."""
     noted = CopiedRuns()
     noted.add(spans, base_offset)
-    return noted.take()
+    return noted.take_runs()
 
 
 def written(writer: SegmentWriter) -> list[Segment]:
     """What is written now, and stored."""
     segments = writer.changed()
-    writer.stored(segments)
+    writer.mark_stored(segments)
     assert writer.changed() == []
     return segments
 
@@ -85,31 +85,31 @@ def test_copies_in_step_write_one_record_for_ever() -> None:
     writer = SegmentWriter(PART, 0, 0, complete=True)
     assert [segment.points for segment in written(writer)] == [(Point(0, 0),)]
     for number in range(1000):
-        writer.copied(runs([(number * 10, 10)], number * 10))
+        writer.add_runs(runs([(number * 10, 10)], number * 10))
         assert written(writer) == []
     assert writer.end == (10_000, 10_000)
 
 
 def test_a_hole_is_written_once() -> None:
     writer = SegmentWriter(PART, 0, 0)
-    writer.copied(runs([(0, 10), (12, 10)], 0))
+    writer.add_runs(runs([(0, 10), (12, 10)], 0))
     assert [segment.points for segment in written(writer)] == [(Point(0, 0), Point(12, 10))]
-    writer.copied(runs([(22, 10)], 20))
-    writer.passed(40)
+    writer.add_runs(runs([(22, 10)], 20))
+    writer.skip_to(40)
     assert written(writer) == []
 
 
 def test_a_full_segment_is_followed_by_the_next() -> None:
     writer = SegmentWriter(PART, 0, 0, complete=True)
     for number in range(SEGMENT_POINTS * 2):
-        writer.copied(runs([(number * 2, 1)], number))
+        writer.add_runs(runs([(number * 2, 1)], number))
     segments = written(writer)
     assert [segment.complete for segment in segments] == [True, *[False] * (len(segments) - 1)]
     assert all(len(segment.points) <= SEGMENT_POINTS for segment in segments)
     assert max(len(segment.value) for segment in segments) < 1000
     maps = ExactMaps()
-    maps.take(records(segments))
-    maps.reach(PART, *writer.end, generation=writer.generation)
+    maps.apply_records(records(segments))
+    maps.extend_map(PART, *writer.end, generation=writer.generation)
     known = maps.map(PART)
     assert known is not None
     for offset in range(SEGMENT_POINTS * 4 - 1):
@@ -119,15 +119,15 @@ def test_a_full_segment_is_followed_by_the_next() -> None:
 def test_a_task_that_goes_on_begins_its_own_segment() -> None:
     maps = ExactMaps()
     first = SegmentWriter(PART, 0, 0, complete=True)
-    first.copied(runs([(0, 10)], 0))
-    maps.take(records(written(first)))
-    maps.reach(PART, 10, 10, generation=0)
+    first.add_runs(runs([(0, 10)], 0))
+    maps.apply_records(records(written(first)))
+    maps.extend_map(PART, 10, 10, generation=0)
     end = Position(10, 10)
     second = SegmentWriter.take_over(PART, end, end, maps.tip(PART), complete=False)
     assert [(segment.start, segment.generation) for segment in written(second)] == [(10, COPIER_GENERATIONS)]
-    second.copied(runs([(15, 10)], 10))
-    maps.take(records(written(second)))
-    maps.reach(PART, 25, 20, generation=COPIER_GENERATIONS)
+    second.add_runs(runs([(15, 10)], 10))
+    maps.apply_records(records(written(second)))
+    maps.extend_map(PART, 25, 20, generation=COPIER_GENERATIONS)
     known = maps.map(PART)
     assert known is not None
     assert [known.to_target(offset) for offset in (9, 10, 15, 24)] == [Translated(at, True) for at in (9, 10, 10, 19)]
@@ -140,8 +140,8 @@ def test_what_was_found_after_a_crash_is_known() -> None:
         found = runs([(10, 5), (20, 5), (30, 10)], 10)
         writer = SegmentWriter.take_over(PART, now, stored, tip, found=found, complete=False)
         maps = ExactMaps()
-        maps.take(records(written(writer)))
-        maps.reach(PART, *writer.end, generation=writer.generation)
+        maps.apply_records(records(written(writer)))
+        maps.extend_map(PART, *writer.end, generation=writer.generation)
         known = maps.map(PART)
         assert known is not None
         translated = [known.to_target(offset) for offset in (10, 14, 17, 20, 29, 30, 39, 40)]
@@ -151,13 +151,13 @@ def test_what_was_found_after_a_crash_is_known() -> None:
 def test_a_generation_ends_when_the_log_goes_back() -> None:
     maps = ExactMaps()
     writer = SegmentWriter(PART, 0, 0, complete=True)
-    writer.copied(runs([(0, 10), (20, 10), (40, 10)], 0))
-    maps.take(records(written(writer)))
-    writer.copied(runs([(5, 3)], 30))
+    writer.add_runs(runs([(0, 10), (20, 10), (40, 10)], 0))
+    maps.apply_records(records(written(writer)))
+    writer.add_runs(runs([(5, 3)], 30))
     segments = written(writer)
     assert [segment.generation for segment in segments] == [1]
-    maps.take(records(segments))
-    maps.reach(PART, *writer.end, generation=writer.generation)
+    maps.apply_records(records(segments))
+    maps.extend_map(PART, *writer.end, generation=writer.generation)
     known = maps.map(PART)
     assert known is not None
     assert known.points() == [Point(0, 0), Point(5, 30)]
@@ -172,9 +172,9 @@ def test_a_generation_ends_when_the_log_goes_back() -> None:
 def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
     maps = ExactMaps()
     writer = SegmentWriter(PART, 0, 0, complete=True)
-    writer.copied(runs([(0, 1000)], 0))
+    writer.add_runs(runs([(0, 1000)], 0))
     writer.close()
-    maps.take(records(written(writer)))
+    maps.apply_records(records(written(writer)))
     # No position of ours to end at: MirrorMaker 2 has written its own since.
     known = maps.map(PART)
     assert known is not None
@@ -184,7 +184,7 @@ def test_a_copier_that_leaves_in_order_notes_its_end_for_others() -> None:
 
 def test_partitions_are_kept_apart() -> None:
     maps = ExactMaps()
-    maps.take(
+    maps.apply_records(
         [*records(written(SegmentWriter(PART, 0, 0))), *records(written(SegmentWriter(OTHER, 5, 7))), (b"?", b"!")]
     )
     assert len(maps) == 2
@@ -201,23 +201,23 @@ def test_tidying_replaces_old_segments_and_leaves_the_newest() -> None:
     maps, writer = ExactMaps(), SegmentWriter(PART, 0, 0, complete=True)
     topic: dict[bytes, bytes | None] = {}
     for number in range(6000):
-        writer.copied(runs([(number * 2, 1)], number))
+        writer.add_runs(runs([(number * 2, 1)], number))
         stored = records(written(writer))
         topic.update(stored)
-        maps.take(stored)
-    maps.reach(PART, *writer.end, generation=writer.generation)
+        maps.apply_records(stored)
+    maps.extend_map(PART, *writer.end, generation=writer.generation)
     newest = max(key for key, value in topic.items() if value is not None)
     changes = maps.join_segments(PART, source_start=1000, max_points=4096)
     assert newest not in dict(changes)
     topic.update(changes)
-    maps.take(changes)
+    maps.apply_records(changes)
     left = [(key, value) for key, value in topic.items() if value is not None]
     assert len(left) < 20
     assert sum(len(value) for _, value in left) < 20_000
     # Whoever reads the topic now knows the same.
     again = ExactMaps()
-    again.take(left)
-    again.reach(PART, *writer.end, generation=writer.generation)
+    again.apply_records(left)
+    again.extend_map(PART, *writer.end, generation=writer.generation)
     here, there = maps.map(PART), again.map(PART)
     assert here is not None
     assert there is not None
@@ -244,9 +244,9 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(maps_module, "segment_at", segment_at)
     maps = ExactMaps()
-    maps.take([*generations(PART, 30), *generations(OTHER, 30)])
-    maps.reach(OTHER, 297, 326, generation=29)
-    maps.reach(PART, 295, 324, generation=28)
+    maps.apply_records([*generations(PART, 30), *generations(OTHER, 30)])
+    maps.extend_map(OTHER, 297, 326, generation=29)
+    maps.extend_map(PART, 295, 324, generation=28)
     assert (len(maps), set(maps.fragmented()), decoded) == (2, {PART, OTHER}, [])
     assert maps.tip(PART) == LastPoint(29, 290, 319)
     assert decoded == [PART]
@@ -266,20 +266,20 @@ def test_only_what_is_asked_for_is_decoded(monkeypatch: pytest.MonkeyPatch) -> N
 def test_deleted_segments_drop_out_of_the_map() -> None:
     maps = ExactMaps()
     records = generations(PART, 3)
-    maps.take(records)
+    maps.apply_records(records)
     joined = Segment(PART, 2, True, (Point(0, 0), Point(10, 11)))
-    maps.take([(joined.key, joined.value), (records[0][0], None), (records[1][0], None)])
+    maps.apply_records([(joined.key, joined.value), (records[0][0], None), (records[1][0], None)])
     known = maps.map(PART)
     assert known is not None
     assert known.points() == [Point(0, 0), Point(10, 11), Point(20, 22)]
-    maps.take((key, None) for key, _ in generations(OTHER, 3))
-    maps.take(generations(OTHER, 1))
-    maps.take((key, None) for key, _ in generations(OTHER, 1))
+    maps.apply_records((key, None) for key, _ in generations(OTHER, 3))
+    maps.apply_records(generations(OTHER, 1))
+    maps.apply_records((key, None) for key, _ in generations(OTHER, 1))
     assert (len(maps), maps.map(OTHER), maps.tip(OTHER)) == (1, None, None)
 
 
 def test_a_newest_segment_of_another_version_is_passed_over() -> None:
     maps = ExactMaps()
     *older, (key, _) = generations(PART, 3)
-    maps.take([*older, (key, b"\x00\x09")])
+    maps.apply_records([*older, (key, b"\x00\x09")])
     assert maps.tip(PART) == LastPoint(1, 10, 11)

@@ -51,9 +51,12 @@ def test_it_keeps_what_mirror_maker_2_keeps(monkeypatch: pytest.MonkeyPatch, at_
     reader.news += [(None, b"x" * 16), (b"?", b"x" * 16), (sync(0, 0, 0).key, None), (sync(0, 0, 0).key, b"short")]
     found.read()
     for part in PARTS:
-        assert found.of(part).kept(part) == expected.kept(part)
-        assert found.of(part).translate(part, 1505) == expected.translate(part, 1505)
-    assert found.of(TopicPartition(TopicName("other"), 0)).newest(TopicPartition(TopicName("other"), 0)) is None
+        assert found.get_translation(part).kept(part) == expected.kept(part)
+        assert found.get_translation(part).translate(part, 1505) == expected.translate(part, 1505)
+    assert (
+        found.get_translation(TopicPartition(TopicName("other"), 0)).newest(TopicPartition(TopicName("other"), 0))
+        is None
+    )
 
 
 def test_a_redundant_sync_takes_no_place() -> None:
@@ -68,7 +71,7 @@ def test_a_redundant_sync_takes_no_place() -> None:
         reader.news.append((one.key, one.value))
     found.read()
     assert asked == []
-    assert found.of(PARTS[0]).newest(PARTS[0]) == sync(0, 20, 20)
+    assert found.get_translation(PARTS[0]).newest(PARTS[0]) == sync(0, 20, 20)
     assert asked == [sync(0, 20, 20), sync(0, 5, 5)]
 
 
@@ -77,4 +80,4 @@ def test_a_recreated_remote_topic_begins_anew() -> None:
     for one in (sync(0, 0, 0), sync(0, 100, 100), sync(0, 150, 3)):
         reader.news.append((one.key, one.value))
     found.read()
-    assert found.of(PARTS[0]).kept(PARTS[0]) == [sync(0, 150, 3)]
+    assert found.get_translation(PARTS[0]).kept(PARTS[0]) == [sync(0, 150, 3)]

@@ -35,7 +35,7 @@ KNOWN = HeartbeatNames(".", frozenset(map(Alias, ("east", "west", "eu.north"))))
 )
 def test_heartbeats_are_those_of_known_clusters(topic: str, passes: bool, holds: bool) -> None:
     assert passes_as_heartbeats(TopicName(topic), ".") is passes
-    assert KNOWN.hold(TopicName(topic)) is holds
+    assert KNOWN.is_heartbeats(TopicName(topic)) is holds
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_heartbeats_are_those_of_known_clusters(topic: str, passes: bool, holds:
 )
 def test_heartbeats_are_known_as_the_flows_policy_names_them(separator: str, topic: str, holds: bool) -> None:
     settings = replace(flow("us", "west", "default"), separator=separator)
-    assert settings.heartbeat_names.hold(TopicName(topic)) is holds
+    assert settings.heartbeat_names.is_heartbeats(TopicName(topic)) is holds
     assert topology_of(settings).is_heartbeats(TopicName(topic)) is holds
 
 
 def test_another_cluster_that_is_known_makes_heartbeats_of_its_topics() -> None:
     topic = TopicName("east.device.heartbeats")
-    assert KNOWN.knowing([Alias("device")]).hold(topic)
-    assert not KNOWN.hold(topic)
+    assert KNOWN.knowing([Alias("device")]).is_heartbeats(topic)
+    assert not KNOWN.is_heartbeats(topic)
 
 
 def test_without_a_separator_no_alias_is_recognised() -> None:
     names = HeartbeatNames("", frozenset(map(Alias, ("", "east"))))
-    assert names.hold(TopicName("heartbeats"))
-    assert not names.hold(TopicName("eastheartbeats"))
+    assert names.is_heartbeats(TopicName("heartbeats"))
+    assert not names.is_heartbeats(TopicName("eastheartbeats"))
 
 
 def test_a_flow_knows_its_own_clusters_and_those_of_its_file() -> None:

@@ -128,7 +128,7 @@ def test_certificates_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_what_passes_is_waited_for(worker: ScriptedWorker, passing: Reply, words: str) -> None:
     said: list[str] = []
     worker.on("PUT /connectors/c/pause", passing, passing, Reply(202))
-    assert rest(worker.url, said).ask("PUT", "connectors", "c", "pause") == (202, None)
+    assert rest(worker.url, said).send_request("PUT", "connectors", "c", "pause") == (202, None)
     assert len(worker.asked) == 3
     assert len(said) == 1
     assert said[0].startswith(words)
@@ -150,7 +150,7 @@ def test_a_worker_that_knows_no_path_yet(worker: ScriptedWorker) -> None:
 def test_what_does_not_pass_is_asked_once(worker: ScriptedWorker) -> None:
     worker.on("POST /connectors", error(409, "Connector c already exists"))
     with pytest.raises(RequestError, match=r"^Connector c already exists$"):
-        rest(worker.url, []).ask("POST", "connectors", body={"name": "c"})
+        rest(worker.url, []).send_request("POST", "connectors", body={"name": "c"})
     assert len(worker.asked) == 1
 
 

@@ -174,7 +174,7 @@ def test_a_topic_of_a_user_is_compared_whatever_its_name_ends_in() -> None:
         ("topic", "north.heartbeats / east.north.heartbeats", None, "1 partitions", None),
     ]
     # By its records it comes from a mirror of another file.
-    names.know([Alias("north")])
+    names.add_aliases([Alias("north")])
     assert [what for _, what, *_ in differences(left, right, names)] == ["device.heartbeats / east.device.heartbeats"]
 
 

@@ -32,7 +32,7 @@ class Source:
     def __init__(self) -> None:
         self.clock = VirtualClock()
 
-    def answered(
+    def list_answered_offsets(
         self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
         assert not read_committed

@@ -96,7 +96,7 @@ class Asker:
     def waits(self) -> list[str]:
         return []
 
-    def ask(self) -> ReloadAnswers:
+    def request_reload(self) -> ReloadAnswers:
         return ReloadAnswers((report(keys=(TOPICS,), flows={"a->b": "runs with its new settings"}),))
 
 

@@ -78,7 +78,7 @@ class Scene:
         monkeypatch.setattr(self.reader, "_logs", lambda *_: ({HERE: 5}, {THERE: LogOffsets(0, 5)}))
         monkeypatch.setattr(self.reader, "_copied", lambda *_: SourceOffset(5))
         found = TranslatedGroupOffset(THERE, TargetOffset(5), exact=True)
-        monkeypatch.setattr(self.reader._translator, "find", lambda *_: found)
+        monkeypatch.setattr(self.reader._translator, "translate_offset", lambda *_: found)
         monkeypatch.setattr(self.reader._translator, "past_copies", lambda *_: None)
 
     def read(self, *wanted: str) -> GroupsSnapshot:

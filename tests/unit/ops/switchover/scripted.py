@@ -132,7 +132,7 @@ class ScriptedWorld:
     def scope(self) -> Data:
         return {"topics": self.brokers.file, "from": None if self.brokers.source_lost else "A", "to": "B"}
 
-    def moving(self) -> tuple[MovedTopic, ...]:
+    def list_moving_topics(self) -> tuple[MovedTopic, ...]:
         return self.topics
 
     def preflight(self, options: SwitchoverOptions) -> Preflight:
@@ -158,12 +158,12 @@ class ScriptedWorld:
             for where in partitions
         }
 
-    def copied(self) -> dict[TopicPartition, CopiedPosition]:
+    def read_copied_positions(self) -> dict[TopicPartition, CopiedPosition]:
         self._kill.before()
         shift = self.brokers.shift
         return {where: CopiedPosition(offset, offset + shift) for where, offset in self.brokers.copied.items()}
 
-    def hollow(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+    def find_empty_spans(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
         return set()
 
     def open_transactions(self, partitions: Collection[TopicPartition]) -> list[str]:
@@ -179,7 +179,7 @@ class ScriptedWorld:
         if side == "source" and self.brokers.source_lost:
             raise RefusedError("cluster a: no broker can be reached")
 
-    def fence(self, plan: Data) -> None:
+    def fence_producers(self, plan: Data) -> None:
         self._kill.before()
         assert plan == {"restore": "open"}
         # Whoever finds the cluster fenced must find how to open it.
@@ -197,7 +197,7 @@ class ScriptedWorld:
         self._kill.before()
         assert not self.brokers.fenced
 
-    def lift(self, plan: Data, side: Side) -> None:
+    def lift_fence(self, plan: Data, side: Side) -> None:
         self._kill.before()
         self._require(side)
         assert plan == {"restore": "open"}
@@ -206,7 +206,7 @@ class ScriptedWorld:
         self.brokers.lifts.append(side)
         self._kill.afterwards()
 
-    def fenced(self) -> Data | None:
+    def read_fence(self) -> Data | None:
         return self.brokers.left_fence
 
     def note_fence(self, plan: Data | None, side: Side) -> None:
@@ -259,7 +259,7 @@ class ScriptedWorld:
         seen = self.groups(self.topics, dict.fromkeys(copied, 10**9), {}, {}, ("shop",))
         return replace(seen, offsets=tuple(replace(one, exact=False) for one in seen.offsets))
 
-    def commit(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
+    def commit_groups(self, offsets: Sequence[GroupOffset]) -> dict[str, str]:
         self._kill.before()
         for one in offsets:
             assert one.there is not None
@@ -267,7 +267,7 @@ class ScriptedWorld:
         self._kill.afterwards()
         return {}
 
-    def seed(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
+    def seed_positions(self, positions: Mapping[TopicPartition, int], side: Side) -> None:
         self._kill.before()
         self.brokers.seeded |= {(side, where): offset for where, offset in positions.items()}
         if side == "target":
@@ -276,7 +276,7 @@ class ScriptedWorld:
             self.brokers.copied |= positions
         self._kill.afterwards()
 
-    def earlier(self) -> JournalEntries:
+    def read_earlier_journal(self) -> JournalEntries:
         return replace(self.brokers.earlier, fenced=self.brokers.noted_fence)
 
     def close_earlier(self) -> None:

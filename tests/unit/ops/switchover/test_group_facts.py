@@ -89,7 +89,7 @@ def facts(source: ScriptedGroups, target: ScriptedGroups) -> SwitchoverGroups:
 
 
 def seen(source: ScriptedGroups, target: ScriptedGroups) -> MovedGroups:
-    return facts(source, target).seen([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {P0: 10}, {P0: 25}, {})
+    return facts(source, target).read_groups([MovedTopic(ORDERS, ORDERS, 1, ORDERS)], {P0: 10}, {P0: 25}, {})
 
 
 def test_a_coordinator_that_moves_is_waited_for() -> None:
@@ -146,18 +146,18 @@ def test_a_group_begins_at_the_first_record_of_what_producers_write_to_next(
     target.log = {P0: (start, end)}
     groups = facts(source, target)
     topic = MovedTopic(ORDERS, TopicName("a.orders"), 1, ORDERS)
-    found = groups.seen([topic], {P0: 10}, {P0: 25}, {})
+    found = groups.read_groups([topic], {P0: 10}, {P0: 25}, {})
     new = [one for one in found.offsets if one.target == P0]
     assert [(one.there, one.exact) for one in new] == ([] if there is None else [(there, True)])
     # Without a leader nobody knows where that is.
     target.log = {}
-    assert [one for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0] == []
+    assert [one for one in groups.read_groups([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0] == []
     target.made = 1
-    (new_one,) = (one for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0)
+    (new_one,) = (one for one in groups.read_groups([topic], {P0: 10}, {P0: 25}, {}).offsets if one.target == P0)
     assert (new_one.there, new_one.exact) == (None, False)
     # What it has there already stays.
     target.committed = {P0: CommittedOffset(3, "")}
-    assert [one.target.topic for one in groups.seen([topic], {P0: 10}, {P0: 25}, {}).offsets] == ["a.orders"]
+    assert [one.target.topic for one in groups.read_groups([topic], {P0: 10}, {P0: 25}, {}).offsets] == ["a.orders"]
 
 
 class Known:
@@ -197,7 +197,7 @@ def test_after_several_moves_each_flow_translates_what_it_copied(offset: int, th
     vars(groups)["_forward"] = Translators(Known(0, 100, 10), Known(200, 250, 15, before=260))
     vars(groups)["_back"] = Translators(Known(120, 200, 5, before=150))
     topic = MovedTopic(ORDERS, ORDERS, 1, ORDERS)
-    (one,) = groups.seen([topic], {P0: 300}, {P0: 999}, {P0: 200}).offsets
+    (one,) = groups.read_groups([topic], {P0: 300}, {P0: 999}, {P0: 200}).offsets
     assert (one.there, one.exact) == (there, exact)
 
 
@@ -217,17 +217,17 @@ def test_a_group_that_nobody_lists_while_its_coordinator_moves_is_not_forgotten(
     source = ScriptedGroups("a", 10, errors=2)
     source.hides = True
     moved = [MovedTopic(ORDERS, ORDERS, 1, ORDERS)]
-    found = facts(source, ScriptedGroups("b", 0)).seen(moved, {P0: 10}, {P0: 25}, {}, [SHOP])
+    found = facts(source, ScriptedGroups("b", 0)).read_groups(moved, {P0: 10}, {P0: 25}, {}, [SHOP])
     assert [(one.group, one.there) for one in found.offsets] == [(SHOP, 25)]
     # One that this process has seen itself needs no journal.
     source.hides = False
     known = facts(source, ScriptedGroups("b", 0))
     known.with_members()
     source.hides = True
-    assert known.seen(moved, {P0: 10}, {P0: 25}, {}).offsets == found.offsets
+    assert known.read_groups(moved, {P0: 10}, {P0: 25}, {}).offsets == found.offsets
     # Gone for good it is none.
     source.committed = {}
-    assert not known.seen(moved, {P0: 10}, {P0: 25}, {}).source_states
+    assert not known.read_groups(moved, {P0: 10}, {P0: 25}, {}).source_states
 
 
 def test_a_group_whose_coordinator_moves_is_not_taken_for_one_without_members() -> None:
@@ -236,6 +236,6 @@ def test_a_group_whose_coordinator_moves_is_not_taken_for_one_without_members() 
     source.moves = target.moves = True
     read = facts(source, target)
     topics = [MovedTopic(ORDERS, ORDERS, 1, ORDERS)]
-    found = read.seen(topics, {P0: 10}, {P0: 25}, {}, ["shop"])
+    found = read.read_groups(topics, {P0: 10}, {P0: 25}, {}, ["shop"])
     assert found.source_states == {"shop": "Stable"}
     assert found.target_states == {"shop": "Stable"}

@@ -244,7 +244,7 @@ def test_before_the_check_is_passed_other_options_count() -> None:
 def test_what_was_released_is_at_its_end() -> None:
     brokers = Brokers(A_TO_B)
     first = machine(brokers).run(PLANNED)
-    assert machine(brokers).release().done("release") is not None
+    assert machine(brokers).release_fence().done("release") is not None
     assert not brokers.fenced
     entries = machine(brokers).run(PLANNED)
     assert first.run is not None
@@ -261,7 +261,7 @@ def test_a_fence_whose_journal_is_lost_can_be_lifted() -> None:
     with pytest.raises(UnderWayError, match="nothing is under way, but a is still fenced by one: --release lifts that"):
         machine(brokers).abort()
     assert brokers.fenced
-    machine(brokers).release()
+    machine(brokers).release_fence()
     assert not brokers.fenced
     assert brokers.noted_fence is None
     with pytest.raises(UnderWayError, match=r"nothing is under way$"):
@@ -303,12 +303,12 @@ def test_partitions_that_come_before_the_fence_are_moved_too() -> None:
 def test_records_in_partitions_that_came_after_the_fence_are_no_success() -> None:
     brokers = Brokers(A_TO_B)
     world, journal = ScriptedWorld(brokers, Kill()), ScriptedJournal(brokers, Kill())
-    moving = world.moving
+    moving = world.list_moving_topics
 
     def grown() -> tuple[MovedTopic, ...]:
         return tuple(replace(one, partitions=3) for one in moving()) if brokers.fenced else moving()
 
-    world.moving = grown  # type: ignore[method-assign]
+    world.list_moving_topics = grown  # type: ignore[method-assign]
     ends = world.source_ends
     world.source_ends = lambda topics: {  # type: ignore[method-assign]
         **ends(topics),

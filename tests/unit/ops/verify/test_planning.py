@@ -65,11 +65,11 @@ def test_options_of_the_format(tmp_path: Path) -> None:
 
 def test_ranges_that_were_left_out_are_bounded() -> None:
     verdict = Verdict.of(partition(0, 10))
-    verdict.leave("source", 0, 10, "gone")
-    verdict.leave("source", 10, 20, "gone")
+    verdict.add_uncompared("source", 0, 10, "gone")
+    verdict.add_uncompared("source", 10, 20, "gone")
     assert verdict.left == [UncomparedRange("source", 0, 20, "gone")]
     for start in range(30, 100_000, 10):
-        verdict.leave("target", start, start + 1, "gone")
+        verdict.add_uncompared("target", start, start + 1, "gone")
     assert len(verdict.left) <= MOST_LEFT
     assert verdict.left[-1].end == 99_991
 

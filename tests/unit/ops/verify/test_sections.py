@@ -30,14 +30,14 @@ def test_holes_of_a_map_are_no_differences(clusters: tuple[VirtualCluster, Virtu
     target.log("s.t").mark(7, 0, commit=True)
     put(target, "s.t", some(100)[50:], 10)
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.copied(SourceOffset(0), TargetOffset(0), 30)
-    known.copied(SourceOffset(50), TargetOffset(31), 50)
+    known.add_run(SourceOffset(0), TargetOffset(0), 30)
+    known.add_run(SourceOffset(50), TargetOffset(31), 50)
     found = verify(clusters, known)
     assert (found.equal, found.records, found.left, found.foreign) == (True, 80, [], 0)
     assert verify(clusters).equal is True
     # What the map has no copy of and the source still has is missing.
     put(source, "t", some(1))
-    known.passed(SourceOffset(101))
+    known.skip_to(SourceOffset(101))
     late = verify(clusters, known)
     assert late.first is not None
     assert (late.first.what, late.first.source_offset, late.differences) == ("missing", 100, 1)
@@ -66,9 +66,9 @@ def test_copies_after_an_open_transaction_are_not_missing() -> None:
 
 def test_sections_of_a_map_with_what_nobody_knows() -> None:
     known = ExactMap(SourceOffset(10), TargetOffset(0))
-    known.copied(SourceOffset(10), TargetOffset(0), 5)
-    known.jumped(SourceOffset(40), TargetOffset(25))
-    known.copied(SourceOffset(40), TargetOffset(25), 10)
+    known.add_run(SourceOffset(10), TargetOffset(0), 5)
+    known.add_jump(SourceOffset(40), TargetOffset(25))
+    known.add_run(SourceOffset(40), TargetOffset(25), 10)
     found, left = sections_of(known, Bounds(10, 60, 0, 40, copied_up_to=55, copies_end=40))
     assert found == [
         Section("exact", 10, 15, 0, 5),

@@ -109,5 +109,5 @@ def verify(
 
 def in_step(count: int) -> ExactMap:
     known = ExactMap(SourceOffset(0), TargetOffset(0), complete=True)
-    known.copied(SourceOffset(0), TargetOffset(0), count)
+    known.add_run(SourceOffset(0), TargetOffset(0), count)
     return known

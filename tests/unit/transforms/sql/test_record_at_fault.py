@@ -41,7 +41,7 @@ def test_a_record_that_ends_a_jvm_of_its_own_is_at_fault(
     begun = threading.Semaphore(0)
 
     class Room(WithoutRoom):
-        def another(self) -> Any:
+        def take_new_jvm(self) -> Any:
             return self
 
         def end(self) -> None:
@@ -89,7 +89,7 @@ def until_there_is_another(sql: SqlTransform) -> None:
 @pytest.fixture
 def sql_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlTransform]:
     class Room(WithoutRoom):
-        def another(self) -> Any:
+        def take_new_jvm(self) -> Any:
             return self
 
         def end(self) -> None:

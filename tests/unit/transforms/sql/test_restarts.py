@@ -106,7 +106,7 @@ def test_a_query_that_a_jvm_did_not_answer_gets_one_of_its_own_and_names_the_rec
             asked.append(self)
             return SimpleNamespace()
 
-        def another(self) -> SharedJvm:
+        def take_new_jvm(self) -> SharedJvm:
             return Room()
 
     hung = True

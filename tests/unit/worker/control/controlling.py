@@ -126,7 +126,7 @@ class Scene:
     ) -> CommandOutcome:
         """What a command does on some host."""
         selectors = tuple(PartitionSelector(word, tuple(partitions) or None) for word in words)
-        return self.journal.ask(TopicCommand(name, verb, selectors, place, by="host-1"))
+        return self.journal.write_command(TopicCommand(name, verb, selectors, place, by="host-1"))
 
     def outcome(self, name: str = "c1") -> CommandOutcome:
         found = self.journal.read().outcome(name)
@@ -151,7 +151,7 @@ class Scene:
         )
 
         def meanwhile(_true: Callable[[], bool], timeout_s: float) -> None:
-            control.attend()
+            control.poll_withheld()
             clock.sleep(timeout_s)
 
         clock.meanwhile = meanwhile  # type: ignore[attr-defined]

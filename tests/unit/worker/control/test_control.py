@@ -33,8 +33,8 @@ def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene
     assert process.planned == set(PARTS)
     here.ask(TopicVerb.PAUSE, "t", partitions=(0, 1))
     here.write(1, 5)
-    process.control.turn()
-    process.control.attend()
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert process.planned == {PARTS[2]}
     found = here.outcome()
     assert (found.result, found.reason) == (CommandState.APPLIED, "")
@@ -46,8 +46,8 @@ def test_what_is_paused_is_not_planned_and_what_waits_there_is_known(here: Scene
     # A process that takes over plans it no moment.
     assert here.process().planned == {PARTS[2]}
     here.ask(TopicVerb.RESUME, "t", partitions=(1,), name="c2")
-    process.control.turn()
-    process.control.attend()
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert process.planned == set(PARTS[1:])
     assert len(here.stored()) == 3
 
@@ -69,12 +69,12 @@ def test_a_restart_goes_on_at_the_end_of_the_remote_log_as_another_writer(here: 
     here.store({PARTS[0]: before})
     here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
     process = here.process()
-    process.control.turn()
+    process.control.run_commands()
     found = here.last()
     assert found == replace(before, next_source=0, leader_epoch=-1, generation=-1, writer=Writer(77, 4, 0))
     assert [(one.before, one.after, one.repeated) for one in here.outcome().changed] == [(10, 0, 10)]
     assert here.last(PARTS[1]).next_source == 10
-    process.control.attend()
+    process.control.poll_withheld()
     assert process.planned == set(PARTS)
 
 
@@ -82,7 +82,7 @@ def test_an_append_that_is_not_counted_is_waited_for_and_not_compared(here: Scen
     """A lost copier's: the position after it is the end of the log, where nothing counts as a copy from offset 3 on."""
     here.copy(0, 4)
     here.ask(TopicVerb.RESTART_FROM, "t", place=LogPlace(LogPlaceKind.OFFSET, 3), partitions=(0,))
-    here.process().control.turn()
+    here.process().control.run_commands()
     assert (here.last().next_source, here.last().next_target) == (3, 14)
 
 
@@ -91,8 +91,8 @@ def test_nothing_is_copied_of_a_partition_before_its_command_is_done(here: Scene
     here.write(1, 7)
     process = here.process()
     assert process.planned == {PARTS[0], PARTS[2]}
-    process.control.turn()
-    process.control.attend()
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert process.planned == set(PARTS)
     assert here.last(PARTS[1]).next_source == 17
     assert [(one.passed, one.before, one.after) for one in here.outcome().changed] == [(7, 10, 17)]
@@ -102,7 +102,7 @@ def test_a_command_that_has_no_effect_is_refused_with_the_reason(here: Scene) ->
     here.ask(TopicVerb.SKIP_TO, "t", place=EARLIEST)
     here.ask(TopicVerb.RELEASE, "nothing", name="c2")
     process = here.process()
-    process.control.turn()
+    process.control.run_commands()
     assert here.outcome().result is CommandState.REFUSED
     assert "t-0: it is at offset 10, after 0: restart-from copies again" in here.outcome().reason
     assert (here.outcome("c2").result, here.outcome("c2").reason) == (
@@ -116,15 +116,15 @@ def test_a_release_takes_a_partition_back_and_grants_it_again(here: Scene) -> No
     process = here.process()
     here.ask(TopicVerb.RELEASE, "t", partitions=(0,))
     plans: list[set[Any]] = []
-    attend = process.control.attend
+    attend = process.control.poll_withheld
 
     def seen() -> None:
         attend()
         plans.append(process.planned)
 
-    process.control.attend = seen  # type: ignore[method-assign]
-    process.control.turn()
-    process.control.attend()
+    process.control.poll_withheld = seen  # type: ignore[method-assign]
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert set(PARTS[1:]) in plans
     assert process.planned == set(PARTS)
     assert here.outcome().result is CommandState.APPLIED
@@ -134,12 +134,14 @@ def test_a_release_takes_a_partition_back_and_grants_it_again(here: Scene) -> No
 def test_a_release_says_where_no_partition_was_held(here: Scene) -> None:
     process = here.process()
     here.ask(TopicVerb.RELEASE, "t", partitions=(0,))
-    process.control.turn()
+    process.control.run_commands()
     assert (here.outcome().result, here.outcome().reason) == (CommandState.APPLIED, "none of these partitions was held")
     offsets = {"source_offset": SourceOffset(10), "target_offset": TargetOffset(10)}
-    process.held.hold(HeldPartition.by(RefusedError("it lacks WRITE", resource="topic west.t"), PARTS[1], 0, **offsets))
+    process.held.add_held(
+        HeldPartition.by(RefusedError("it lacks WRITE", resource="topic west.t"), PARTS[1], 0, **offsets)
+    )
     here.ask(TopicVerb.RELEASE, "t", name="c2")
-    process.control.turn()
+    process.control.run_commands()
     assert (here.outcome("c2").result, here.outcome("c2").reason) == (CommandState.APPLIED, "")
 
 
@@ -148,7 +150,7 @@ def test_what_had_arrived_when_a_copier_was_lost_counts_as_copied(here: Scene) -
     here.write(0, 5)
     here.copy(0, 3)
     here.ask(TopicVerb.SKIP_TO, "t", place=LogPlace(LogPlaceKind.OFFSET, 12), partitions=(0,))
-    process.control.turn()
+    process.control.run_commands()
     assert here.outcome().result is CommandState.REFUSED
     assert here.outcome().reason == "t-0: it is at offset 13, after 12: restart-from copies again"
     assert (here.last().next_source, here.last().next_target) == (13, 13)
@@ -157,7 +159,7 @@ def test_what_had_arrived_when_a_copier_was_lost_counts_as_copied(here: Scene) -
     assert map_ is not None
     assert map_.to_target(SourceOffset(12)) == (12, True)
     here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
-    process.control.turn()
+    process.control.run_commands()
     assert [(move.before, move.after, move.passed) for move in here.outcome("c2").moves or ()] == [(13, 15, 2)]
 
 
@@ -176,7 +178,7 @@ def test_a_command_waits_for_a_plan_that_is_being_made(here: Scene) -> None:
 
     control._tasks.plan = slow  # type: ignore[method-assign]
     control._moving = frozenset(PARTS[:1])
-    control.attend()
+    control.poll_withheld()
     assert made == [set(PARTS[1:])]
     control._await_release(frozenset(PARTS[:1]))
 
@@ -184,11 +186,11 @@ def test_a_command_waits_for_a_plan_that_is_being_made(here: Scene) -> None:
 def test_what_was_asked_by_one_id_is_done_once(here: Scene) -> None:
     process = here.process()
     here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST)
-    process.control.turn()
+    process.control.run_commands()
     here.store({part: here.position(part, 10, 20) for part in PARTS})
     assert here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST).result is CommandState.APPLIED
-    process.control.turn()
-    here.process().control.turn()
+    process.control.run_commands()
+    here.process().control.run_commands()
     assert [here.last(part).next_source for part in PARTS] == [10, 10, 10]
     with pytest.raises(OptionError, match="was given to another command: restart-from earliest t"):
         here.ask(TopicVerb.RESTART_FROM, "t", place=LATEST)
@@ -237,7 +239,7 @@ def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
         first = here.process()
         count = crash_at(number, after)
         try:
-            first.control.turn()
+            first.control.run_commands()
         except DiedError:
             pass
         else:
@@ -246,7 +248,7 @@ def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
         crash_at(0, False)
         # It was decided before anything was done: the next one decides nothing anew.
         decided = here.outcome(name).moves
-        here.process().control.turn()
+        here.process().control.run_commands()
         done = here.outcome(name)
         assert done.result is CommandState.APPLIED
         assert decided in (None, done.moves)
@@ -255,7 +257,7 @@ def test_a_process_that_dies_at_any_step_leaves_the_rest_to_the_next(
         assert len(here.stored()) == stored + 1
         # From now on it is copied, and nothing moves it any more.
         here.store({PARTS[0]: here.position(PARTS[0], 5, end)})
-        here.process().control.turn()
+        here.process().control.run_commands()
         assert here.last().next_source == 5
     assert number == 5
 
@@ -267,10 +269,10 @@ def test_a_position_that_another_program_stored_since_stays(
     process = here.process()
     crash_at(2, True)
     with pytest.raises(DiedError):
-        process.control.turn()
+        process.control.run_commands()
     crash_at(0, False)
     here.store({PARTS[0]: here.position(PARTS[0], 12)})
-    here.process().control.turn()
+    here.process().control.run_commands()
     assert [here.last(part).next_source for part in PARTS] == [12, 0, 10]
     found = here.outcome()
     assert found.result is CommandState.APPLIED
@@ -287,9 +289,9 @@ def test_a_recreated_topic_is_copied_from_its_first_record_even_at_the_offset_wh
     process = here.process()
     crash_at(2, True)
     with pytest.raises(DiedError):
-        process.control.turn()
+        process.control.run_commands()
     crash_at(0, False)
-    here.process().control.turn()
+    here.process().control.run_commands()
     assert here.outcome().result is CommandState.APPLIED
     assert "was deleted and created again" in here.outcome().changed[0].text
     assert (here.last().next_source, here.last().topic_id) == (0, str(here.source.topics.ids[TOPIC]))
@@ -300,7 +302,7 @@ def test_records_that_the_source_deleted_are_passed_over_by_accepting_the_gap(he
         here.write(number, 10)
     here.source.log(TOPIC, 0).delete_before(20)
     here.ask(TopicVerb.ACCEPT_GAP, "t")
-    here.process().control.turn()
+    here.process().control.run_commands()
     assert [here.last(part).next_source for part in PARTS] == [20, 10, 10]
     (gap,) = here.outcome().changed
     assert (gap.partition, gap.passed) == (PARTS[0], 10)
@@ -311,7 +313,7 @@ def test_a_partition_without_a_leader_keeps_none_of_the_others(here: Scene) -> N
     here.source.move(TOPIC, 0, None)
     here.target.move(REMOTE, 1, None)
     here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST)
-    here.process().control.turn()
+    here.process().control.run_commands()
     assert [here.last(part).next_source for part in PARTS] == [10, 10, 0]
     found = here.outcome()
     assert found.result is CommandState.APPLIED
@@ -331,7 +333,7 @@ def test_the_map_of_a_lost_copier_is_closed_before_its_position_is_overwritten(h
     here.write(0, 10)
     here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(0,))
     process = here.process()
-    process.control.turn()
+    process.control.run_commands()
     process.maps.read()
     known = process.maps.maps.map(PARTS[0])
     assert known is not None
@@ -351,12 +353,12 @@ def test_a_restart_that_is_taken_back_leads_groups_to_the_first_copies(here: Sce
     copied_to(10, 10, SegmentWriter(PARTS[0], 0, 0, generation=256, complete=True))
     process = here.process()
     here.ask(TopicVerb.RESTART_FROM, "t", place=EARLIEST, partitions=(0,))
-    process.control.turn()
+    process.control.run_commands()
     assert [(move.after, move.repeated, move.first_target) for move in here.outcome().moves or ()] == [(0, 10, 0)]
     here.copy(0, 3)
     copied_to(3, 13, SegmentWriter(PARTS[0], 0, 10, generation=512))
     here.ask(TopicVerb.SKIP_TO, "t", place=LATEST, partitions=(0,), name="c2")
-    process.control.turn()
+    process.control.run_commands()
     (move,) = here.outcome("c2").moves or ()
     assert (move.before, move.after, move.passed) == (3, 10, 0)
     process.maps.read()
@@ -372,11 +374,11 @@ def test_a_right_that_is_missing_is_named_and_holds_nothing_up(here: Scene) -> N
     assert process.planned == set(PARTS[1:])
     here.target.codes(PRODUCE, here.journal.topic, Code.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(RefusedError, match=r"lacks WRITE on topic mm2-twinlog-control\.east\.internal"):
-        process.control.turn()
-    process.control.attend()
+        process.control.run_commands()
+    process.control.poll_withheld()
     assert process.planned == set(PARTS)
     assert here.outcome().result is CommandState.REQUESTED
-    process.control.turn()
+    process.control.run_commands()
     assert here.outcome().result is CommandState.APPLIED
 
 
@@ -385,8 +387,8 @@ def test_a_position_that_may_not_be_written_refuses_the_command(here: Scene) -> 
     process = here.process()
     for number in range(here.settings.offset_storage_partitions):
         here.target.codes(PRODUCE, here.settings.positions_topic, Code.TOPIC_AUTHORIZATION_FAILED, partition=number)
-    process.control.turn()
-    process.control.attend()
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert here.outcome().result is CommandState.REFUSED
     assert f"lacks WRITE on topic {here.settings.positions_topic}" in here.outcome().reason
     assert process.planned == set(PARTS)
@@ -397,11 +399,11 @@ def test_a_target_that_does_not_answer_is_asked_again_and_nothing_is_copied_mean
     process = here.process()
     here.target.fault(PRODUCE, Fault(lost=True), topic=here.settings.positions_topic)
     with pytest.raises(ClusterError):
-        process.control.turn()
-    process.control.attend()
+        process.control.run_commands()
+    process.control.poll_withheld()
     assert process.planned == set(PARTS[1:])
-    process.control.turn()
-    process.control.attend()
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert here.outcome().result is CommandState.APPLIED
     assert (process.planned, here.last().next_source) == (set(PARTS), 0)
 
@@ -412,13 +414,13 @@ def test_what_is_over_for_long_is_forgotten_and_what_is_paused_is_not(here: Scen
     here.ask(TopicVerb.RESUME, ".*", name="c3")
     here.ask(TopicVerb.PAUSE, "t", partitions=(1,), name="c4")
     process = here.process()
-    process.control.turn()
+    process.control.run_commands()
     clock: Any = here.connect().clock
     clock.sleep(KEEP_S - 60)
     here.ask(TopicVerb.RELEASE, "t", name="c5")
-    process.control.turn()
+    process.control.run_commands()
     clock.sleep(1000)
-    process.control.turn()
+    process.control.run_commands()
     asked = here.journal.read()
     assert [one.command.id for one in asked.outcomes] == ["c5"]
     assert [(entry.selector, entry.paused) for entry in asked.pauses.entries] == [(PartitionSelector("t", (1,)), True)]
@@ -431,7 +433,7 @@ def test_no_more_commands_than_some_are_remembered(here: Scene, monkeypatch: pyt
     process = here.process()
     for number in range(5):
         here.ask(TopicVerb.RELEASE, "t", name=f"c{number}")
-        process.control.turn()
+        process.control.run_commands()
     here.ask(TopicVerb.RELEASE, "t", name="c9")
     clock: Any = here.connect().clock
     clock.sleep(1000)
@@ -446,8 +448,8 @@ def test_heartbeats_are_paused_by_their_own_name_only(here: Scene) -> None:
     process = here.process(heartbeats=lambda topic: topic == TOPIC)
     assert process.planned == set(PARTS)
     here.ask(TopicVerb.PAUSE, "t", name="c2")
-    process.control.turn()
-    process.control.attend()
+    process.control.run_commands()
+    process.control.poll_withheld()
     assert process.planned == set()
     assert len(process.status.paused) == 0
 
@@ -461,8 +463,8 @@ def test_a_login_that_may_not_see_whether_anything_is_asked_copies_all_the_same(
     with monkeypatch.context() as patched, caplog.at_level("INFO", "twinlog"):
         patched.setattr(ControlJournal, "read", refused)
         process = here.process()
-        process.control.turn()
-        process.control.turn()
+        process.control.run_commands()
+        process.control.run_commands()
     assert process.planned == set(PARTS)
     assert len([text for text in caplog.messages if "nothing can be asked of single topics" in text]) == 1
     # Something may be paused in a topic that is there.

@@ -48,7 +48,7 @@ def test_what_is_so_already_is_known(
 ) -> None:
     pauses = TopicPauses(tuple(TopicPause(PartitionSelector(pattern), on) for pattern, on in entries))
     command = TopicCommand("c", verb, tuple(map(PartitionSelector, words)))
-    assert pauses.has(command, PARTS, lambda topic: topic == "heartbeats") is changes_nothing
+    assert pauses.is_redundant(command, PARTS, lambda topic: topic == "heartbeats") is changes_nothing
 
 
 def test_a_pattern_must_match_a_whole_name() -> None:

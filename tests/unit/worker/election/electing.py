@@ -34,7 +34,7 @@ class Election:
         self.unfit = unfit_s > 0
         self.standing = ElectionState.STANDBY
 
-    def change(self, settings: FlowSettings) -> None:
+    def change_settings(self, settings: FlowSettings) -> None:
         self._done.append("tell the others")
 
     def stop(self, timeout_s: float, *, leave: bool = True) -> None:
@@ -53,7 +53,7 @@ class Stored:
     def __str__(self) -> str:
         return "what was read"
 
-    def follow(self) -> None:
+    def start_reading(self) -> None:
         self.done.append("follow")
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Flow:
         self._done = done
         self._releases = releases
         self.flow_status = FlowStatus()
-        self.changes = SimpleNamespace(ask=self._change, pending=False)
+        self.changes = SimpleNamespace(request_change=self._change, pending=False)
 
     def start(self) -> None:
         self._done.append("start")
@@ -90,7 +90,7 @@ class Flow:
         self._done.append("stop")
         return self._releases
 
-    def abandon(self) -> None:
+    def drop_copiers(self) -> None:
         self._done.append("cut off")
 
     def close(self) -> None:

@@ -43,8 +43,8 @@ def test_a_standby_logs_when_the_group_is_silent(caplog: pytest.LogCaptureFixtur
     assert text() == silent, "a state that changes is logged every ten seconds"
     assert caplog.text.count("a->z: z does not answer, so this process neither sees who runs the flow") == 1
     with caplog.at_level(logging.INFO):
-        role.answered()
-        role.answered()
+        role.record_answer()
+        role.record_answer()
     assert caplog.text.count("a->z: z answers again") == 1
     assert text().endswith(", ready")
 
@@ -59,23 +59,23 @@ def test_a_standby_that_is_refused_does_not_call_the_target_silent(caplog: pytes
     assert "a->z: z refuses this process, which neither sees who runs the flow nor can take it over" in caplog.text
     role.unanswered(ClusterError("cluster z: no broker can be reached"), 0.0)
     assert ", but z refuses this process since " in role.text(ready=True, unfit=False)
-    role.answered()
+    role.record_answer()
     assert role.text(ready=True, unfit=False).endswith(", ready")
 
 
 def test_a_term_is_counted_when_it_begins_and_when_it_ends() -> None:
     changed: list[ElectionState] = []
     role = role_of(VirtualClock(), changed)
-    role.become(ElectionState.WAITING, "others are there")
+    role.set_state(ElectionState.WAITING, "others are there")
     assert (role.term, role.text(ready=True, unfit=False)) == (0, "others are there")
     role.stand_by(LEADERSHIP, "me")
     assert role.text(ready=False, unfit=False).endswith(", not ready yet, its tasks.max differ")
     assert "as a was not reached from here" in role.text(ready=True, unfit=True)
-    role.lead(LEADERSHIP, "me")
-    role.lead(LEADERSHIP, "me")
+    role.begin_leading(LEADERSHIP, "me")
+    role.begin_leading(LEADERSHIP, "me")
     assert role.term == 1
-    role.lose()
-    role.lose()
+    role.lose_leadership()
+    role.lose_leadership()
     assert role.term == 2
     assert changed == [ElectionState.WAITING, ElectionState.STANDBY, ElectionState.LEADING, ElectionState.JOINING]
 
@@ -89,7 +89,7 @@ def test_processes_of_one_name_are_two_and_a_twin_is_logged_by_itself(caplog: py
         "twin": MemberInfo("x", True),
     }
     announced = Announcements(SETTINGS, "twinlog-1", "a-mm2", is_twin=lambda member: member == "twin")
-    announced.leads(Leadership(Member("twinlog-1"), LeaderTerm(3, "me", 1.0), mates), "me", anew=False)
+    announced.log_leading(Leadership(Member("twinlog-1"), LeaderTerm(3, "me", 1.0), mates), "me", anew=False)
     announced.stands_by(Leadership(Member("twinlog-1"), LeaderTerm(4, "namesake", 1.0), mates), ("tasks.max",))
     announced.stands_by(Leadership(Member("x"), LeaderTerm(5, "twin", 1.0), mates), ())
     stands_by, warning, standing_by, differ = [record.getMessage() for record in caplog.records]

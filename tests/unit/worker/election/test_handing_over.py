@@ -49,7 +49,7 @@ class Scene:
 
     def _attend(self) -> None:
         while not self._over.wait(0.01):
-            self.tasks.attend()
+            self.tasks.poll_tasks()
 
     def close(self) -> None:
         self._over.set()
@@ -130,7 +130,7 @@ def test_the_lease_goes_on_while_spark_does_not_know_of_the_loss(scene: Scene, m
 def test_an_executor_that_is_about_to_go_is_drained_before_its_task_ends(scene: Scene) -> None:
     one, two, leaving = scene.copiers
     lease = scene.world.leases.lease
-    scene.tasks.leave(frozenset({100 * lease + 2}))
+    scene.tasks.exclude_tasks(frozenset({100 * lease + 2}))
     # As its executor counts for nothing any more.
     scene.tasks.use_slots(2)
     require(lambda: bool(ends(leaving)), "its task may end")
@@ -143,7 +143,7 @@ def test_an_executor_that_is_about_to_go_is_drained_before_its_task_ends(scene: 
     # Its executor has gone with its process.
     leaving.die()
     scene.claim()
-    scene.tasks.leave(frozenset())
+    scene.tasks.exclude_tasks(frozenset())
     assert scene.world.leases.lease == lease + 1
 
 
@@ -161,7 +161,7 @@ def test_tasks_end_only_once_the_other_copiers_are_granted_what_moved(
         slow.wait(60)
 
     monkeypatch.setattr(PartitionGranter, "_wait_for_release", wait_long)
-    scene.tasks.leave(frozenset({100 * lease + 2}))
+    scene.tasks.exclude_tasks(frozenset({100 * lease + 2}))
     require(lambda: not leaving.holds and asked.is_set(), "the partitions are released")
     time.sleep(0.1)
     assert scene.world.leases.lease == lease
@@ -171,7 +171,7 @@ def test_tasks_end_only_once_the_other_copiers_are_granted_what_moved(
 
 def test_copiers_that_end_as_asked_are_not_lost(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """Their query is stopped, as for other settings, and begins again."""
-    scene.world.leases.disband()
+    scene.world.leases.stop_copiers()
     attended = scene.tasks._look_at
     require(lambda: scene.tasks._look_at > attended + 2, "the flow was attended meanwhile")
     assert "is gone" not in caplog.text
@@ -185,7 +185,7 @@ def test_where_all_executors_are_about_to_go_copiers_release_and_end() -> None:
     try:
         (leaving,) = scene.copiers
         lease = scene.world.leases.lease
-        scene.tasks.leave(frozenset({100 * lease}))
+        scene.tasks.exclude_tasks(frozenset({100 * lease}))
         require(lambda: scene.world.leases.lease == lease + 1, "a lease for another executor")
         assert leaving.received(Stop)
         assert leaving.holds == set()
@@ -205,6 +205,6 @@ def test_a_copier_that_does_not_let_go_is_not_waited_for_longer_than_others_wait
     leaving = scene.copiers[2]
     leaving.lets_go = False
     lease = scene.world.leases.lease
-    scene.tasks.leave(frozenset({100 * lease + 2}))
+    scene.tasks.exclude_tasks(frozenset({100 * lease + 2}))
     require(lambda: scene.world.leases.lease == lease + 1, "its task may end all the same")
     assert not leaving.received(CopierEnded)

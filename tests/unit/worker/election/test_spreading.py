@@ -39,7 +39,7 @@ def hosted_flows() -> list[HostedFlow]:
 def roster(hosted_flows: list[HostedFlow]) -> ElectionRegistry:
     roster = ElectionRegistry(name="me")
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, FlowMembers("me", BOTH))
+        roster.set_members(hosted.settings.name, FlowMembers("me", BOTH))
     return roster
 
 
@@ -63,8 +63,8 @@ def test_nothing_moves_before_a_calm(
     assert handed_over(hosted_flows) == 0
     for hosted in hosted_flows:
         hosted.can_hand_over = True
-    roster.note("1", None)
-    roster.note("1", FlowMembers("me", BOTH))
+    roster.set_members("1", None)
+    roster.set_members("1", FlowMembers("me", BOTH))
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == 1
 
@@ -77,7 +77,7 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
     roster.packs = packs
     if packs:
         for number in range(4):
-            roster.note(f"theirs {number}", FlowMembers("other", BOTH))
+            roster.set_members(f"theirs {number}", FlowMembers("other", BOTH))
     for count in (1, 2, 3):
         spread(roster, hosted_flows)
         moved = [hosted for hosted in hosted_flows if hosted.heirs]
@@ -85,14 +85,14 @@ def test_a_flow_that_cannot_be_handed_over_holds_back_no_other(
         # Nothing came of it.
         for hosted in moved:
             hosted.can_hand_over = False
-            roster.note(hosted.settings.name, FlowMembers("me", BOTH))
+            roster.set_members(hosted.settings.name, FlowMembers("me", BOTH))
 
 
 def test_flows_move_one_at_a_time_though_the_new_runner_is_known_later(
     roster: ElectionRegistry, hosted_flows: list[HostedFlow]
 ) -> None:
     roster._clock = clock = VirtualClock(0.0)
-    roster.changing()
+    roster.restart_calm()
     clock.now = spreading.CALM_S
     spread(roster, hosted_flows)
     (moved,) = [hosted for hosted in hosted_flows if hosted.heirs]
@@ -112,7 +112,7 @@ def test_no_process_gives_more_than_its_share_before_the_group_reports(monkeypat
     hosted_flows = [HostedFlow(str(number)) for number in range(4)]
     roster = ElectionRegistry(name="me")
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, FlowMembers("me", BOTH))
+        roster.set_members(hosted.settings.name, FlowMembers("me", BOTH))
     for _ in range(10):
         spread(roster, hosted_flows)
         for hosted in hosted_flows:
@@ -127,10 +127,10 @@ def test_patience_begins_once_this_process_could_give_one_itself(
     roster._clock = clock = VirtualClock(0.0)
     everybody = {**BOTH, "busier": True}
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, FlowMembers("me", everybody))
+        roster.set_members(hosted.settings.name, FlowMembers("me", everybody))
         hosted.can_hand_over = False
     for number in range(4):
-        roster.note(f"theirs {number}", FlowMembers("busier", everybody))
+        roster.set_members(f"theirs {number}", FlowMembers("busier", everybody))
     for _ in range(10):
         clock.now += spreading.PATIENCE_S
         spread(roster, hosted_flows)
@@ -147,7 +147,7 @@ def test_a_flow_that_cannot_be_handed_over_is_not_retried_without_pause(
     roster: ElectionRegistry, hosted_flows: list[HostedFlow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roster._clock = clock = VirtualClock(0.0)
-    roster.changing()
+    roster.restart_calm()
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     asked: list[str] = []
     really = ElectionRegistry.crews
@@ -171,9 +171,9 @@ def test_no_process_waits_for_ever_for_one_that_has_more_to_give(
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     monkeypatch.setattr(spreading, "LOOK_S", 0.0)
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, FlowMembers("me", everybody))
+        roster.set_members(hosted.settings.name, FlowMembers("me", everybody))
     for number in range(4):
-        roster.note(f"theirs {number}", FlowMembers("busier", everybody))
+        roster.set_members(f"theirs {number}", FlowMembers("busier", everybody))
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == 0
     monkeypatch.setattr(spreading, "PATIENCE_S", 1e-9)
@@ -193,19 +193,19 @@ def test_what_was_found_counts_until_something_changes(
         return really(crews, me, able, overlook=overlook)
 
     monkeypatch.setattr(spreading, "next_move", counted)
-    roster.note("1", FlowMembers("other", BOTH))
+    roster.set_members("1", FlowMembers("other", BOTH))
     for _ in range(3):
         spread(roster, hosted_flows)
     assert (len(asked), handed_over(hosted_flows)) == (2, 0)
-    roster.note("1", FlowMembers("other", BOTH))
+    roster.set_members("1", FlowMembers("other", BOTH))
     spread(roster, hosted_flows)
     assert len(asked) == 2
     # What changed while it was thought of counts as well.
     crews = roster.crews()
-    roster.note("1", None)
-    roster.balanced(crews)
+    roster.set_members("1", None)
+    roster.mark_balanced(crews)
     assert roster.may_move
-    roster.note("1", FlowMembers("me", BOTH))
+    roster.set_members("1", FlowMembers("me", BOTH))
     spread(roster, hosted_flows)
     assert (len(asked), handed_over(hosted_flows)) == (4, 1)
 
@@ -218,7 +218,7 @@ def test_a_runner_missing_from_its_own_candidates_is_accepted(
     monkeypatch.setattr(spreading, "CALM_S", 0.0)
     roster = ElectionRegistry(name="me", packs=packs)
     for hosted in hosted_flows:
-        roster.note(hosted.settings.name, FlowMembers("me", {"other": True}))
-    roster.note("theirs", FlowMembers("other", {"other": True}))
+        roster.set_members(hosted.settings.name, FlowMembers("me", {"other": True}))
+    roster.set_members("theirs", FlowMembers("other", {"other": True}))
     spread(roster, hosted_flows)
     assert handed_over(hosted_flows) == packs

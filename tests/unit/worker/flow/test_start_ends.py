@@ -38,11 +38,11 @@ class World:
         return StartEnds(flow("a", "b", "default"), self.admin, self.status, {ONE, TWO})
 
     def copied(self, part: TopicPartition, offset: int, end: int, trouble: str | None = None) -> None:
-        self.status.take(report(progress(part, offset, end, trouble=trouble)))
+        self.status.add_report(report(progress(part, offset, end, trouble=trouble)))
 
     def look(self, ends: StartEnds) -> bool:
         self.loop.run(self.loop.sleep, LOOK_S + 1)
-        ends.look()
+        ends.refresh_ends()
         return ends.reached
 
 
@@ -72,7 +72,7 @@ def test_a_partition_whose_remote_topic_came_late_is_waited_for(world: World) ->
     world.copied(ONE, 2, 2)
     assert ends.reached
     for _ in range(2):
-        ends.follow({ONE, TWO})
+        ends.add_partitions({ONE, TWO})
         assert not ends.reached
     world.copied(TWO, 2, 2)
     assert ends.reached
@@ -80,7 +80,7 @@ def test_a_partition_whose_remote_topic_came_late_is_waited_for(world: World) ->
 
 def test_what_is_paused_is_not_waited_for_beside_what_is_held(world: World) -> None:
     ends = world.begin()
-    world.status.paused.keep({TWO})
+    world.status.paused.set_partitions({TWO})
     assert not ends.reached_but(frozenset())
     assert ends.reached_but(frozenset({ONE}))
 

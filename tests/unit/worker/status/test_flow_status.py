@@ -38,28 +38,28 @@ def report(*partitions: TopicPartition | PartitionProgress, copier: str = "copie
 
 def test_reports_add_up() -> None:
     status = FlowStatus()
-    status.take(report(ORDERS))
-    status.take(report(ORDERS, OLD))
+    status.add_report(report(ORDERS))
+    status.add_report(report(ORDERS, OLD))
     summary = status.summary()
     assert (summary.partitions, summary.records, summary.bytes, summary.lag) == (2, 15, 150, 4)
 
 
 def test_a_late_report_does_not_bring_back_what_is_no_longer_copied() -> None:
     status = FlowStatus()
-    status.take(report(ORDERS, OLD))
+    status.add_report(report(ORDERS, OLD))
     status.plan({ORDERS})
-    status.take(report(ORDERS, OLD))
+    status.add_report(report(ORDERS, OLD))
     assert set(status.partitions()) == {ORDERS}
     assert status.summary().records == 15
 
 
 def test_what_is_waited_for_is_reached_once_the_last_partition_is() -> None:
     status = FlowStatus()
-    status.take(report(progress(ORDERS, 4)))
+    status.add_report(report(progress(ORDERS, 4)))
     status.wait_for({ORDERS: 5, OLD: 3})
-    status.take(report(progress(OLD, 3)))
+    status.add_report(report(progress(OLD, 3)))
     assert not status.reached
-    status.take(report(progress(ORDERS, 5)))
+    status.add_report(report(progress(ORDERS, 5)))
     assert status.reached
 
 
@@ -68,13 +68,13 @@ def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
     status = FlowStatus(clock)
     status.plan({ORDERS, OLD})
     assert (status.summary().lag, status.summary().unknown) == (-1, 2)
-    status.take(report(ORDERS, copier="one", age_s=1.0))
-    status.take(report(OLD, copier="two"))
+    status.add_report(report(ORDERS, copier="one", age_s=1.0))
+    status.add_report(report(OLD, copier="two"))
     clock.now += 3
     seen = status.summary()
     assert (seen.lag, seen.lag_age_s, seen.unknown) == (4, 4.0, 0)
     clock.now += OLD_S - 5
-    status.take(report(copier="two"))
+    status.add_report(report(copier="two"))
     clock.now += 2
     seen = status.summary()
     assert (seen.lag, seen.lag_age_s, seen.unknown) == (2, 2.0, 1)
@@ -85,13 +85,13 @@ def test_a_lag_has_an_age_and_is_unknown_without_reports() -> None:
 def test_who_takes_a_partition_over_answers_for_it() -> None:
     clock = Clock()
     status = FlowStatus(clock)
-    status.take(report(ORDERS, copier="one"))
+    status.add_report(report(ORDERS, copier="one"))
     clock.now += OLD_S + 1
-    status.gone("one")
+    status.remove_copier("one")
     assert status.summary().lag == -1
-    status.take(report(progress(ORDERS, 7), copier="two"))
+    status.add_report(report(progress(ORDERS, 7), copier="two"))
     assert (status.summary().lag, status.summary().copiers) == (0, 1)
-    status.gone("three")
+    status.remove_copier("three")
     assert len(status.holders()) == 1
 
 
@@ -99,7 +99,7 @@ def test_heartbeats_are_no_records_of_the_user() -> None:
     beats = TopicPartition(TopicName("heartbeats"), 0)
     status = FlowStatus()
     status.plan({ORDERS, beats}, {beats})
-    status.take(report(ORDERS, progress(beats, records=100, bytes=1000, trouble="late")))
+    status.add_report(report(ORDERS, progress(beats, records=100, bytes=1000, trouble="late")))
     seen = status.summary()
     assert (seen.partitions, seen.records, seen.bytes, seen.lag, seen.unknown, seen.trouble) == (1, 5, 50, 2, 0, None)
     assert status.planned() == 1
@@ -109,18 +109,18 @@ def test_heartbeats_are_no_records_of_the_user() -> None:
 def test_counters_go_on_where_an_earlier_term_ended() -> None:
     clock = Clock()
     before = FlowStatus(clock)
-    before.take(report(ORDERS, OLD))
+    before.add_report(report(ORDERS, OLD))
     clock.now += 60
     status = FlowStatus(clock)
     status.count_on(before)
-    status.take(report(ORDERS))
+    status.add_report(report(ORDERS))
     assert (status.summary().records, status.summary().bytes, status.summary().counted_s) == (15, 150, 60)
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     clock = Clock()
     status = FlowStatus(clock)
-    status.take(report(progress(ORDERS, records=1000, bytes=5000)))
+    status.add_report(report(progress(ORDERS, records=1000, bytes=5000)))
     clock.now += 2
     assert (status.summary().record_rate, status.summary().byte_rate) == (500, 2500)
     clock.now += WINDOW_S
@@ -134,7 +134,7 @@ def etas(lags: list[int], records: int = 0) -> list[float | None]:
     found = []
     for lag in lags:
         clock.now += 1
-        status.take(report(progress(ORDERS, 0, lag, records=records)))
+        status.add_report(report(progress(ORDERS, 0, lag, records=records)))
         found.append(status.summary().eta_s)
     return found
 
@@ -160,7 +160,7 @@ def test_what_is_held_up_is_not_on_its_way_however_fast_the_others_are() -> None
     for left in range(20_000, 0, -1000):
         clock.now += 1
         stuck = progress(OLD, 0, 300, trouble="target: no leader")
-        status.take(report(progress(ORDERS, 0, left, records=1000), stuck))
+        status.add_report(report(progress(ORDERS, 0, left, records=1000), stuck))
         assert status.summary().eta_s is None
 
 
@@ -177,12 +177,12 @@ def test_a_burst_is_seen_to_shrink_soon_after_it_came() -> None:
 
 def test_all_of_what_is_held_up_is_named_by_one_and_counted() -> None:
     status = FlowStatus()
-    status.take(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))
+    status.add_report(report(progress(ORDERS, trouble="target: no"), progress(OLD, trouble="target: no")))
     assert status.stuck() == (2, "orders-0: target: no (and 1 more partition)")
     # An error names the partition itself.
-    status.take(report(progress(ORDERS, trouble="orders-0: the transform fails"), OLD))
+    status.add_report(report(progress(ORDERS, trouble="orders-0: the transform fails"), OLD))
     assert status.stuck() == (1, "orders-0: the transform fails")
-    status.take(report(ORDERS, OLD))
+    status.add_report(report(ORDERS, OLD))
     assert status.stuck() == (0, None)
 
 
@@ -218,7 +218,7 @@ def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
     for step in taken:
         clock.now += 0.1
         if isinstance(step, str):
-            status.gone(step)
+            status.remove_copier(step)
         elif isinstance(step, set):
             planned = {TopicPartition(TopicName("t"), number) for number in step}
             own = {part for part in planned if part.partition == 4}
@@ -226,7 +226,7 @@ def test_sums_are_those_of_a_full_count(taken: list[Any]) -> None:
             status.plan(planned, own)
         else:
             copier, parts = step
-            status.take(report(*parts, copier=copier))
+            status.add_report(report(*parts, copier=copier))
             for part in parts:
                 key = TopicPartition(TopicName(part.topic), part.partition)
                 if key in planned:
@@ -255,7 +255,7 @@ def operations(status: FlowStatus, taken: Report) -> int:
     before = sys.gettrace()
     sys.settrace(tracer)
     try:
-        status.take(taken)
+        status.add_report(taken)
     finally:
         sys.settrace(before)
     return count
@@ -267,8 +267,8 @@ def test_a_report_costs_the_same_however_many_partitions_are_known(known: int) -
     status = FlowStatus(clock)
     all_ = [TopicPartition(TopicName("t"), number) for number in range(known)]
     status.plan(set(all_))
-    status.take(report(*all_))
+    status.add_report(report(*all_))
     clock.now += 1
-    status.take(report(*all_[:3]))
+    status.add_report(report(*all_[:3]))
     clock.now += 1
     assert 0 < operations(status, report(*all_[:3])) < 300

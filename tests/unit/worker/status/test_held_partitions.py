@@ -47,7 +47,7 @@ class Scene:
     def hold(self, error: TwinlogError = LACKS, number: int = 0, *, at: int = 5) -> bool:
         since_ms = round(self.clock.monotonic() * 1000)
         offsets = {"source_offset": SourceOffset(at), "target_offset": TargetOffset(at)}
-        return self.held.hold(HeldPartition.by(error, part(number), since_ms, **offsets))
+        return self.held.add_held(HeldPartition.by(error, part(number), since_ms, **offsets))
 
     def completed(self, *, at: int = 5, end: int = 9) -> PartitionProgress:
         """The progress of a partition in a completed report."""
@@ -59,13 +59,13 @@ class Scene:
         progress = PartitionProgress(
             "shop", number, SourceOffset(at), TargetOffset(at), SourceOffset(end), trouble=trouble
         )
-        self.held.take(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,)))
+        self.held.add_report(Report("north->south", "copier", 1, 0, 1.0, 0.0, (progress,)))
 
     def pass_by(self, seconds: float, step_s: float = 0.5) -> None:
         until = self.clock.monotonic() + seconds
         while self.clock.monotonic() < until:
             self.clock.sleep(step_s)
-            self.held.attend()
+            self.held.retry_due_partitions()
 
 
 def test_each_try_waits_twice_as_long_up_to_a_minute() -> None:
@@ -173,7 +173,7 @@ def test_only_what_was_tried_again_once_is_settled_and_only_what_is_planned_is_k
     scene.pass_by(2)
     scene.hold(number=0)
     assert scene.held.settled() == {part(0)}
-    scene.held.keep({part(1)})
+    scene.held.retain_partitions({part(1)})
     assert [held.partition for held in scene.held.all()] == [1]
 
 

@@ -32,8 +32,8 @@ def follow(load: LoadMonitor, clock: Clock, seconds: float, *sizes: int, busy: f
     times = 0
     for _ in range(int(seconds)):
         clock.now += 1
-        load.take(report(*sizes, busy=busy))
-        times += load.turn(ASSIGNMENT)
+        load.add_report(report(*sizes, busy=busy))
+        times += load.needs_move(ASSIGNMENT)
     return times
 
 
@@ -68,7 +68,7 @@ def test_a_partition_that_falls_quiet_weighs_nothing_soon() -> None:
     assert round(weights[PARTS[1]] / MB) == 9
     follow(load, clock, 300, 0, 9 * MB)
     assert set(load.weights()) == {PARTS[1]}
-    load.keep({PARTS[0]})
+    load.retain_partitions({PARTS[0]})
     assert load.weights() == {}
 
 
@@ -82,5 +82,5 @@ def test_a_flow_is_quiet_when_its_copiers_have_little_to_do_for_long() -> None:
     follow(load, clock, LOOK_S, MB, busy=0.5)
     assert not load.quiet
     clock.now += 2 * QUIET_S
-    load.turn(ASSIGNMENT)
+    load.needs_move(ASSIGNMENT)
     assert not load.quiet, "copiers that report nothing are not known to be quiet"

@@ -32,10 +32,10 @@ def flow(*paused: tuple[str, int], lags: bool = True) -> FlowStatus:
     """A flow of two topics, of which some is paused with three offsets to copy each."""
     status = FlowStatus()
     parts = {ORDERS._replace(topic=topic, partition=number) for topic, number in paused}
-    status.paused.keep(parts)
-    status.paused.note(dict.fromkeys(parts, 3) if lags else {})
+    status.paused.set_partitions(parts)
+    status.paused.set_lags(dict.fromkeys(parts, 3) if lags else {})
     status.plan({ORDERS, OTHER, OLD} - parts)
-    status.take(report(*(progress(part) for part in sorted({ORDERS, OTHER, OLD} - parts))))
+    status.add_report(report(*(progress(part) for part in sorted({ORDERS, OTHER, OLD} - parts))))
     return status
 
 
@@ -63,10 +63,10 @@ def test_what_is_paused_is_not_waited_for_and_is_again_once_it_is_resumed() -> N
     status.wait_for({ORDERS: 5, OLD: 9})
     assert status.reached
     assert status.doubtful_ends() == {}
-    status.paused.keep(set())
+    status.paused.set_partitions(set())
     status.plan({ORDERS, OTHER, OLD})
     assert not status.reached
-    status.take(report(progress(OLD, 9)))
+    status.add_report(report(progress(OLD, 9)))
     assert status.reached
 
 
@@ -100,12 +100,12 @@ def test_topics_that_are_not_copied_are_reported_as_far_as_there_is_room() -> No
 def test_what_is_paused_is_named_in_a_sentence() -> None:
     paused = PausedPartitions()
     assert (str(paused), paused.all, len(paused)) == ("", None, 0)
-    paused.keep({OLD, ORDERS})
+    paused.set_partitions({OLD, ORDERS})
     assert str(paused) == ", without 2 paused partitions: old-0, orders-0"
     assert paused.all == "all 2 partitions that are mirrored are paused"
-    paused.note({OLD: 4})
+    paused.set_lags({OLD: 4})
     assert paused.topics() == [PausedTopic("old", 1, 4), PausedTopic("orders", 1, None)]
     # What stays paused keeps its lag.
-    paused.keep({OLD})
+    paused.set_partitions({OLD})
     assert paused.topics() == [PausedTopic("old", 1, 4)]
     assert paused.partitions == [OLD]

@@ -100,5 +100,5 @@ def test_one_that_seems_a_copy_without_an_original_keeps_a_run_from_its_end() ->
 def test_settings_know_all_aliases_of_their_file() -> None:
     with world() as here:
         settings = replace(here.settings, aliases=(Alias("north"),))
-        assert settings.heartbeat_names.hold(NORTH)
-        assert not here.settings.heartbeat_names.hold(NORTH)
+        assert settings.heartbeat_names.is_heartbeats(NORTH)
+        assert not here.settings.heartbeat_names.is_heartbeats(NORTH)

@@ -49,7 +49,7 @@ def looked(
     settings: FlowSettings, stored: Position, remote: TopicName = NEW, *there: Topic, records: int = 0
 ) -> RenamedTopics:
     found = RenamedTopics(settings, Positions(stored), Target(**{remote: records}))  # type: ignore[arg-type]
-    found.look([TopicPair(Topic(T, 1), remote)], {topic.name: topic for topic in there})
+    found.find_renamed_topics([TopicPair(Topic(T, 1), remote)], {topic.name: topic for topic in there})
     return found
 
 
@@ -113,7 +113,7 @@ def test_only_partitions_that_move_are_asked_for_records(caplog: pytest.LogCaptu
             return {part: 9 if latest and part.partition == 1 else 5 for part in partitions}
 
     found = RenamedTopics(settings, Half(STORED), Filled())  # type: ignore[arg-type]
-    found.look([TopicPair(Topic(T, 2), NEW)], {NEW: Topic(NEW, 2)})
+    found.find_renamed_topics([TopicPair(Topic(T, 2), NEW)], {NEW: Topic(NEW, 2)})
     assert "t (to a.t until now, to a_t from now on)" in caplog.text
     assert "had records already" not in caplog.text
 
@@ -125,7 +125,7 @@ def test_no_plan_waits_for_a_hint(caplog: pytest.LogCaptureFixture) -> None:
 
     settings = replace(STOP, renamed_topic_policy="continue")
     found = RenamedTopics(settings, Positions(STORED), Silent())  # type: ignore[arg-type]
-    found.look([TopicPair(Topic(T, 1), NEW)], {NEW: Topic(NEW, 1)})
+    found.find_renamed_topics([TopicPair(Topic(T, 1), NEW)], {NEW: Topic(NEW, 1)})
     assert "only what follows is copied" in caplog.text
     assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
 
@@ -134,10 +134,10 @@ def test_topics_that_are_gone_are_forgotten() -> None:
     settings = replace(STOP, renamed_topic_policy="continue")
     found = looked(settings, STORED)
     for number in range(100):
-        found.look([TopicPair(Topic(TopicName(f"t-{number}"), 1), TopicName(f"a_t-{number}"))], {})
+        found.find_renamed_topics([TopicPair(Topic(TopicName(f"t-{number}"), 1), TopicName(f"a_t-{number}"))], {})
     assert (len(found._looked_at), len(found._earlier)) == (1, 0)
     # What comes back is looked at again.
-    found.look([TopicPair(Topic(T, 1), NEW)], {})
+    found.find_renamed_topics([TopicPair(Topic(T, 1), NEW)], {})
     assert found.position(PART, NEW, STORED) == Position(10, None, 3, "id", None, 2)
 
 
@@ -145,7 +145,7 @@ def test_each_topic_is_looked_at_once() -> None:
     positions = Positions(replace(STORED, remote_topic=NEW))
     found = RenamedTopics(STOP, positions, Target())  # type: ignore[arg-type]
     for _ in range(3):
-        found.look([TopicPair(Topic(T, 1), NEW)], {})
+        found.find_renamed_topics([TopicPair(Topic(T, 1), NEW)], {})
     assert positions.asked == 1
 
 
@@ -154,7 +154,7 @@ def test_heartbeats_of_the_past_are_not_missed() -> None:
     stored = replace(STORED, remote_topic=TopicName("a.heartbeats"))
     for policy in ("stop", "restart"):
         found = RenamedTopics(replace(STOP, renamed_topic_policy=policy), Positions(stored, beats), Target())  # type: ignore[arg-type]
-        found.look([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"), heartbeats=True)], {})
+        found.find_renamed_topics([TopicPair(Topic(beats.topic, 1), TopicName("a_heartbeats"), heartbeats=True)], {})
         assert found.position(beats, TopicName("a_heartbeats"), stored) == Position(10, None, 3, "id", None, 2)
 
 
@@ -163,9 +163,9 @@ def test_a_topic_whose_name_only_ends_like_that_of_heartbeats_is_the_users() -> 
     stored = replace(STORED, remote_topic=TopicName("a.device.heartbeats"))
     pairs = [TopicPair(Topic(beats.topic, 1), TopicName("a_device.heartbeats"))]
     with pytest.raises(RefusedError, match=r"device\.heartbeats \(to a\.device\.heartbeats until now"):
-        RenamedTopics(STOP, Positions(stored, beats), Target()).look(pairs, {})  # type: ignore[arg-type]
+        RenamedTopics(STOP, Positions(stored, beats), Target()).find_renamed_topics(pairs, {})  # type: ignore[arg-type]
     found = RenamedTopics(replace(STOP, renamed_topic_policy="restart"), Positions(stored, beats), Target())  # type: ignore[arg-type]
-    found.look(pairs, {})
+    found.find_renamed_topics(pairs, {})
     assert found.position(beats, TopicName("a_device-heartbeats"), stored) is None
 
 
@@ -192,7 +192,7 @@ def test_positions_under_another_alias_stop_a_flow_that_keeps_names() -> None:
     """As from the separator and alias left empty to the identity policy, which MirrorMaker 2 begins anew with."""
     found = RenamedTopics(KEPT, Strayed(), Target())  # type: ignore[arg-type]
     with pytest.raises(RefusedError) as refused:
-        found.look(PAIRS, {})
+        found.find_renamed_topics(PAIRS, {})
     text = str(refused.value)
     assert "the positions of t are stored under the alias '' of the source, and are looked for under 'a'" in text
     assert "write a->b.source.cluster.alias = (nothing behind it), or" in text
@@ -201,13 +201,13 @@ def test_positions_under_another_alias_stop_a_flow_that_keeps_names() -> None:
 
 def test_they_are_taken_over_or_left_for_one_run(caplog: pytest.LogCaptureFixture) -> None:
     onward = RenamedTopics(replace(KEPT, renamed_topic_policy="continue"), Strayed(), Target())  # type: ignore[arg-type]
-    onward.look(PAIRS, {})
+    onward.find_renamed_topics(PAIRS, {})
     assert onward.position(PART, T, None) == STORED
     own = Position(20)
     assert onward.position(PART, T, own) == own
     assert "twinlog.renamed.topic.policy = continue copying goes on from there" in caplog.text
     again = RenamedTopics(replace(KEPT, renamed_topic_policy="restart"), Strayed(), Target())  # type: ignore[arg-type]
-    again.look(PAIRS, {})
+    again.find_renamed_topics(PAIRS, {})
     assert again.position(PART, T, None) is None
     assert "restart everything is copied again" in caplog.text
 
@@ -215,5 +215,5 @@ def test_they_are_taken_over_or_left_for_one_run(caplog: pytest.LogCaptureFixtur
 def test_a_position_of_its_own_counts_whatever_else_is_stored() -> None:
     own = replace(STORED, remote_topic=T)
     found = RenamedTopics(KEPT, Strayed(own=own), Target())  # type: ignore[arg-type]
-    found.look(PAIRS, {T: Topic(T, 1)})
+    found.find_renamed_topics(PAIRS, {T: Topic(T, 1)})
     assert found.position(PART, T, own) == own

@@ -66,10 +66,10 @@ class Driver:
 
     def decide(self) -> None:
         topics = [topic for name, topic in sorted(self.source.topics().items()) if self.topology.mirrors(name)]
-        self.starts.decide(topics)
+        self.starts.decide_starts(topics)
 
     def begins(self, topic: str, partitions: int = 1) -> list[StartSpec]:
-        return [self.starts.begin(part(topic, number)) for number in range(partitions)]
+        return [self.starts.get_start(part(topic, number)) for number in range(partitions)]
 
     def copied(self, **positions: int) -> None:
         """The first partitions of topics have been copied up to some offsets."""
@@ -328,7 +328,7 @@ def test_partitions_without_a_leader_keep_no_others_waiting_and_begin_by_time(
     again = world.driver()
     again.decide()
     assert again.begins("many", 20) == begins
-    again.starts.pin()
+    again.starts.store_offsets()
     assert again.begins("many", 5) == [at(5), at(5), at(5), at(5), begins[4]]
     # It is stored, too.
     world.write("many", 3, at_ms=0)
@@ -336,7 +336,7 @@ def test_partitions_without_a_leader_keep_no_others_waiting_and_begin_by_time(
     last.decide()
     assert last.begins("many", 5) == [at(5), at(5), at(5), at(5), begins[4]]
     last.copied(many=9)
-    last.starts.pin()
+    last.starts.store_offsets()
     assert last.begins("many", 5)[1:] == [at(5), at(5), at(5), begins[4]]
 
 

@@ -112,20 +112,20 @@ def test_topics_come_and_go_with_other_settings(caplog: pytest.LogCaptureFixture
         for name in ("kept", "more", "shared"):
             here.source.create(name)
         kept = replace(here.settings, topics=("kept",))
-        here.topics.change(kept, [kept])
+        here.topics.change_settings(kept, [kept])
         here.refresh()
         assert here.copied == {"kept": 1}
         both = replace(here.settings, topics=("kept", "more"))
-        here.topics.change(both, [both])
+        here.topics.change_settings(both, [both])
         here.refresh()
         assert here.copied == {"kept": 1, "more": 1}
-        here.topics.change(kept, [kept])
+        here.topics.change_settings(kept, [kept])
         here.refresh()
         assert here.copied == {"kept": 1}
         # Nothing is gone from the source.
         assert "gone from" not in caplog.text
         nothing = replace(here.settings, topics=("nothing",))
         for _ in range(2):
-            here.topics.change(nothing, [nothing])
+            here.topics.change_settings(nothing, [nothing])
             here.refresh()
         assert caplog.text.count("no topic of east is mirrored") == 1

@@ -381,10 +381,10 @@ def test_a_topic_is_left_to_another_flow_once_that_is_to_copy_it(monkeypatch: py
         for cluster in (here.source, here.north):
             cluster.create("orders")
         rival, own = here.topics._flows
-        here.topics.change(own, [replace(rival, topics=("other",)), own])
+        here.topics.change_settings(own, [replace(rival, topics=("other",)), own])
         here.refresh()
         assert here.copied == {"orders": 1}
-        here.topics.change(own, [rival, own])
+        here.topics.change_settings(own, [rival, own])
         here.refresh()
         assert here.copied == {}
         assert "north->west copies orders of north" in here.topics.left_out[TopicName("orders")]

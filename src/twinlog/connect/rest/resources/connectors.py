@@ -40,7 +40,7 @@ class ConnectorStatesResource:
     async def restart(self, request: Request) -> Response:
         """204 for the connector's own instance; 202 with the states when its tasks may be meant (KIP-745)."""
         wanted = RestartRequest(connector_of(request), flag(request, "includeTasks"), flag(request, "onlyFailed"))
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request,
             lambda: self._herder.restart(wanted),
             lambda status: (
@@ -53,7 +53,7 @@ class ConnectorStatesResource:
     def _to(self, state: TargetState, done: int) -> Handler:
         async def change(request: Request) -> Response:
             name = connector_of(request)
-            return await self._api.change(
+            return await self._api.forward_or_call(
                 request, lambda: self._herder.set_target_state(name, state), lambda _: responses.empty(done)
             )
 
@@ -84,17 +84,17 @@ class TasksResource:
 
     async def status(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.look(lambda: self._herder.status(name), responses.connector_status)
+        return await self._api.read_state(lambda: self._herder.status(name), responses.connector_status)
 
     async def task_status(self, request: Request) -> Response:
         task = _task_of(request)
-        return await self._api.look(
+        return await self._api.read_state(
             lambda: self._herder.task_status(task), lambda status: responses.task_status(task.task, status)
         )
 
     async def tasks(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request,
             lambda: self._herder.task_configs(name),
             lambda configs: responses.json_response(
@@ -108,11 +108,13 @@ class TasksResource:
         def respond(configs: Mapping[TaskId, Config]) -> Response:
             return responses.json_response({str(task): dict(configs[task]) for task in sorted(configs)})
 
-        return await self._api.change(request, lambda: self._herder.task_configs(name), respond)
+        return await self._api.forward_or_call(request, lambda: self._herder.task_configs(name), respond)
 
     async def restart(self, request: Request) -> Response:
         task = _task_of(request)
-        return await self._api.change(request, lambda: self._herder.restart_task(task), lambda _: responses.empty(204))
+        return await self._api.forward_or_call(
+            request, lambda: self._herder.restart_task(task), lambda _: responses.empty(204)
+        )
 
 
 def _task_of(request: Request) -> TaskId:
@@ -149,13 +151,13 @@ class ConnectorsResource:
     async def names(self, request: Request) -> Response:
         """The names; with `expand` an object of them with status, info or both."""
         if "expand" not in request.query_params:
-            return await self._api.look(self._herder.connectors, list)
+            return await self._api.read_state(self._herder.connectors, list)
         wanted = tuple(name for name in _EXPANSIONS if name in request.query_params.getlist("expand"))
         revision = self._herder.revision()
         kept = self._lists.get(wanted)
         if revision is not None and kept is not None and kept[0] == revision:
             return responses.written(kept[1])
-        response = await self._api.look(lambda: self._expanded(wanted), dict)
+        response = await self._api.read_state(lambda: self._expanded(wanted), dict)
         if revision is not None:
             self._lists[wanted] = revision, bytes(response.body)
         return response
@@ -178,16 +180,16 @@ class ConnectorsResource:
 
     async def info(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.look(lambda: self._herder.info(name), responses.connector)
+        return await self._api.read_state(lambda: self._herder.info(name), responses.connector)
 
     async def config(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.look(lambda: self._herder.info(name).config, dict)
+        return await self._api.read_state(lambda: self._herder.info(name).config, dict)
 
     async def create(self, request: Request) -> Response:
         body, value = await self._api.json(request)
         name, config, initial = bodies.create_request(value)
-        response = await self._api.change(
+        response = await self._api.forward_or_call(
             request,
             lambda: self._herder.put(name, config, initial=initial, replace=False),
             lambda done: responses.json_response(responses.connector(done.info), 201),
@@ -199,7 +201,7 @@ class ConnectorsResource:
         name = connector_of(request)
         body, value = await self._api.json(request)
         config = bodies.named(name, bodies.config_map(value))
-        response = await self._api.change(
+        response = await self._api.forward_or_call(
             request,
             lambda: self._herder.put(name, config),
             lambda done: responses.json_response(responses.connector(done.info), 201 if done.created else 200),
@@ -211,7 +213,7 @@ class ConnectorsResource:
         name = connector_of(request)
         body, value = await self._api.json(request)
         changes = bodies.keeping_name(name, bodies.config_map(value))
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request,
             lambda: self._herder.patch(name, changes),
             lambda done: responses.json_response(responses.connector(done.info)),
@@ -220,7 +222,9 @@ class ConnectorsResource:
 
     async def delete(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.change(request, lambda: self._herder.delete(name), lambda _: responses.empty(204))
+        return await self._api.forward_or_call(
+            request, lambda: self._herder.delete(name), lambda _: responses.empty(204)
+        )
 
 
 def _located(request: Request, name: ConnectorName, response: Response) -> Response:

@@ -36,14 +36,14 @@ class InternalConnectResource:
         body, name = await self._api.body(request), connector_of(request)
         configs = bodies.config_list(bodies.parse(body))
         self._check(request, body)
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request, lambda: self._herder.put_task_configs(name, configs), lambda _: responses.empty(204), body
         )
 
     async def fence(self, request: Request) -> Response:
         body, name = await self._api.body(request), connector_of(request)
         self._check(request, body)
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request, lambda: self._herder.fence_tasks(name), lambda _: responses.empty(204), body
         )
 

@@ -26,23 +26,23 @@ class LoggingResource:
         self._levels = api.levels
 
     def routes(self) -> list[Route]:
-        one = {"GET": self.level, "PUT": self.change}
+        one = {"GET": self.level, "PUT": self.set_level}
         return [
             resource(self._api, "/admin/loggers", {"GET": self.all}),
             resource(self._api, "/admin/loggers/{logger:encoded}", one),
         ]
 
     async def all(self, request: Request) -> Response:
-        return responses.json_response({name: _shown(found) for name, found in self._levels.all().items()})
+        return responses.json_response({name: _shown(found) for name, found in self._levels.list_levels().items()})
 
     async def level(self, request: Request) -> Response:
         name: str = request.path_params["logger"]
-        found = self._levels.of(name)
+        found = self._levels.get_level(name)
         if found is None:
             raise RequestError(404, f"Logger {name} not found.")
         return responses.json_response(_shown(found))
 
-    async def change(self, request: Request) -> Response:
+    async def set_level(self, request: Request) -> Response:
         """200 with the names of the loggers that have another level now; 204 when every worker is to do it."""
         body, value = await self._api.json(request)
         wanted = bodies.config_map(value).get("level")
@@ -52,13 +52,13 @@ class LoggingResource:
             raise RequestError(404, f"invalid log level '{wanted[:50]}'.")
         name: str = request.path_params["logger"]
         if request.query_params.get("scope", "").lower() == "cluster":
-            return await self._api.change(
+            return await self._api.forward_or_call(
                 request,
                 lambda: self._api.herder.set_cluster_logger_level(name, wanted.upper()),
                 lambda _: responses.empty(204),
                 body,
             )
-        return responses.json_response(self._levels.set(name, wanted, wall_ms(self._api.clock)))
+        return responses.json_response(self._levels.set_level(name, wanted, wall_ms(self._api.clock)))
 
 
 def _shown(found: tuple[str, int | None]) -> responses.Json:

@@ -25,7 +25,7 @@ class OffsetsResource:
     async def read(self, request: Request) -> Response:
         name = connector_of(request)
         # The topic is read to its end for it, which may take a while.
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request,
             lambda: self._herder.offsets(name),
             lambda stored: responses.json_response(responses.offsets(stored)),
@@ -35,11 +35,13 @@ class OffsetsResource:
         name = connector_of(request)
         body, value = await self._api.json(request)
         offsets = bodies.offsets_request(value)
-        return await self._api.change(request, lambda: self._herder.alter_offsets(name, offsets), _message, body)
+        return await self._api.forward_or_call(
+            request, lambda: self._herder.alter_offsets(name, offsets), _message, body
+        )
 
     async def reset(self, request: Request) -> Response:
         name = connector_of(request)
-        return await self._api.change(request, lambda: self._herder.reset_offsets(name), _message)
+        return await self._api.forward_or_call(request, lambda: self._herder.reset_offsets(name), _message)
 
 
 def _message(text: str) -> Response:

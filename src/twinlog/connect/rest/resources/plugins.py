@@ -49,7 +49,7 @@ class ConnectorPluginsResource:
         included = config.get("connector.class")
         if included is not None and not _alias(included).endswith(_alias(plugin)):
             raise RequestError(400, f"Included connector type {included} does not match request type {plugin}")
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request,
             lambda: self._herder.validate(plugin, config),
             lambda result: responses.json_response(responses.validation(result)),

@@ -32,14 +32,18 @@ class TopicControlResource:
     async def read(self, request: Request) -> Response:
         """The states of topics; both clusters are asked for it, which may take a while."""
         name = connector_of(request)
-        return await self._api.change(request, lambda: self._herder.topic_states(name), responses.json_response)
+        return await self._api.forward_or_call(
+            request, lambda: self._herder.topic_states(name), responses.json_response
+        )
 
     def _asking(self, verb: str) -> Handler:
         async def ask(request: Request) -> Response:
             name = connector_of(request)
             body, value = await self._api.json(request)
             asked = bodies.topics_request(verb, value)
-            return await self._api.change(request, lambda: self._herder.ask_of_topics(name, asked), _answered, body)
+            return await self._api.forward_or_call(
+                request, lambda: self._herder.ask_of_topics(name, asked), _answered, body
+            )
 
         return ask
 
@@ -67,7 +71,7 @@ class TopicsResource:
     async def active(self, request: Request) -> Response:
         self._need_tracking()
         name = connector_of(request)
-        return await self._api.look(
+        return await self._api.read_state(
             lambda: self._herder.active_topics(name), lambda topics: {name: {"topics": list(topics)}}
         )
 
@@ -76,7 +80,7 @@ class TopicsResource:
         if not self._api.topic_tracking_reset:
             raise RequestError(403, "Topic tracking reset is disabled.")
         name = connector_of(request)
-        return await self._api.change(
+        return await self._api.forward_or_call(
             request, lambda: self._herder.reset_active_topics(name), lambda _: responses.empty(202)
         )
 

@@ -43,7 +43,7 @@ def _result(one: GroupOffset, state: str) -> str:
 
 def began(world: SwitchoverClusters) -> Offsets:
     """Where an earlier switchover cut: what is before that came from the cluster that is moved to now, or from here."""
-    return from_json((world.earlier().done("prove") or {}).get("positions", {}))
+    return from_json((world.read_earlier_journal().done("prove") or {}).get("positions", {}))
 
 
 def sync_groups(context: StepContext) -> Data:
@@ -56,7 +56,7 @@ def sync_groups(context: StepContext) -> Data:
         known = context.done("check").get("groups", ())
         seen = world.groups(context.topics, cut, there, began(world), known)
     judged = judge(seen)
-    refused = world.commit([one.offset for one in judged if one.result == COMMITTED])
+    refused = world.commit_groups([one.offset for one in judged if one.result == COMMITTED])
     return group_data(seen, judged, refused, source_answers=context.options.kind is not SwitchoverKind.EMERGENCY)
 
 

@@ -34,14 +34,14 @@ def _new(context: StepContext) -> list[TopicPartition]:
     known = {topic.name: topic.partitions for topic in context.topics}
     return [
         TopicPartition(topic.name, number)
-        for topic in context.world.moving()
+        for topic in context.world.list_moving_topics()
         for number in range(known.get(topic.name, 0), topic.partitions)
     ]
 
 
 def begin_rejoin(context: StepContext) -> Data:
     """Where the flow back begins in topics whose names stay, and the fence that keeps it from writing there."""
-    earlier = context.world.earlier()
+    earlier = context.world.read_earlier_journal()
     if earlier.run is None:
         raise TwinlogError("the journal of the switchover is gone")
     lost = earlier.run.options.kind is SwitchoverKind.EMERGENCY
@@ -55,7 +55,7 @@ def begin_rejoin(context: StepContext) -> Data:
     keeps = any(topic.keeps_name for topic in context.topics)
     return {
         "positions": to_json(positions),
-        "fence": (context.world.fenced() or {}) if keeps else {},
+        "fence": (context.world.read_fence() or {}) if keeps else {},
         "tail": tail,
         "lost": lost,
     }
@@ -66,7 +66,7 @@ def _not_reached(context: StepContext, positions: OffsetsJson, *, lost: bool) ->
 
     Of a cluster that was lost also where it stands: records that were never copied may follow there.
     """
-    copied = context.world.copied()
+    copied = context.world.read_copied_positions()
     return {
         where: offset
         for where, offset in from_json(positions).items()
@@ -80,9 +80,9 @@ def rejoin(context: StepContext) -> Data:
     world = context.world
     missing = _not_reached(context, plan["positions"], lost=plan["lost"])
     if missing:
-        world.seed(missing, "target")
+        world.seed_positions(missing, "target")
     if plan["fence"]:
-        world.lift(plan["fence"], "target")
+        world.lift_fence(plan["fence"], "target")
         world.note_fence(None, "target")
     return {"seeded": bool(plan["positions"]), "tail": plan["tail"], "lifted": bool(plan["fence"])}
 
@@ -123,7 +123,7 @@ def fence(context: StepContext) -> Data:
     try:
         if plan:
             context.world.note_fence(plan, "source")
-        context.world.fence(plan)
+        context.world.fence_producers(plan)
     except ClusterError as error:
         if context.options.kind is not SwitchoverKind.EMERGENCY:
             raise
@@ -135,7 +135,7 @@ def lift(context: StepContext) -> None:
     """Let producers write to the source again."""
     plan = context.entries.begun("fence") or {}
     if plan and "left" not in plan:
-        context.world.lift(plan, "source")
+        context.world.lift_fence(plan, "source")
         context.world.note_fence(None, "source")
 
 
@@ -143,7 +143,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
     """Show for each partition that every record up to the cut is on the target, by position."""
     world, cut = context.world, context.offsets("settle", "cut")
     lost = context.options.kind is SwitchoverKind.EMERGENCY
-    copied, there = world.copied(), remotes(context)
+    copied, there = world.read_copied_positions(), remotes(context)
     on_target = world.target_ends(there.values())
     if not lost:
         _require_no_others(context)
@@ -155,7 +155,7 @@ def prove(context: StepContext) -> Data | EarlierStep:
             return EarlierStep("settle", f"producers wrote to {listed({where.topic for where in grown})} after the cut")
         behind = lag(cut, world.source_starts(context.topics), copied)
         spans = {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
-        if spans and spans.keys() - world.hollow(spans):
+        if spans and spans.keys() - world.find_empty_spans(spans):
             context.require_time("prove")
             return EarlierStep("drain", "positions went back after the cut")
     rows, short, positions = [], [], {}
@@ -197,7 +197,7 @@ def _require_no_others(context: StepContext) -> None:
     new, world = _new(context), context.world
     if not new:
         return
-    ends = world.source_ends(world.moving())
+    ends = world.source_ends(world.list_moving_topics())
     written = {where.topic for where in new if where in ends and ends[where].end}
     if written:
         raise TwinlogError(
@@ -215,20 +215,20 @@ def seed(context: StepContext) -> Data:
     """Let the flow back begin after the copies, where producers go on in the same topics."""
     positions = (context.entries.begun("seed") or {})["positions"]
     if positions:
-        context.world.seed(from_json(positions), "source")
+        context.world.seed_positions(from_json(positions), "source")
     return {"positions": positions}
 
 
 def begin_open(context: StepContext) -> Data:
     """The fence that a move before left on the cluster that is moved to now."""
-    return {"fence": context.world.fenced() or {}}
+    return {"fence": context.world.read_fence() or {}}
 
 
 def open_target(context: StepContext) -> Data:
     """Let producers write to the cluster that they come to."""
     plan = (context.entries.begun("open") or {})["fence"]
     if plan:
-        context.world.lift(plan, "target")
+        context.world.lift_fence(plan, "target")
         context.world.note_fence(None, "target")
     return {"lifted": bool(plan)}
 

@@ -43,8 +43,8 @@ def watch(context: StepContext) -> Data:
 def _copied(context: StepContext, found: Mapping[TopicPartition, SourceEnd], late: Offsets) -> bool:
     if any(end.stable < end.end for end in found.values()):
         return False
-    left = lag(late, context.world.source_starts(context.topics), context.world.copied()) if late else {}
-    return left.keys() <= context.world.hollow(
+    left = lag(late, context.world.source_starts(context.topics), context.world.read_copied_positions()) if late else {}
+    return left.keys() <= context.world.find_empty_spans(
         {where: (late[where] - count, late[where]) for where, count in left.items()}
     )
 
@@ -125,11 +125,11 @@ def catch_up(context: StepContext) -> Data:
     """Wait until little is left to copy, by a flow that runs, so that producers are fenced for seconds."""
     world, speed = context.world, Speed()
     starts = world.source_starts(context.topics)
-    first = before = world.copied()
+    first = before = world.read_copied_positions()
     moved_ms = world.now_ms()
     while True:
         ends = {where: end.end for where, end in world.source_ends(context.topics).items()}
-        copied, now_ms = world.copied(), world.now_ms()
+        copied, now_ms = world.read_copied_positions(), world.now_ms()
         if copied != before:
             before, moved_ms = copied, now_ms
         left = sum(lag(ends, starts, copied).values())
@@ -182,7 +182,7 @@ def _settle_lost(context: StepContext) -> Data:
     before: tuple[object, Mapping[TopicPartition, int]] = None, {}
     since_ms = world.now_ms()
     while True:
-        copied = {where: one for where, one in world.copied().items() if where.topic in moved}
+        copied = {where: one for where, one in world.read_copied_positions().items() if where.topic in moved}
         ends = world.target_ends(remotes(context).values())
         now_ms = world.now_ms()
         grown = {where.topic for where, end in ends.items() if before[1] and before[1].get(where) != end}
@@ -202,14 +202,16 @@ def drain(context: StepContext) -> Data:
     before: dict[TopicPartition, int] = {}
     began_ms = since_ms = world.now_ms()
     while True:
-        copied = world.copied()
+        copied = world.read_copied_positions()
         behind = lag(cut, starts, copied)
         now_ms = world.now_ms()
         if behind != before:
             before, since_ms = behind, now_ms
         elif behind and now_ms - since_ms >= HOLLOW_S * 1000:
             # MirrorMaker 2's positions are those of records: markers of transactions after the last one stay uncounted.
-            for where in world.hollow({where: (cut[where] - left, cut[where]) for where, left in behind.items()}):
+            for where in world.find_empty_spans(
+                {where: (cut[where] - left, cut[where]) for where, left in behind.items()}
+            ):
                 del behind[where]
         if not behind:
             there = remotes(context)
