@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -22,8 +22,13 @@ from twinlog.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
 from twinlog.transforms.apply import FailedRow, apply
 from twinlog.transforms.contract import checked
+from twinlog.transforms.sql.catalyst import COLUMNS
 from twinlog.transforms.sql.evaluate import SqlEvaluation
 from twinlog.transforms.sql.jvm import SqlJvm
+from twinlog.transforms.sql.query import analyse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STARTS_ONE = "import time; from twinlog.transforms.sql.jvm import SqlJvm; print(SqlJvm().process.pid, flush=True)"
 
@@ -98,6 +103,57 @@ def test_columns_that_are_not_selected_stay(jvm: SqlJvm) -> None:
     assert [[header["key"] for header in headers] for headers in added] == [["x"], ["h", "x"], ["x"]]
 
 
+TEXT = "cast(value AS STRING)"
+NUMBER = f"cast({TEXT} AS INT)"
+NESTED = "upper(cast(key AS STRING))"
+for _number in range(16):
+    NESTED = f"nullif({NESTED}, 'K{_number}')"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Spark plans these with common expressions, in a Project of their own.
+        f"SELECT offset, nullif(regexp_replace({TEXT}, '3+', '9'), '9') AS key FROM records",
+        f"SELECT offset, nullif({NUMBER}, 3) || '' AS key FROM records WHERE key <> 'k1'",
+        f"SELECT offset, {NESTED} AS key FROM records",
+        f"SELECT offset, CASE WHEN key <> 'k1' THEN nullif({NUMBER}, 1) || 'x' END AS key FROM records",
+        f"SELECT offset, key FROM records WHERE length({TEXT}) BETWEEN 2 AND 4",
+        f"SELECT offset, key FROM records WHERE length({TEXT}) NOT BETWEEN 2 AND 4",
+        f"SELECT offset, key FROM records WHERE key <> 'k1' AND {NUMBER} * 2 BETWEEN 3 AND nullif({NUMBER}, 333) * 2",
+        "SELECT offset, key FROM records WHERE offset BETWEEN 12 AND 14",
+        "SELECT offset, key FROM records WHERE timestamp BETWEEN '1970-01-01' AND '1970-01-01 00:00:00.002'",
+        "SELECT offset, transform(headers, h -> nullif(upper(h.key), 'H') || 'x')[0] AS key FROM records",
+        # So Spark does with a name that is used twice.
+        f"SELECT offset, lower(k) || upper(k) AS key FROM (SELECT offset, replace({TEXT}, '3', 'aB') k FROM records)",
+        f"SELECT offset, k AS key FROM (SELECT offset, nullif(upper({TEXT}), '1') k FROM records) WHERE k || k > '1'",
+        # What the left side of an AND decides on is not evaluated on its right side.
+        f"SELECT offset, key FROM records WHERE key <> 'k1' AND {NUMBER} BETWEEN 1 AND 20",
+        f"SELECT offset, key FROM records WHERE key <> 'k1' AND {NUMBER} > 0 AND {NUMBER} < 20",
+        # Leaves that are no columns.
+        f"SELECT offset, key FROM records WHERE {TEXT} COLLATE UTF8_LCASE = 'XYZZY'",
+        "SELECT offset, convert_timezone('Asia/Tokyo', timestamp_ntz '2021-12-05') || '' AS key FROM records",
+        "SELECT offset, current_timezone() AS key FROM records",
+        "SELECT offset, concat() || to_json(struct(array(), map(), map_concat(), arrays_zip())) AS key FROM records",
+    ],
+)
+def test_a_query_gives_what_it_gives_in_a_job_of_spark(jvm: SqlJvm, spark: SparkSession, text: str) -> None:
+    given = rows(b"1", b"xyzzy", b"333", None, b"12")
+    types = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+    spark.createDataFrame(given.to_pylist(), types).createOrReplaceTempView("records")
+    wanted = {
+        row.offset: row.key.encode() if isinstance(row.key, str) else row.key for row in spark.sql(text).collect()
+    }
+    assert wanted
+    assert {one["offset"]: one["key"] for one in made(jvm, text, given)} == wanted
+
+
+def test_the_jvm_is_given_no_column_that_it_only_passes_on(jvm: SqlJvm) -> None:
+    text = "SELECT value, nullif(upper(cast(key AS STRING)), 'K1') AS key FROM records WHERE topic <> ''"
+    assert analyse(jvm, text).needs == ("key", "topic")
+    assert [one["value"] for one in made(jvm, text, rows(b"a", b"b"))] == [b"a", b"b"]
+
+
 def test_the_time_zone_is_utc_wherever_the_jvm_runs(jvm: SqlJvm) -> None:
     text = "SELECT date_format(timestamp, 'HH:mm') AS key, timestamp '1970-01-02' AS timestamp FROM records"
     (found,) = made(jvm, text, rows(b"a"))
@@ -165,6 +221,10 @@ def test_an_error_names_its_record_and_leaves_nothing_behind(jvm: SqlJvm) -> Non
         ("SELECT java_method('java.lang.System', 'lineSeparator') AS key FROM records", "does not give the same"),
         ("SELECT cast(current_timestamp() AS STRING) AS key FROM records", "current_timestamp is not the same"),
         ("SELECT cast(current_time() AS STRING) AS key FROM records", "current_time is not the same"),
+        ("SELECT nullif(uuid(), '') AS key FROM records", "does not give the same each time"),
+        ("SELECT value FROM records WHERE now() BETWEEN timestamp AND timestamp", "now is not the same"),
+        ("SELECT current_user() AS key FROM records", "current_user is not the same"),
+        ("SELECT version() AS key FROM records", "version is not the same"),
         ("SELECT offset + 1 AS offset FROM records", "it changes the column offset"),
         ("SELECT 1 AS key FROM records", "its column key is int, and has to be binary; write a CAST"),
         ("SELECT value AS foo FROM records", "it selects the column foo; there are key, value"),

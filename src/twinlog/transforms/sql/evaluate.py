@@ -15,7 +15,7 @@ from twinlog.arrow.arrays import schema
 from twinlog.errors import EngineLostError, TransformError
 from twinlog.transforms.sql.jvm import SqlJvm, reason
 from twinlog.transforms.sql.program import MOST_KEPT_BYTES
-from twinlog.transforms.sql.query import analyse, projection
+from twinlog.transforms.sql.query import analyse, compiled
 
 MOST_BYTES = 8 << 20
 """So much goes to the JVM at a time; its heap holds a few times that."""
@@ -41,8 +41,8 @@ class SqlEvaluation:
             with jvm.within(BEGIN_S):
                 self._query = analyse(jvm, text)
                 self._there, self._back = _Shared("there"), _Shared("back")
-                made_by = projection(jvm.catalyst, self._query)
-                self._evaluator = jvm.evaluator(self._there.path, self._back.path, made_by, self._query.made)
+                steps = compiled(jvm.catalyst, self._query)
+                self._evaluator = jvm.evaluator(self._there.path, self._back.path, steps, self._query.made)
                 self._warm_up()
         except BaseException as error:
             self.close()

@@ -223,12 +223,12 @@ class SqlJvm:
         self.java.org.apache.spark.util.Utils.setLogLevel(level)
         self.catalyst = Catalyst(self.java)
 
-    def evaluator(self, there: str, back: str, projection: Any, made: Any) -> Any:
-        """What evaluates a projection on the rows of the file `there`, see `program.new_evaluator`."""
+    def evaluator(self, there: str, back: str, steps: list[Any], made: Any) -> Any:
+        """What takes the rows of the file `there` through the steps of a query, see `program.new_evaluator`."""
         with self.analysing:
             if self._evaluator_class is None:
                 self._evaluator_class = compile_evaluator(self.gateway)
-        return new_evaluator(self.gateway, self._evaluator_class, there, back, projection, made)
+        return new_evaluator(self.gateway, self._evaluator_class, there, back, steps, made)
 
     @property
     def alive(self) -> bool:

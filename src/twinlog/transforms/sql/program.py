@@ -24,6 +24,8 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BasePredicate;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
@@ -33,18 +35,19 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 public final class Evaluator {
     private static final long MOST_KEPT = %dL;
+    private static final InternalRow LEFT_OUT = new GenericInternalRow(1);
 
     private final FileInputStream there;
     private final RandomAccessFile back;
-    private final scala.Function1 projection;
+    private final Object[] steps;
     private final StructType made;
     private ArrowWriter writer;
     private volatile int at;
 
-    public Evaluator(String there, String back, scala.Function1 projection, StructType made) throws Exception {
+    public Evaluator(String there, String back, Object[] steps, StructType made) throws Exception {
         this.there = new FileInputStream(there);
         this.back = new RandomAccessFile(back, "rw");
-        this.projection = projection;
+        this.steps = steps;
         this.made = made;
     }
 
@@ -73,7 +76,7 @@ public final class Evaluator {
             Iterator rows = new ColumnarBatch(columns, given.getRowCount()).rowIterator();
             at = 0;
             while (rows.hasNext()) {
-                writer.write((InternalRow) projection.apply(rows.next()));
+                writer.write(made((InternalRow) rows.next()));
                 at++;
             }
             writer.finish();
@@ -91,6 +94,17 @@ public final class Evaluator {
             forget();
         }
         return bytes;
+    }
+
+    private InternalRow made(InternalRow row) {
+        for (Object step : steps) {
+            if (!(step instanceof BasePredicate)) {
+                row = (InternalRow) ((scala.Function1) step).apply(row);
+            } else if (!((BasePredicate) step).eval(row)) {
+                return LEFT_OUT;
+            }
+        }
+        return row;
     }
 
     public void close() throws Exception {
@@ -116,13 +130,19 @@ def compile_evaluator(gateway: Any) -> Any:
     return compiler.getClassLoader().loadClass(_NAME)
 
 
-def new_evaluator(gateway: Any, found: Any, there: str, back: str, projection: Any, made: Any) -> Any:
-    """An evaluator that reads rows from the file `there`, and writes what a projection makes of them to `back`.
+def new_evaluator(gateway: Any, found: Any, there: str, back: str, steps: list[Any], made: Any) -> Any:
+    """An evaluator that reads rows from the file `there`, and writes what the steps make of them to `back`.
 
-    Both are streams of Arrow. `evaluate()` returns how many bytes it has written, `at()` which row it is at.
+    Both are streams of Arrow. A row that does not meet a predicate among the steps becomes null, so that `back` has as
+    many rows as `there`. `evaluate()` returns how many bytes the evaluator has written, `at()` which row the evaluator
+    is at.
     """
-    given = gateway.new_array(gateway.jvm.java.lang.Object, 4)
-    for at, value in enumerate((there, back, projection, made)):
-        given[at] = value
     constructor = found.getConstructors()[0]
-    return constructor.newInstance(given)
+    return constructor.newInstance(_array(gateway, [there, back, _array(gateway, steps), made]))
+
+
+def _array(gateway: Any, values: list[Any]) -> Any:
+    array = gateway.new_array(gateway.jvm.java.lang.Object, len(values))
+    for at, value in enumerate(values):
+        array[at] = value
+    return array

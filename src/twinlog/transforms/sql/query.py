@@ -1,8 +1,9 @@
-"""`SELECT ... FROM records WHERE ...` as one expression for each record, or why it is none.
+"""`SELECT ... FROM records WHERE ...` as steps that each record takes by itself, or why a query cannot be that.
 
-Spark parses, analyses and optimises the query. What comes out is a list of columns over the condition that a record
-must meet, and becomes `if(condition, struct(columns), null)`: as many rows as records, so that nothing has to mark
-which is which, and no column of a record that is left out is evaluated.
+Spark parses, analyses and optimises the query. Spark's plan is then a chain of `Project` and `Filter`: Spark has a
+`Project` of its own for an expression that other expressions share (Spark rule RewriteWithExpression), and for a
+column that has a name and is used twice. Each node becomes a step, in Spark's order, so that Spark's plan decides what
+is evaluated once and what a record that a condition leaves out does not reach.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from twinlog.errors import TransformError
-from twinlog.transforms.sql.catalyst import COLUMNS, TABLE, Catalyst, items_of
+from twinlog.transforms.sql.catalyst import COLUMNS, TABLE, Catalyst, items_of, module
 from twinlog.transforms.sql.jvm import SqlJvm, reason
 
 _FIXED = ("offset", "timestampType")
@@ -28,7 +29,16 @@ _TAKEN = {
 }
 _PARSED = {"Project", "Filter", "UnresolvedRelation", "SubqueryAlias"}
 _ANALYSED = {"Project", "Filter", "SubqueryAlias", "LocalRelation"}
-_LEAVES = {"Literal", "CreateArray", "CreateMap", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber"}
+_OPTIMISED = {"Project", "Filter"}
+_LEAVES = {
+    *("Literal", "AttributeReference", "NamedLambdaVariable", "Pi", "EulerNumber", "ResolvedCollation"),
+    # The definition of the common expression is a child of `With`, so that the definition is looked at, too.
+    "CommonExpressionRef",
+    # The time zone is UTC, see `catalyst`.
+    "CurrentTimeZone",
+    # Functions that take any number of arguments, and have none.
+    *("CreateArray", "CreateMap", "CreateNamedStruct", "Concat", "MapConcat", "ArraysZip"),
+}
 _NOW = {"CurrentTime"}
 """Have the time in which the query is compiled, although their precision is below them."""
 _NAMES = {name.lower(): name for name in COLUMNS}
@@ -36,15 +46,24 @@ _NAMES = {name.lower(): name for name in COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
-class SqlQuery:
-    """`expression` is of rows that have the columns `needs`, which it knows as `inputs`.
+class QueryStep:
+    """Takes a row of the columns `inputs`. A step that `filters` has one expression, the condition that a row must
+    meet; any other step makes a row of its expressions."""
 
-    It gives one column of the type `made`: a struct of the columns `computed`, or a flag where there are none, and null
-    for a record that is left out. All other columns of a record stay.
+    expressions: list[Any]
+    inputs: list[Any]
+    filters: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SqlQuery:
+    """The first of the `steps` takes rows that have the columns `needs`.
+
+    The last step makes one column of the type `made`: a struct of the columns `computed`, or a flag where there are
+    none. All other columns of a record stay.
     """
 
-    expression: Any
-    inputs: Any
+    steps: tuple[QueryStep, ...]
     made: Any
     needs: tuple[str, ...]
     computed: tuple[str, ...]
@@ -62,10 +81,18 @@ def analyse(jvm: SqlJvm, text: str) -> SqlQuery:
         raise TransformError(reason(error)) from None
 
 
-def projection(catalyst: Catalyst, query: SqlQuery) -> Any:
-    """What evaluates a query; Spark makes Java of it, and compiles that."""
+def compiled(catalyst: Catalyst, query: SqlQuery) -> list[Any]:
+    """A predicate or a projection for each step; Spark makes Java of the step, and compiles the Java."""
     expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
-    return expressions.MutableProjection.create(catalyst.sequence([query.expression]), query.inputs)
+    predicate = module(catalyst.java, "org.apache.spark.sql.catalyst.expressions.Predicate")
+    found = []
+    for step in query.steps:
+        inputs = catalyst.sequence(step.inputs)
+        if step.filters:
+            found.append(predicate.create(step.expressions[0], inputs))
+        else:
+            found.append(expressions.MutableProjection.create(catalyst.sequence(step.expressions), inputs))
+    return found
 
 
 def _analyse(catalyst: Catalyst, text: str) -> SqlQuery:
@@ -84,37 +111,66 @@ def _analyse(catalyst: Catalyst, text: str) -> SqlQuery:
     return _compile(catalyst, catalyst.optimise(analysed))
 
 
-def _compile(catalyst: Catalyst, optimized: Any) -> SqlQuery:
+def _compile(catalyst: Catalyst, optimised: Any) -> SqlQuery:
     expressions = catalyst.java.org.apache.spark.sql.catalyst.expressions
     types = catalyst.java.org.apache.spark.sql.types
-    found = catalyst.java.org.apache.spark.sql.catalyst.planning.PhysicalOperation.unapply(optimized)
+    *chain, relation = _nodes(optimised)
     # A condition that is never true leaves no row of the table.
-    if found.isEmpty() or _kind(found.get()._3()) != "LocalRelation" or found.get()._3().data().isEmpty():
+    if _kind(relation) != "LocalRelation" or relation.data().isEmpty():
         raise TransformError("no record can meet its condition")
-    columns, filters, relation = found.get()._1(), found.get()._2(), found.get()._3()
+    for node in chain:
+        _refuse_other(node, _OPTIMISED)
     attributes = {attribute.name(): attribute for attribute in items_of(relation.output())}
+    columns = optimised.output()
+    if _kind(optimised) == "Project":
+        columns = optimised.projectList()
+        del chain[0]
+    computed = _computed(columns, attributes)
+    made = expressions.Literal(True, types.DataTypes.BooleanType)
+    if computed:
+        made = expressions.CreateStruct.apply(catalyst.sequence(list(computed.values())))
+    work, read = _wanted(chain, made)
+    needs = tuple(name for name in attributes if _id(attributes[name]) in read) or ("offset",)
+    inputs = [attributes[name] for name in needs]
+    steps = []
+    for found, filters in work:
+        steps.append(QueryStep(found, inputs, filters))
+        if not filters:
+            inputs = [column.toAttribute() for column in found]
+    steps.append(QueryStep([made], inputs, False))
+    out = types.StructType().add("made", made.dataType(), True)
+    return SqlQuery(tuple(steps), out, needs, tuple(computed))
+
+
+def _computed(columns: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+    """The selected columns that are not the record's own, by their names."""
     computed: dict[str, Any] = {}
     seen: set[str] = set()
     for column in items_of(columns):
         name = _NAMES.get(column.name().lower(), column.name())
-        kept = name in attributes and column.exprId().equals(attributes[name].exprId())
+        kept = name in attributes and _id(column) == _id(attributes[name])
         _check_column(name, column.dataType().catalogString(), seen, kept=kept)
         if not kept:
             computed[name] = column
-    made = expressions.Literal(True, types.DataTypes.BooleanType)
-    if computed:
-        made = expressions.CreateStruct.apply(catalyst.sequence(list(computed.values())))
-    conditions = list(items_of(filters))
-    condition = conditions[0] if conditions else None
-    for more in conditions[1:]:
-        condition = expressions.And(condition, more)
-    if condition is not None:
-        made = expressions.If(condition, made, expressions.Literal(None, made.dataType()))
-    references = made.references()
-    needs = tuple(name for name in attributes if references.contains(attributes[name])) or ("offset",)
-    inputs = catalyst.sequence([attributes[name] for name in needs])
-    out = types.StructType().add("made", made.dataType(), True)
-    return SqlQuery(made, inputs, out, needs, tuple(computed))
+    return computed
+
+
+def _wanted(chain: list[Any], made: Any) -> tuple[list[tuple[list[Any], bool]], set[int]]:
+    """The expressions of each node and whether the node is a filter, from the table on, and the ids of what they read.
+
+    `chain` begins at the other end. Columns that only pass through a node are none of a step: the record has them.
+    """
+    work: list[tuple[list[Any], bool]] = []
+    read = _references(made)
+    for node in chain:
+        if _kind(node) == "Filter":
+            work.append(([node.condition()], True))
+            read = read | _references(node.condition())
+        else:
+            columns = [column for column in items_of(node.projectList()) if _id(column) in read]
+            work.append((columns, False))
+            read = {one for column in columns for one in _references(column)}
+    return work[::-1], read
 
 
 def _check_column(name: str, kind: str, seen: set[str], *, kept: bool) -> None:
@@ -161,6 +217,14 @@ def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     for child in items_of(plan.children()):
         yield from _nodes(child)
+
+
+def _references(expression: Any) -> set[int]:
+    return {_id(attribute) for attribute in items_of(expression.references().toSeq())}
+
+
+def _id(column: Any) -> int:
+    return int(column.exprId().id())
 
 
 def _kind(node: Any) -> str:
