@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from conformance.stage import Stage
+from typing import Any, Final
 
 Json = Any
 """Null, truth value, number, text, list or object, as `json` reads it."""
@@ -58,17 +55,6 @@ class Call:
     shape: Callable[[Json], Json] | None = None
     to: str = "worker-1"
     conflicts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """What happens between calls, such as the end of a worker."""
-
-    name: str
-    run: Callable[[Stage], None]
-
-
-Step = Call | Act
 
 
 # -- what is waited for

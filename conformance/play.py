@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http.client import HTTPException
 
-from conformance.call import Act, Call, Response
+from conformance.call import Call, Response
 from conformance.golden import Kept
 from conformance.shapes import as_written, settled
-from conformance.stage import Resource, Stage
+from conformance.stage import Act, Resource, Stage
 from harness.wait import slowness
 
 UNTIL_S = 30.0

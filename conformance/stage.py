@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote
 
-from conformance.call import NO_BODY, Json, Response, Step
+from conformance.call import NO_BODY, Call, Json, Response
 from conformance.meant import RELEASES
 from conformance.names import Names
 from conformance.sending import send
@@ -190,3 +190,14 @@ class Stage(Started):
         for kind in ("https", "admin"):
             text = text.replace(f"<here-{kind}>", f"<{kind}-{number}>")
         return str(self.names.put_in(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What happens between calls, such as the end of a worker."""
+
+    name: str
+    run: Callable[[Stage], None]
+
+
+Step = Call | Act

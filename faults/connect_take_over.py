@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from faults.connect_group import Group, Round
-from faults.connect_judgement import SETTLED_S, unsettled
+from faults.connect_group import SETTLED_S, Group, Round, unsettled
 from harness.consume import consume
 from harness.topics import topics
 from harness.wait import wait_for

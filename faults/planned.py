@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.drill import DEADLINE_S, HERE, PARTITIONS, RATE, REMOTE, STEADY, THERE, TOPIC, Reader, across, resume
+from faults.emergency import DEADLINE_S, HERE, PARTITIONS, RATE, REMOTE, STEADY, THERE, TOPIC, Reader, across, resume
 from harness.acls import Acl, create_acls
 from harness.checker import Identity, Load, identify
 from harness.cluster import KafkaCluster

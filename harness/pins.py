@@ -1,6 +1,6 @@
 """Which bytes the jars of Kafka are: `jars.sha256` names each that was ever fetched here, and its hash.
 
-`python -m harness.pins` writes the file anew from what lies in `.cache/kafka`.
+`python -m harness.pins .cache/kafka` writes the file again from the jars in that folder.
 """
 
 from __future__ import annotations
@@ -47,6 +47,4 @@ def write_pins(folders: Iterable[Path], pins: Path = PINS) -> None:
 
 
 if __name__ == "__main__":
-    from harness.jars import cache_dir
-
-    write_pins(path for path in (cache_dir() / "kafka").iterdir() if path.is_dir())
+    write_pins(path for path in Path(sys.argv[1]).iterdir() if path.is_dir())

@@ -8,10 +8,9 @@ from tempfile import TemporaryDirectory
 
 from typer.testing import CliRunner
 
-from conformance.call import Act
 from conformance.mirrors import heartbeat
 from conformance.resources.arrangements import PLAIN
-from conformance.stage import Resource, Stage
+from conformance.stage import Act, Resource, Stage
 from harness.wait import wait_for
 from twinlog.cli.main import app
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from conformance.call import Act, Call, Json, Response, Until, answered, connector_is, lists
+from conformance.call import Call, Json, Response, Until, answered, connector_is, lists
 from conformance.mirrors import heartbeat, source
 from conformance.resources.arrangements import GROUP
 from conformance.resources.loggers import OWN, level_is
 from conformance.shapes import in_order
-from conformance.stage import Resource, Stage
+from conformance.stage import Act, Resource, Stage
 
 ALL = [f"pair-{letter}" for letter in "abcd"]
 

@@ -1,29 +1,222 @@
 """Workers of one Connect group in this process, in virtual time: their herders are real, what they write to is not.
 
 What a connector does is only whether something of it runs: `World.running` says of which, and where.
+
+A rebalance ends when all members have joined again, as with a broker.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
 from harness.virtual.clock import VirtualClock
-from harness.virtual.state_topics import Log, group_state
-from harness.virtual.worker_group import Coordinator, Member
 from twinlog.config.connector import build_connector
 from twinlog.config.worker import WorkerConfig
 from twinlog.connect import connector_flows, parts, running, worker_herder
-from twinlog.connect.group.member import WorkerState
+from twinlog.connect.group.member import Assignment, WorkerState, decode_assignment, encode_assignment
+from twinlog.connect.group.spreading import assign
+from twinlog.connect.group.state import Changed, GroupState
+from twinlog.connect.storage import config_records, offset_records, status_records
+from twinlog.connect.storage.config_records import StoredRecord, UnreadableRecord
 from twinlog.connect.worker_herder import WorkerHerder
 from twinlog.connectors.model import Validation
-from twinlog.errors import NotOwnerError, RequestError
+from twinlog.errors import ClusterError, NotOwnerError, RequestError, TopicGoneError
+from twinlog.kafka.coordinator.leadership_lease import LeadershipLease
+from twinlog.metrics.window import RecentTimes
+from twinlog.settings.worker import GroupSettings
 from twinlog.worker.spark_flows import SparkOptions
+
+
+class Log(list[StoredRecord]):
+    """A topic's records; `number` is its id."""
+
+    _numbers = count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = next(self._numbers)
+
+
+class Topic:
+    """In the place of a StateTopic; one that was deleted is not among the topics of the world."""
+
+    def __init__(self, worker: VirtualWorker, name: str, decode: Callable[..., Any]) -> None:
+        self._worker = worker
+        self._name = name
+        self._decode = decode
+        self._read = 0
+        self.ensure()
+        self.topic_id: object = self._log.number
+
+    @property
+    def _log(self) -> Log:
+        try:
+            return self._worker.world.topics[self._name]
+        except KeyError:
+            raise TopicGoneError(f"cluster worker: topic {self._name} does not exist") from None
+
+    claimed = True
+
+    def claim_log(self) -> None: ...
+
+    def ensure(self) -> None:
+        self._worker.world.topics.setdefault(self._name, Log())
+
+    def read(self) -> list[Any]:
+        if self.topic_id != self._log.number:
+            self.topic_id, self._read = self._log.number, 0
+        records, self._read = self._log[self._read :], len(self._log)
+        decoded = [self._decode(*record) for record in records]
+        assert not any(isinstance(one, UnreadableRecord) for one in decoded)
+        return [one for one in decoded if one is not None]
+
+    def append(self, records: Any) -> None:
+        worker = self._worker
+        stall_s, worker.stall_s = worker.stall_s, 0.0
+        fault, worker.fault = worker.fault, None
+        if stall_s:
+            worker.world.advance(stall_s)
+        if fault == "before" or not worker.allowed() or worker.frozen or worker not in worker.world.workers:
+            raise ClusterError("it was not appended")
+        self._log.extend(records)
+        if fault == "after":
+            raise ClusterError("no answer came")
+
+    def append_and_read(self, records: Any) -> list[Any]:
+        self.append(records)
+        return self.read()
+
+
+def group_state(worker: VirtualWorker, group: GroupSettings, changed: Changed) -> GroupState:
+    config, status, offset = (
+        Topic(worker, topic.name, decode)
+        for topic, decode in (
+            (group.config_storage, config_records.decode),
+            (group.status_storage, status_records.decode),
+            (group.offset_storage, offset_records.decode),
+        )
+    )
+    return GroupState(config, status, offset, changed)
+
+
+SESSION_S = 6.0
+
+
+class Coordinator:
+    """The broker that knows the group's members; a rebalance ends when all of them have joined again."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.seen: dict[Member, float] = {}
+        """The members in the order in which they came, and when each was heard of last; the first one leads."""
+        self.generation = 0
+        self.rebalances = False
+        self._planned: Mapping[Any, str] = {}
+
+    def leave(self, member: Member) -> None:
+        """Also as an administrator removes it."""
+        if self.seen.pop(member, None) is not None:
+            self.rebalances = True
+
+    def tick(self) -> None:
+        now = self.world.clock.now
+        for member in [member for member, seen in self.seen.items() if now - seen > SESSION_S]:
+            self.leave(member)
+        for worker in self.world.workers:
+            worker.member.look()
+        here = [worker for worker in self.world.workers if not worker.frozen]
+        if self.rebalances and self.seen and all(member.worker in here for member in self.seen):
+            self._rebalance()
+
+    def _rebalance(self) -> None:
+        self.rebalances = False
+        self.generation += 1
+        members = {member.worker.name: member for member in self.seen}
+        leader = next(iter(members.values()))
+        joined = {name: WorkerState.decode(member.join()) for name, member in members.items()}
+        spread = assign({name: one.owned for name, one in joined.items()}, leader.connectors(), self._planned)
+        given, self._planned = spread.given, spread.planned
+        owners = {name: joined[worker].url for worker, names in given.items() for name in names}
+        for name, member in members.items():
+            encoded = encode_assignment(joined[leader.worker.name], given[name], owners)
+            member.take(decode_assignment(encoded, self.generation, leads=member is leader))
+
+
+class Member:
+    """In the place of a WorkerGroup."""
+
+    def __init__(self, worker: VirtualWorker, connectors: Any, owned: Any, _changed: Any, _crashed: Any) -> None:
+        self.worker = worker
+        self.assignment: Assignment | None = None
+        self.revoked: frozenset[Any] = frozenset()
+        self.reason: str | None = None
+        self.joined = False
+        self.term = 0
+        self.rebalances = 0
+        self.synced_at: float | None = None
+        self.rebalance_times = RecentTimes()
+        self.myself = WorkerState("", "")
+        self.ready: Callable[[], bool] = lambda: True
+        self.connectors = connectors
+        self._owned = owned
+        self._group = self.worker.world.group
+        self._lease = LeadershipLease()
+        self._starts = self._again = False
+        self._declared: frozenset[Any] = frozenset()
+
+    def start(self) -> None:
+        self._starts = self._again = True
+
+    def rejoin(self) -> None:
+        self._again = True
+
+    def stop(self, *, leave: bool = True) -> None:
+        self._group.leave(self)
+        self.assignment = None
+
+    def leads_for_s(self, term: int | None = None) -> float:
+        left = self._lease.until - self.worker.world.clock.monotonic()
+        return max(0.0, left) if self.assignment is not None and term in (None, self.term) else 0.0
+
+    def confirm_membership(self, term: int) -> bool:
+        return self.term == term and self in self._group.seen
+
+    def beat(self) -> None:
+        now = self.worker.world.clock.now
+        if self in self._group.seen:
+            self._group.seen[self] = now
+            self._lease.extend_lease(now, SESSION_S, stable=True)
+        elif self.assignment is not None:
+            self.assignment, self._again = None, True
+            self.term += 1
+            self._lease.expire_lease()
+
+    def look(self) -> None:
+        """Join, or ask to join again."""
+        if self._starts and self._again and not self.worker.frozen:
+            self._again = False
+            if self not in self._group.seen:
+                if self.assignment is not None:
+                    return
+                self._group.seen[self] = self.worker.world.clock.now
+            self._group.rebalances = True
+
+    def join(self) -> bytes:
+        self._declared = frozenset(self._owned())
+        return WorkerState(self.myself.url, self.myself.worker_id, self._declared).encode()
+
+    def take(self, assignment: Assignment) -> None:
+        self._lease.extend_lease(self.worker.world.clock.now, SESSION_S, stable=True)
+        self.assignment, self.joined = assignment, True
+        self.revoked = self._declared - assignment.connectors
+
 
 TICK_S = 0.2
 END_S = 3.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from faults.drill import CLUSTERS, RESTED, STEADY, properties, run_drill
+from faults.emergency import CLUSTERS, RESTED, STEADY, properties, run_drill
 from harness.cluster import KafkaCluster
 from harness.pair import side_by_side
 from tests.integration.running import RunTwinlog

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from conformance.call import NO_BODY, Act, Call, Json, Response, answered, connector_is, has_tasks, holds_offsets, lists
+from conformance.call import NO_BODY, Call, Json, Response, answered, connector_is, has_tasks, holds_offsets, lists
 from conformance.names import Names
 from conformance.play import by_arrangement, is_rebalance, play
-from conformance.stage import Arrangement, Resource, Stage
+from conformance.stage import Act, Arrangement, Resource, Stage
 
 REBALANCE = Response(409, {}, {"error_code": 409, "message": "Cannot complete request because of a rebalance"})
 TAKEN = Response(409, {}, {"error_code": 409, "message": "Connector a already exists"})
