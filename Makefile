@@ -53,17 +53,17 @@ bench: .venv/.ready ## side by side with MirrorMaker 2
 	@$(PYTHON) -m bench $(ARGS)
 
 parity: .venv/.ready ## beside MirrorMaker 2 of 3.9, as `make test` is beside 4.3, and more turns with 4.3; fetches 32 MB once
-	@TWINLOG_MM2_VERSION=3.9.1 TWINLOG_EXACTLY_ONCE=disabled $(PYTHON) -m pytest tests/integration/test_parity.py \
-		tests/integration/test_take_over.py tests/integration/test_connect_handover.py $(ARGS)
-	@TWINLOG_EXACTLY_ONCE=disabled $(PYTHON) -m pytest tests/integration/test_connect_handover.py $(ARGS)
+	@TWINLOG_MM2_VERSION=3.9.1 TWINLOG_EXACTLY_ONCE=disabled $(PYTHON) -m pytest tests/integration/worker/test_parity.py \
+		tests/integration/worker/test_take_over.py tests/integration/connect/test_connect_handover.py $(ARGS)
+	@TWINLOG_EXACTLY_ONCE=disabled $(PYTHON) -m pytest tests/integration/connect/test_connect_handover.py $(ARGS)
 	@$(PYTHON) -m pytest -m parity tests/integration $(ARGS)
 
 scenarios: .venv/.ready ## the guides of docs/guides, followed line by line, and other stories that take minutes
 	@$(PYTHON) -m pytest -m scenario tests/integration $(ARGS)
 
 # Files whose tests depend on PySpark: on its private names, its data sources, the classes of its JVM.
-SPARK_TESTS := tests/unit/spark $(patsubst %,tests/integration/test_%.py,engine given_session dataframes dataframes_write sql \
-	sql_evaluation verify submitted)
+SPARK_TESTS := tests/unit/spark tests/unit/dataframes tests/integration/worker/test_engine.py tests/integration/ops/test_verify.py \
+	$(patsubst %,tests/integration/spark/test_%.py,given_session dataframes dataframes_write sql sql_evaluation submitted)
 
 spark-versions: .venv/.ready ## what depends on PySpark, with the other one that the package allows; fetches 460 MB once
 	@place=$$($(PYTHON) -m harness.other_spark) && unset SPARK_HOME && export PYTHONPATH="$$place" PYSPARK_PYTHON="$(CURDIR)/$(PYTHON)" && \

@@ -1,7 +1,7 @@
 """What becomes of a micro-batch that was decided on, and whose driver ended before all of it was committed.
 
-Tasks take partitions into their transactions and write nothing to them; `tests/integration/test_sink_transactions.py`
-writes rows.
+Tasks take partitions into their transactions and write nothing to them;
+`tests/integration/spark/test_sink_transactions.py` writes rows.
 """
 
 from __future__ import annotations

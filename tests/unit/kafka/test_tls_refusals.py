@@ -1,6 +1,6 @@
 """A handshake that comes to nothing is reported in words with the way out, and ends what no retry can fix.
 
-The other side is Python's `ssl` here; `tests/integration/test_encrypted.py` has real brokers.
+The other side is Python's `ssl` here; `tests/integration/kafka/test_encrypted.py` has real brokers.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from twinlog.config import load
 from twinlog.spark.cluster_settings import CLUSTER_SETTINGS, TaskResources, contradictions, derived
 
-HERE = Path(__file__).parents[2] / "deploy/kubernetes/cluster-mode"
+HERE = Path(__file__).parents[3] / "deploy/kubernetes/cluster-mode"
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]
 MASTER = "k8s://https://kubernetes:6443"
 

@@ -15,8 +15,8 @@ from harness.produce import numbered, produce
 from harness.topics import offsets
 from harness.wait import wait_for
 from tests.integration.copying import CopyFlow, RunningCopier
+from tests.integration.mirror.test_translation import check_all
 from tests.integration.segments import stored_batches
-from tests.integration.test_translation import check_all
 from twinlog.errors import FencedError, RecordTooLargeError
 from twinlog.kafka.fetch_session import Fetched, FetchSession
 from twinlog.mirror.offsets.positions import Position

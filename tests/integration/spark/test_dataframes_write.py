@@ -115,7 +115,7 @@ def test_what_cannot_be_written_is_said(spark: SparkSession, target: KafkaCluste
 
 def recipe(title: str) -> list[str]:
     """The code below a heading of the page."""
-    page = (Path(__file__).parents[2] / "docs/dataframes.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/dataframes.md").read_text(encoding="utf-8")
     (section,) = [part for part in page.split("\n## ") if part.startswith(title)]
     return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
 

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from harness.chart import CHART, Manifest, one, render, text_of
 
-PLAIN = Path(__file__).parents[2] / "deploy/kubernetes/twinlog.yaml"
+PLAIN = Path(__file__).parents[3] / "deploy/kubernetes/twinlog.yaml"
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]
 VALUES: list[dict[str, Any]] = [
     {},

@@ -19,7 +19,7 @@ from twinlog import __version__
 from twinlog.config.connector import build_connector
 from twinlog.config.worker import load_worker
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 STACKS = sorted(path.parent for path in EXAMPLES.glob("*/docker-compose.yaml"))
 ADDRESS = re.compile(r"(?<![\w.-])([a-z][\w-]*):(\d{4,5})\b")
 REFERENCE = re.compile(r"\$\{file:([^:}]+):([^}]+)\}")

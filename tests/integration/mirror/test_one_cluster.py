@@ -28,7 +28,7 @@ from tests.integration.mirror_process import MirrorProcess
 from tests.integration.parity import SHORT_INTERVALS
 from tests.integration.records import seen
 from tests.integration.running import RunTwinlog
-from tests.integration.test_parity import KNOWN, SYNCS_READ
+from tests.integration.worker.test_parity import KNOWN, SYNCS_READ
 
 MM2_S = 240.0
 TWINLOG_S = 180.0

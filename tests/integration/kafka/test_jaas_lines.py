@@ -11,7 +11,7 @@ from harness.jars import classpath_argument
 from harness.java import java_command
 from twinlog.config.security.jaas import JaasError, parse_entry
 
-RECORDER = Path(__file__).parents[1] / "recorded" / "RecordJaas.java"
+RECORDER = Path(__file__).parents[2] / "recorded" / "RecordJaas.java"
 LINES = 20_000
 
 

@@ -29,7 +29,7 @@ from harness.clients import ClientConfig
 from harness.compose import ComposeStack
 from harness.wait import wait_for
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 WAIT_S = 120.0
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only address on loopback")
 INIT = "init:init-secret"

@@ -14,7 +14,7 @@ from harness.topics import create_topic, topic_config, topics
 from tests.integration.copying import flow_settings
 from tests.integration.mirroring import mirror_topics
 
-POLICY = Path(__file__).with_name("PickyPolicy.java")
+POLICY = Path(__file__).parents[1] / "PickyPolicy.java"
 
 
 @pytest.fixture(scope="module")

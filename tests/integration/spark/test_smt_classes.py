@@ -32,7 +32,7 @@ from twinlog.settings.smt import SmtChain, SmtConverter
 from twinlog.transforms.smt.chain import smt_transform
 from twinlog.transforms.smt.converters import read
 
-TOOL = Path(__file__).parent / "SmtTool.java"
+TOOL = Path(__file__).parents[1] / "SmtTool.java"
 CHAINS_OF_A_KIND = 6
 """That both take, and that let at least one record through; others are drawn beside them."""
 

@@ -18,7 +18,7 @@ from harness.child import Child
 from harness.processes import runs
 from harness.wait import wait_for
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SMALL = ["--records", "20000", "--rate", "2000", "--seconds", "1"]
 START_S = 240.0
 

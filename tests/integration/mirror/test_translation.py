@@ -17,9 +17,9 @@ from harness.produce import NewRecord, numbered, produce
 from harness.tools import CONSOLE_CONSUMER, run_tool
 from harness.topics import create_topic, offsets
 from harness.wait import wait_for
+from tests.integration.copier.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
+from tests.integration.copier.test_positions import mm2_position, store
 from tests.integration.copying import SOURCE, TARGET, CopyFlow, flow_settings
-from tests.integration.test_copy_compacted import CLEANED, wait_until_cleaned, write_segments
-from tests.integration.test_positions import mm2_position, store
 from twinlog.mirror.offsets.segments import segments_topic
 from twinlog.mirror.offsets.sync_translation import UNTRANSLATABLE, MirrorTranslation
 from twinlog.mirror.offsets.syncs import OffsetSync, decode_offset_sync

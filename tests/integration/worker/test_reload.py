@@ -20,9 +20,9 @@ from harness.produce import numbered, produce
 from harness.topics import create_topic, delete_records, topics
 from harness.wait import slowness, wait_for
 from tests.integration.arriving import end_of
+from tests.integration.copier.test_exactly_once_run import copiers
 from tests.integration.mirror_process import MirrorProcess, flow_properties
 from tests.integration.running import RunTwinlog
-from tests.integration.test_exactly_once_run import copiers
 from twinlog.cli.main import app
 
 log = logging.getLogger(__name__)

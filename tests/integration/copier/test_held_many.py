@@ -13,8 +13,8 @@ from harness.consume import consume_topics
 from harness.produce import NewRecord, produce
 from harness.topics import delete_records, set_topic_config
 from harness.wait import wait_for
+from tests.integration.copier.test_held import AHEAD_MS, ANY_TIME, ONE_HOUR
 from tests.integration.copying import flow_settings
-from tests.integration.test_held import AHEAD_MS, ANY_TIME, ONE_HOUR
 from tests.integration.without_spark import FlowWithoutSpark
 from twinlog.model.java_regex.pattern import java_pattern
 from twinlog.settings.flow import FlowSettings

@@ -16,7 +16,7 @@ from harness.kubernetes import Kubernetes
 from harness.spark_cluster import spark_home
 from twinlog.spark.cluster_settings import TaskResources, contradictions
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs/clusters.md"
 PATIENCE_S = 300
 NEWEST = kubernetes_validate.latest_version().rpartition(".")[0]

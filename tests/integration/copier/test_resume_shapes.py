@@ -11,8 +11,8 @@ from harness.produce import NewRecord, numbered, produce
 from harness.quotas import quota
 from harness.topics import delete_records, offsets
 from harness.wait import wait_for
+from tests.integration.copier.test_held import AHEAD_MS, ONE_HOUR
 from tests.integration.copying import CopyFlow
-from tests.integration.test_held import AHEAD_MS, ONE_HOUR
 from twinlog.settings.failed_records import FailedRecordSettings
 from twinlog.settings.per_topic import PerTopic
 

@@ -11,7 +11,7 @@ from harness.cluster import KafkaCluster
 from harness.guide import GuideShell, read_guide
 from harness.ports import claim_port, release_port
 
-GUIDES = Path(__file__).parents[2] / "docs/guides"
+GUIDES = Path(__file__).parents[3] / "docs/guides"
 ALIASES = ("oslo", "bergen", "all")
 
 
