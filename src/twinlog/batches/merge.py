@@ -7,7 +7,6 @@ Each loop knows one shape of input and leaves the rest to the next, more careful
 from __future__ import annotations
 
 from collections.abc import Callable
-from struct import Struct
 
 from google_crc32c import value
 
@@ -15,6 +14,7 @@ from twinlog.kafka.record.batch import (
     CODEC_MASK,
     CONTROL,
     CRC_START,
+    HEADER_AND_FIRST_RECORD,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -27,8 +27,6 @@ from twinlog.kafka.record.compression import decompress
 from twinlog.kafka.record.records import corrupt
 from twinlog.kafka.record.varint import encode_varint, read_unsigned
 
-_HEADER = Struct(">qi4xbIhiqq14xiBI")
-"""What matters of a v2 header, and the first five bytes after it."""
 _SMALLEST = HEADER_SIZE + 7
 _WINDOW = 32_768
 _LONGEST = 8_000
@@ -48,7 +46,7 @@ def take_row(
     parts = builder.parts
     before, index = len(parts), builder.count
     append = parts.append
-    unpack, checksum = _HEADER.unpack_from, value
+    unpack, checksum = HEADER_AND_FIRST_RECORD.unpack_from, value
     size = len(window)
     last = size - _SMALLEST
     reserve_varints(min(index + (size // _SMALLEST + 1) * most, MAX_RECORDS))

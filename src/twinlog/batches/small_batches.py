@@ -14,12 +14,22 @@ import numpy.typing as npt
 from google_crc32c import value
 
 from twinlog.kafka.record.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
     CODEC_MASK,
     CONTROL,
+    CRC,
     CRC_START,
     HEADER_SIZE,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
+    LENGTH,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC,
+    MAX_TIMESTAMP,
+    RECORD_COUNT,
     TRANSACTIONAL,
     Batch,
 )
@@ -34,28 +44,27 @@ LONGEST = 8_000
 MOST = 64
 """Records of the fullest batch taken: the number of each is an offset delta of one byte."""
 
-_MAGIC_AT = 16
 _RARE = 8
 """If more than one byte of so many looks like a magic, there is too much to look at."""
 
 _WORD = 8
 _SMALLEST = HEADER_SIZE + 7
 _FIELDS = {
-    "offset": (">i8", 0),
-    "length": (">i4", 8),
-    "epoch": (">i4", 12),
-    "crc": (">u4", 17),
-    "attributes": (">i2", 21),
-    "delta": (">i4", 23),
-    "oldest": (">i8", 27),
-    "newest": (">i8", 35),
-    "count": (">i4", 57),
+    "offset": (">i8", BASE_OFFSET),
+    "length": (">i4", LENGTH),
+    "epoch": (">i4", LEADER_EPOCH),
+    "crc": (">u4", CRC),
+    "attributes": (">i2", ATTRIBUTES),
+    "delta": (">i4", LAST_OFFSET_DELTA),
+    "oldest": (">i8", BASE_TIMESTAMP),
+    "newest": (">i8", MAX_TIMESTAMP),
+    "count": (">i4", RECORD_COUNT),
 }
 _HEADER = np.dtype(
     {
         "names": list(_FIELDS),
         "formats": [form for form, _ in _FIELDS.values()],
-        "offsets": [at for _, at in _FIELDS.values()],
+        "offsets": [place.start for _, place in _FIELDS.values()],
         "itemsize": HEADER_SIZE,
     }
 )
@@ -127,10 +136,10 @@ def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional
     limit = len(array) - HEADER_SIZE - _WORD
     if limit <= 0:
         return None
-    at = np.flatnonzero(array[_MAGIC_AT : _MAGIC_AT + limit] == first.magic)
+    at = np.flatnonzero(array[MAGIC.start : MAGIC.start + limit] == first.magic)
     if len(at) > limit // _RARE:
         return None
-    at = at[array[at + (_MAGIC_AT - 1)] == first.leader_epoch & 0xFF]
+    at = at[array[at + (MAGIC.start - 1)] == first.leader_epoch & 0xFF]
     heads = windows(array, HEADER_SIZE)[at].view(_HEADER)
     offset, size = heads["offset"].astype(np.int64), heads["length"].astype(np.int64) + LOG_OVERHEAD
     count = heads["count"].astype(np.int64)

@@ -24,6 +24,7 @@ from twinlog.kafka.producer.appends import (
     PreparedFetch,
     RoutedRows,
 )
+from twinlog.kafka.record.batch import MAX_TIMESTAMP, RECORD_COUNT
 from twinlog.kafka.record.compression import CODECS, NONE
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
 from twinlog.settings.transform import TransformSettings
@@ -369,7 +370,7 @@ def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Itera
     first = 0
     encoded = encode(rows, most_bytes=most_bytes, codec=codec, level=rules.codec_level, together=offsets, largest=END)
     for data in encoded:
-        count = int.from_bytes(data[57:61], "big")
+        count = int.from_bytes(data[RECORD_COUNT], "big")
         end = first + count
         mine = offsets[first:end]
         added = np.zeros(count, dtype=np.bool_)
@@ -377,7 +378,7 @@ def batches_of(rows: Any, offsets: Longs, rules: CopyRules, codec: int) -> Itera
         added[0] = first > 0 and offsets[first - 1] == mine[0]
         last = int(mine[-1])
         whole = end == len(offsets) or offsets[end] != last
-        max_timestamp = int.from_bytes(data[35:43], "big", signed=True)
+        max_timestamp = int.from_bytes(data[MAX_TIMESTAMP], "big", signed=True)
         behind = SourceOffset(last + 1 if whole else last)
         yield Append(data, count, SourceOffset(int(mine[0])), behind, max_timestamp, _spans(mine, added))
         first = end

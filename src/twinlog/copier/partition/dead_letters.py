@@ -20,7 +20,7 @@ from twinlog.kafka.producer.appends import Append
 from twinlog.kafka.producer.topic_writer import TopicWriter
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.record.batch import read_batch
+from twinlog.kafka.record.batch import HEADER_SIZE, read_batch
 from twinlog.kafka.record.records import decode_records
 from twinlog.model.topics import MAX_MESSAGE_BYTES, NewTopic
 from twinlog.model.types import SourceOffset, TopicName, TopicPartition
@@ -117,7 +117,7 @@ class DeadLetters:
         return None if retriable else error
 
     async def _write(self, source: TopicPartition, append: Append, reason: str) -> None:
-        known = source, append.first_source_offset, crc32(append.data[61:])
+        known = source, append.first_source_offset, crc32(append.data[HEADER_SIZE:])
         if known in self._written:
             return
         if not self._there:

@@ -21,7 +21,7 @@ from twinlog.copier.start.producer_ids import fencing
 from twinlog.kafka.client import ClusterClient
 from twinlog.kafka.producer.appends import ADDED, Append, CopyRules, Prepare
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
-from twinlog.kafka.record.batch import HEADER_SIZE, Batch, scan
+from twinlog.kafka.record.batch import BASE_TIMESTAMP, HEADER_SIZE, MAX_TIMESTAMP, Batch, scan
 from twinlog.kafka.record.records import record_bodies
 from twinlog.kafka.record.sequence_numbers import records_between, sequence_after
 from twinlog.lease.grant import Grant
@@ -33,6 +33,8 @@ from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 MOST_LEFT_OUT = 20_000
 """So many source records in a row may be missing on the target, as a policy has left them out, before what arrived
 after them counts as the records of another program."""
+
+_TIMESTAMPS = slice(BASE_TIMESTAMP.start, MAX_TIMESTAMP.stop)
 
 Body = tuple[int, bytes]
 """A record as it is compared: timestamp in ms, and what follows its offset."""
@@ -314,7 +316,7 @@ def _same(arrived: memoryview, batch: Batch, append: Append) -> bool:
         batch.record_count == append.count
         and len(arrived) == len(append.data)
         # Base and max timestamp, unless the target stamped its own time.
-        and (batch.is_log_append_time or bytes(arrived[27:43]) == bytes(append.data[27:43]))
+        and (batch.is_log_append_time or bytes(arrived[_TIMESTAMPS]) == bytes(append.data[_TIMESTAMPS]))
         and bytes(arrived[HEADER_SIZE:]) == bytes(append.data[HEADER_SIZE:])
     )
 

@@ -15,6 +15,21 @@ from twinlog.errors import CorruptBatchError
 
 HEADER = Struct(">qiibIhiqqqhii")
 """Header of a v2 batch, in the order of the first thirteen fields of `Batch`."""
+HEADER_AND_FIRST_RECORD = Struct(">qi4xbIhiqq14xiBI")
+"""The header without the fields of a producer, and the first five bytes of the records."""
+BASE_OFFSET = slice(0, 8)
+LENGTH = slice(8, 12)
+LEADER_EPOCH = slice(12, 16)
+MAGIC = slice(16, 17)
+CRC = slice(17, 21)
+ATTRIBUTES = slice(21, 23)
+LAST_OFFSET_DELTA = slice(23, 27)
+BASE_TIMESTAMP = slice(27, 35)
+MAX_TIMESTAMP = slice(35, 43)
+PRODUCER = slice(43, 57)
+"""Producer id, producer epoch and base sequence."""
+RECORD_COUNT = slice(57, 61)
+"""The bytes of each field of the header; no other module has their places."""
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 """Bytes of base offset and length, which the length itself does not count."""
@@ -30,7 +45,6 @@ _LEGACY_HEADER = Struct(">qiIbb")
 _LEGACY_CRC_START = 16
 _LEGACY_MIN_LENGTH = (14, 22)
 _TIMESTAMP = Struct(">q")
-_MAGIC_AT = 16
 _LAST_CODEC = 4
 _new = tuple.__new__  # Batch(...) would unpack and repack its fields: three times slower
 
@@ -96,7 +110,7 @@ def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
     size = len(buffer)
     if at + HEADER_SIZE > size:
         # Too short for format v2, but old messages can be shorter than its header.
-        if at + LOG_OVERHEAD + _LEGACY_MIN_LENGTH[0] <= size and buffer[at + _MAGIC_AT] < 2:
+        if at + LOG_OVERHEAD + _LEGACY_MIN_LENGTH[0] <= size and buffer[at + MAGIC.start] < 2:
             return _legacy_batch(buffer, at, size)
         return None
     header = HEADER.unpack_from(buffer, at)

@@ -11,7 +11,17 @@ from struct import Struct
 
 from google_crc32c import value
 
-from twinlog.kafka.record.batch import CODEC_MASK, CRC_START, HEADER_SIZE, TRANSACTIONAL
+from twinlog.kafka.record.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CODEC_MASK,
+    CRC,
+    CRC_START,
+    HEADER_SIZE,
+    LEADER_EPOCH,
+    PRODUCER,
+    TRANSACTIONAL,
+)
 
 _POLYNOMIAL = 0x82F63B78  # CRC32C, bits reflected (RFC 3720, appendix B.4)
 
@@ -60,10 +70,8 @@ def _table(images: list[int]) -> tuple[int, ...]:
 
 
 _PRODUCER = Struct(">qhi")
-_PRODUCER_AT = 43
 _CRC = Struct(">I")
-_CRC_AT = 17
-_BASE_OFFSET = bytes(8)
+_NO_OFFSET = bytes(8)
 _NO_EPOCH = b"\xff\xff\xff\xff"
 
 
@@ -83,14 +91,15 @@ def stamp(
     """
     view = memoryview(batch)
     old = bytes(view[CRC_START:HEADER_SIZE])
-    (crc,) = _CRC.unpack_from(view, _CRC_AT)
-    view[0:8] = _BASE_OFFSET
-    view[12:16] = _NO_EPOCH
-    view[21] = 0
-    view[22] = view[22] & CODEC_MASK | (TRANSACTIONAL if transactional else 0)
-    _PRODUCER.pack_into(view, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    (crc,) = _CRC.unpack_from(view, CRC.start)
+    view[BASE_OFFSET] = _NO_OFFSET
+    view[LEADER_EPOCH] = _NO_EPOCH
+    high, low = ATTRIBUTES.start, ATTRIBUTES.start + 1
+    view[high] = 0
+    view[low] = view[low] & CODEC_MASK | (TRANSACTIONAL if transactional else 0)
+    _PRODUCER.pack_into(view, PRODUCER.start, producer_id, producer_epoch, base_sequence)
     if crc:
         crc = replace_head(crc, old, bytes(view[CRC_START:HEADER_SIZE]), len(view) - HEADER_SIZE)
     else:
         crc = value(bytes(view[CRC_START:]))
-    _CRC.pack_into(view, _CRC_AT, crc)
+    _CRC.pack_into(view, CRC.start, crc)
