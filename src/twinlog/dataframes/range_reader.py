@@ -14,14 +14,12 @@ from twinlog.arrow.decode import RowRules, decode
 from twinlog.dataframes.offset_range import OffsetRange, RowTask, report_loss
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_session import FetchSession
-from twinlog.kafka.metadata import TopicMetadata
+from twinlog.kafka.consumer.leader_fetch import CONNECT_S, EMPTY_PAUSE_S, GONE_S, LeaderFetch, is_gone
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.patience import TROUBLED_S
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
 from twinlog.kafka.record.batch import LOG_OVERHEAD, read_batch
@@ -53,12 +51,6 @@ def read_rows(task: RowTask, wanted: OffsetRange) -> Iterator[Any]:
 
 
 ALIAS = "of kafka.bootstrap.servers"
-WAIT_MS = 500
-EMPTY_PAUSE_S = 0.02
-CONNECT_S = 30.0
-GONE_S = 10.0
-"""For so long brokers report that a topic is not there, or is another one, before that is taken for true: one that
-has just started, or has no metadata of a new topic yet, reports the same."""
 
 _SIZE, _SIZE_AT = Struct(">i"), 8
 """Where the length of a batch is, in every format."""
@@ -80,9 +72,7 @@ class RangeReader:
         self._loop = loop
         self._now: Callable[[], float] = loop.clock.monotonic
         self._client = ClusterClient(loop, ALIAS, settings.client)
-        self._stale = True
-        """Whether leaders are to be asked for before the next fetch."""
-        self._connect_s = CONNECT_S
+        self._fetch = LeaderFetch(self._client, settings, read_committed=settings.isolation_level == "read_committed")
         self._ahead: tuple[OffsetRange, int, Any] | None = None
         """What was asked for already: a range, from which offset on, and its answer to come."""
 
@@ -96,7 +86,7 @@ class RangeReader:
         Raises ClusterError, RefusedError, CorruptBatchError and GapError.
         """
         settings = self._settings
-        self._connect_s = min(CONNECT_S, patience_s)
+        self._fetch.connect_s = min(CONNECT_S, patience_s)
         rules = RowRules(headers, settings.isolation_level == "read_committed", settings.check_crcs, bounded=True)
         # A response that is not read within its timeout is lost with its connection.
         prompt_s = settings.client.request_timeout_ms / 1000 / 2
@@ -162,14 +152,18 @@ class RangeReader:
                 )
             if trouble is not None:
                 log.info("%s is fetched again: %s", wanted.partition, trouble)
-                self._stale = True
+                self._fetch.stale = True
             # Without an error the broker itself has waited, as a rule.
             self._loop.run(self._loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
 
     def _ask_ahead(self, wanted: OffsetRange, position: int, past: int) -> None:
         """Ask for what comes after an answer, so that the broker and the network work while it is decoded."""
         if position < past < wanted.end:
-            self._ahead = wanted, past, self._loop.spawn(self._fetch, wanted, past)
+            self._ahead = (
+                wanted,
+                past,
+                self._loop.spawn(self._fetch.fetch_answer, wanted.partition, past, wanted.topic_id),
+            )
             self._loop.run(self._loop.sleep, 0)
 
     async def _next(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
@@ -178,31 +172,7 @@ class RangeReader:
         if ahead is not None and ahead[:2] == (wanted, position):
             answer: PartitionResponse | None = await ahead[2]
             return answer
-        return await self._fetch(wanted, position)
-
-    async def _fetch(self, wanted: OffsetRange, position: int) -> PartitionResponse | None:
-        """One answer of the partition's leader; None without one."""
-        client, settings, part = self._client, self._settings, wanted.partition
-        if not client.connected:
-            await client.connect(self._connect_s)
-        leader = client.leader(part)
-        if self._stale or leader is None:
-            topic = (await client.refresh([part.topic])).get(part.topic)
-            self._stale = False
-            if _is_gone(topic, wanted):
-                self._stale = True
-                raise TopicGoneError(f"cluster {ALIAS}: topic {part.topic} was deleted")
-            leader = client.leader(part)
-        if leader is None:
-            raise ClusterError(f"cluster {ALIAS}: {part} has no leader")
-        session = FetchSession(
-            client, leader.node, read_committed=settings.isolation_level == "read_committed", kept=False
-        )
-        known = client.topic(part.topic)
-        topic_id = known.topic_id if wanted.topic_id is None and known is not None else wanted.topic_id
-        at = FetchPosition(position, settings.max_partition_fetch_bytes, topic_id=topic_id)
-        answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
-        return answers[0].answer if answers else None
+        return await self._fetch.fetch_answer(wanted.partition, position, wanted.topic_id)
 
     def _after_loss(self, wanted: OffsetRange, position: int, fail: bool, *, sure: bool, late: bool) -> int:
         """Where to go on without an answer: after what is gone, at the end of the range when all of it is.
@@ -232,7 +202,7 @@ class RangeReader:
         """Whether the topic is another one now or gone, and where the partition's log begins and ends."""
         client, part = self._client, wanted.partition
         topic = (await client.refresh([part.topic])).get(part.topic)
-        if _is_gone(topic, wanted):
+        if is_gone(topic, wanted.topic_id):
             return True, 0, 0
         earliest = await client.list_offsets([part], EARLIEST)
         latest = await client.list_offsets([part], LATEST)
@@ -252,10 +222,3 @@ def _end_of(records: memoryview) -> int:
     except CorruptBatchError:
         return -1
     return -1 if batch is None else batch.last_offset + 1
-
-
-def _is_gone(topic: TopicMetadata | None, wanted: OffsetRange) -> bool:
-    """Whether by this metadata there is no such topic, or another one of its name."""
-    if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        return True
-    return not topic.error and wanted.topic_id not in {None, topic.topic_id}

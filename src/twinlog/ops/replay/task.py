@@ -10,6 +10,7 @@ from typing import NamedTuple
 from twinlog.arrow.bodies import first_difference, same_bytes
 from twinlog.batches.prepare import prepare
 from twinlog.errors import ClusterError, CopyError, GapError, TwinlogError
+from twinlog.kafka.consumer.leader_fetch import CONNECT_S
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.producer.appends import Append, CopyRules
 from twinlog.kafka.protocol.list_offsets import EARLIEST, LATEST
@@ -19,7 +20,7 @@ from twinlog.kafka.record.records import record_bodies
 from twinlog.model.types import SourceOffset
 from twinlog.ops.replay.appender import PartitionAppender
 from twinlog.ops.replay.model import PartitionToReplay, ReplayResult, ReplayRules
-from twinlog.ops.verify.log_reader import CONNECT_S, ClusterLogs, LogReader
+from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
 from twinlog.settings.flow import ConsumerSettings
 
 

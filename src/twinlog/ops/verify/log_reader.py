@@ -12,12 +12,11 @@ from typing import Any
 from twinlog.arrow.bodies import Bodies, decode_bodies
 from twinlog.errors import ClusterError, CorruptBatchError, RefusedError, TopicGoneError
 from twinlog.kafka.client import ClusterClient
-from twinlog.kafka.fetch_session import FetchSession
+from twinlog.kafka.consumer.leader_fetch import EMPTY_PAUSE_S, GONE_S, LeaderFetch
 from twinlog.kafka.net.backoff import Backoff
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
-from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.kafka.record.aborted import AbortedFilter
@@ -27,12 +26,6 @@ from twinlog.model.types import TopicPartition
 from twinlog.settings.flow import ConsumerSettings
 
 log = logging.getLogger(__name__)
-
-WAIT_MS = 500
-CONNECT_S = 30.0
-PAUSE_S = 0.02
-GONE_S = 10.0
-"""For so long brokers report that a topic is not there before that is believed: one that has just started does."""
 
 GRANULE_BYTES = 512 << 10
 """Bytes of batches that are decoded at once at first; more where record after record has to be looked at."""
@@ -93,10 +86,10 @@ class LogReader:
         self._patience_s = patience_s
         self._lost = lost
         self._bytes = logs.settings.max_partition_fetch_bytes if fetch_bytes is None else fetch_bytes
+        self._fetch = LeaderFetch(logs.client, logs.settings, read_committed=committed, partition_bytes=self._bytes)
         self._ahead_too = ahead
         self._fetched: _Fetched | None = None
         self._next: tuple[int, Any] | None = None
-        self._stale = True
         self._rows: Bodies | None = None
         self._rows_past = -1
         self._granule = GRANULE_BYTES
@@ -247,8 +240,8 @@ class LogReader:
                 )
             if trouble is not None:
                 log.info("%s is fetched again: %s", self.partition, trouble)
-                self._stale = True
-            self._logs.loop.run(self._logs.loop.sleep, backoff.count_failure() if trouble else PAUSE_S)
+                self._fetch.stale = True
+            self._logs.loop.run(self._logs.loop.sleep, backoff.count_failure() if trouble else EMPTY_PAUSE_S)
 
     async def _response(self) -> PartitionResponse | None:
         """The answer that is on its way for the position, or else a new one; the next one is asked for at once."""
@@ -257,7 +250,7 @@ class LogReader:
         if expected is not None and expected[0] == self.position:
             answer = await expected[1]
         if answer is None:
-            answer = await self._fetch(self.position)
+            answer = await self._fetch.fetch_answer(self.partition, self.position, self._topic_id)
         return answer
 
     def _batches(self, answer: PartitionResponse) -> _Fetched:
@@ -283,32 +276,10 @@ class LogReader:
     async def _ahead(self, position: int) -> PartitionResponse | None:
         """The fetch after the one that is being compared; trouble is for the next try to report."""
         try:
-            answer = await self._fetch(position)
+            answer = await self._fetch.fetch_answer(self.partition, position, self._topic_id)
         except ClusterError:
             return None
         return None if answer is None or answer.error or not len(answer.records) else answer
-
-    async def _fetch(self, position: int) -> PartitionResponse | None:
-        client, settings, part = self._logs.client, self._logs.settings, self.partition
-        if not client.connected:
-            await client.connect(CONNECT_S)
-        leader = client.leader(part)
-        if self._stale or leader is None:
-            topic = (await client.refresh([part.topic])).get(part.topic)
-            self._stale = False
-            if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                self._stale = True
-                raise TopicGoneError(f"cluster {client.alias}: topic {part.topic} does not exist")
-            leader = client.leader(part)
-        if leader is None:
-            self._stale = True
-            raise ClusterError(f"cluster {client.alias}: {part} has no leader")
-        session = FetchSession(client, leader.node, read_committed=self._committed, kept=False)
-        known = client.topic(part.topic)
-        topic_id = known.topic_id if self._topic_id is None and known is not None else self._topic_id
-        at = FetchPosition(position, self._bytes, topic_id=topic_id)
-        answers = await session.fetch({part: at}, max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=settings.fetch_max_bytes)
-        return answers[0].answer if answers else None
 
     def _pass_over(self) -> bool:
         """Whether the log begins later by now; then the position is there."""

@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 
 from twinlog.errors import ClusterError, TwinlogError
+from twinlog.kafka.consumer.leader_fetch import CONNECT_S
 from twinlog.kafka.net.loop import Loop
 from twinlog.kafka.protocol.list_offsets import EARLIEST
 from twinlog.ops.verify.comparison import PartitionComparison
-from twinlog.ops.verify.log_reader import CONNECT_S, ClusterLogs, LogReader
+from twinlog.ops.verify.log_reader import ClusterLogs, LogReader
 from twinlog.ops.verify.model import PartitionToVerify, Side, Verdict, VerifyRules
 
 MOST_PAIRS = 2
