@@ -1,6 +1,6 @@
-"""A client of one cluster on an event loop: metadata, offsets, raw fetches and raw appends.
+"""A client of a cluster on an event loop: metadata, offsets, raw fetches and raw appends.
 
-Runs in tasks (and in tests); every call is a coroutine on the loop the client was made with.
+The client runs in tasks and in tests. Every call is a coroutine on the loop that the client was made with.
 """
 
 from __future__ import annotations
@@ -35,16 +35,20 @@ from twinlog.settings.flow import ClientSettings
 
 MAX_FRAME_BYTES = 256 << 20
 FAR_S = 0.01
-"""Round trip of a distant cluster: with 8 MB a fetch and 1 GB/s half of the time would be spent waiting."""
+"""Round trip of a distant cluster in seconds.
+
+With 8 MB a fetch and 1 GB/s half of the time would be spent waiting.
+"""
 
 
 @dataclass(slots=True)
 class ClusterClient:
-    """One cluster on one loop.
+    """The client of a cluster on a loop.
 
-    Long polls have connections of their own (`data`), so that a request never waits behind a fetch. So have writes that
-    others see (`changes`), because such a connection sends nothing any more once that is not allowed. And so have
-    changes of topics (`topic_changes`): after these a quota may keep a connection silent for minutes (KIP-599).
+    Long polls have connections of their own (`data`), so that a request waits behind no fetch. Writes that other
+    processes can see have connections of their own (`changes`): such a connection sends nothing while writes are
+    forbidden. Changes of topics have connections of their own (`topic_changes`): after a change a quota may keep a
+    connection silent for minutes (KIP-599).
     """
 
     loop: Loop
@@ -57,9 +61,9 @@ class ClusterClient:
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     round_trip_s: float = field(init=False, default=float("inf"))
-    """The shortest time of a request that waits behind no other: an upper bound of the round trip.
+    """The shortest time of a request that waits behind no other request: an upper bound of the round trip.
 
-    The first request alone would also count the time to connect, to a broker that may just be starting.
+    The time of the first request also has the time to connect, perhaps to a broker that is still starting.
     """
     _written: set[str] = field(init=False, default_factory=set)
     contact: Contact = field(init=False)
@@ -67,7 +71,7 @@ class ClusterClient:
 
     def __post_init__(self) -> None:
         options = connection_options(self.settings, self.loop.clock)
-        # With one more in flight kafka-python refuses a request at once.
+        # With more requests in flight kafka-python refuses a request at once.
         limits = {"receive_message_max_bytes": MAX_FRAME_BYTES, "max_in_flight_requests_per_connection": 64}
         self._control = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
         self._data = Connections(self.loop.net, self.loop.wire, self.settings, **limits, **options)
@@ -79,9 +83,9 @@ class ClusterClient:
         self._rounds = MetadataRounds(self.loop, self.refresh)
 
     def append_only_while(self, allowed: Callable[[], bool], *, reads: bool = False) -> None:
-        """Append nothing and `send_change` nothing while `allowed()` is false, not even requests that wait to be sent.
+        """Append and `send_change` only while `allowed()` is true; requests that wait to be sent are checked, too.
 
-        With `reads` records are read on meanwhile, and all that is appended must be sent with `control`.
+        With `reads` the client continues to read records meanwhile, and all appends must be sent with `control`.
         """
         self._allowed = self._changes.may_send = allowed
         if not reads:
@@ -114,12 +118,12 @@ class ClusterClient:
         return bool(self._control.broker_version_data is not None and self._control.cluster.brokers())
 
     def supports(self, api_key: int, version: int = 0) -> bool:
-        """Whether the brokers support a request of the protocol, in this version or a newer one."""
+        """Whether the brokers support a request of the protocol, in this version or a newer version."""
         known = self._control.broker_version_data
         return known is not None and known.api_versions.get(api_key, (0, -1))[1] >= version
 
     def lacks(self, operation: str, resource: str, purpose: str) -> RefusedError:
-        """The error for a missing permission: who lacks which operation on what, and what for."""
+        """The error for a missing permission: the principal, the operation, the resource and the purpose."""
         who = principal(self.settings)
         text = f"cluster {self.alias}: {who} lacks {operation} on {resource}, needed for {purpose}"
         return RefusedError(text, resource=resource)
@@ -132,8 +136,8 @@ class ClusterClient:
     async def send_request(self, request: Any, node: int | None = None, timeout_s: float | None = None) -> Any:
         """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError.
 
-        A request to any broker that got no answer is sent again, `retries` times and for `default.api.timeout.ms` or
-        `timeout_s` seconds at most, but not when no broker at all can be reached: then it raises at once.
+        A request to any broker is sent again after an error, `retries` times and for `default.api.timeout.ms` or
+        `timeout_s` seconds at most. The request raises at once when no broker at all can be reached.
         """
         settings = self.settings
         most_s = settings.default_api_timeout_ms / 1000
@@ -167,22 +171,22 @@ class ClusterClient:
 
     @property
     def frames(self) -> FrameMemory:
-        """The memory that fetched records are received into."""
+        """The memory that receives fetched records."""
         return self._data.frames
 
     def unreachable(self, node: int) -> bool:
-        """Whether no connection for data could be made to a broker when that was last tried."""
+        """Whether the last try to connect to a broker for data failed."""
         return self._data.unreachable(node)
 
     def throttled_s(self, node: int) -> float:
-        """For how many seconds a broker takes no request on the data connection, by a quota; 0 when it does (KIP-219).
+        """The seconds for which a quota keeps a broker from taking requests on the data connection; else 0 (KIP-219).
 
         Requests meanwhile raise ClusterError at once.
         """
         return self._data.throttled_s(node)
 
     async def unthrottled(self, node: int) -> None:
-        """Wait until a broker that throttled us takes requests again on the data connection."""
+        """Wait until a throttling broker takes requests again on the data connection."""
         while (wait_s := self.throttled_s(node)) > 0:
             await self.loop.sleep(wait_s)
 
@@ -191,15 +195,15 @@ class ClusterClient:
         return await self._send(self._data, request, node, timeout_s)
 
     async def send_change(self, request: Any, node: int, timeout_s: float) -> Any:
-        """Send a request that others see, such as a commit: not while `append_only_while` does not allow it.
+        """Send a request that other processes can notice, as a commit, only while `append_only_while` allows it.
 
-        Nor is it sent when that ends while it waits for a connection. Raises ClusterError.
+        The permission is checked again when a connection is ready. Raises ClusterError.
         """
         self._require_allowed()
         return await self._send(self._changes, request, node, timeout_s)
 
     async def ask_controller(self, request: Any, timeout_s: float) -> Any:
-        """Ask the broker that is the controller now to create or grow topics; any broker where none is named.
+        """Ask the present controller to create or grow topics; any broker if the metadata names no controller.
 
         Raises ThrottledError while a quota throttles these requests, ClusterError and RefusedError.
         """
@@ -222,9 +226,9 @@ class ClusterClient:
             if manager is self._control:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            # Connections keep this error, and all their requests share it: its traceback would keep what was in flight
-            # in memory while the broker is away. Our own error is raised without a variable, which would make a cycle
-            # with the frame.
+            # Connections keep this error, and all their requests share it: its traceback would keep the requests in
+            # flight in memory while the broker is away. Our own error is raised without a variable, which would make a
+            # cycle with the frame.
             error.__traceback__ = None
             raise self._fault(manager, asked, node, error) from error
         finally:
@@ -232,7 +236,7 @@ class ClusterClient:
         return answer
 
     def _fault(self, manager: Any, asked: Any, node: int | None, error: BaseException) -> TwinlogError:
-        """Note that a request got no answer; returns our error for it."""
+        """Note that a request got no answer; returns our error for the request."""
         fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
         throttled = isinstance(error, NodeNotReadyError) and node is not None and manager.throttled_s(node) > 0
         if isinstance(fault, RefusedError):
@@ -242,7 +246,7 @@ class ClusterClient:
         if throttled:
             fault = ThrottledError(f"cluster {self.alias}: {throttles(node)}")
         elif isinstance(error, NodeNotReadyError) or "unable to connect" in str(error):
-            # The library's error has only the broker's number, or only the system's.
+            # The library's error has only the number of the broker or of the system's error.
             which = "no broker can" if node is None else f"broker {node} cannot"
             fault = ClusterError(f"cluster {self.alias}: {which} be reached: {self._why_unreachable()}")
         return fault
@@ -252,7 +256,7 @@ class ClusterClient:
         return reasons([one.failures for one in managers], self.settings.security_protocol, connected=self.connected)
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin to connect to the leaders of partitions, which will be needed soon; does not report failures."""
+        """Begin to connect to the leaders of partitions that will be needed soon; failures are not reported."""
         for node in {leader.node for part in partitions if (leader := self.leader(part)) is not None}:
             # A later request reports the failure.
             with contextlib.suppress(KafkaError):
@@ -267,10 +271,10 @@ class ClusterClient:
         control: bool = False,
         transactional_id: str | None = None,
     ) -> dict[tuple[str, int], Appended]:
-        """Append one batch per partition on its leader, acknowledged by all in-sync replicas; the broker's answers.
+        """Append a batch per partition on its leader, acknowledged by all in-sync replicas; returns the answers.
 
-        With `control` beside the data connection, so that neither waits for the other. `transactional_id` is that of
-        the open transaction which the batches are part of.
+        With `control` the request uses a connection beside the data connection, so that appends and fetches run in
+        parallel. `transactional_id` belongs to the open transaction that the batches are part of.
         """
         self._require_allowed()
         request = RawProduce(topics, timeout_ms=int(timeout_s * 1000), transactional_id=transactional_id)
@@ -280,14 +284,14 @@ class ClusterClient:
         return answer.partitions
 
     def take_written(self) -> set[str]:
-        """The topics that were appended to since the last call; may be called by another thread."""
+        """The topics with appends since the last call; may be called by another thread."""
         written, self._written = self._written, set()
         return written
 
     async def refresh(self, topics: Iterable[TopicName]) -> dict[TopicName, TopicMetadata]:
-        """Read leaders and topic ids of `topics`; a topic that does not exist has `error` 3 and no leaders.
+        """Read leaders and topic ids of `topics`; for a missing topic `error` is 3 and `leaders` is empty.
 
-        An answer with an older leader epoch does not replace a newer one.
+        A newer leader epoch is kept when an answer has an older leader epoch.
         """
         names = sorted(set(topics))
         request = MetadataRequest(
@@ -318,7 +322,7 @@ class ClusterClient:
         return self._topics.get(name)
 
     def forget_topic(self, name: TopicName) -> None:
-        """A topic is not needed any more: what was known of it is dropped."""
+        """Drop the metadata of a topic that is no longer needed."""
         self._topics.pop(name, None)
 
     def leader(self, partition: TopicPartition) -> Leader | None:
@@ -346,13 +350,14 @@ class ClusterClient:
         leader_epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
         errors: dict[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, int]:
-        """First (`EARLIEST`) or next (`LATEST`) offset of each partition, one request per leader.
+        """First (`EARLIEST`) or next (`LATEST`) offset of each partition, with a request for each leader.
 
-        LATEST is the high watermark; with `read_committed` the last stable offset; with `log_end` the end of the
-        leader's own log, which counts what its followers do not have yet (Kafka's debugging replica id). A broker
-        that no longer leads, or does not know yet that it does, returns an error (KIP-320): by the epochs of the last
-        `refresh`, or by `leader_epochs`. Partitions whose leader is unknown or answers with a retriable error are
-        missing from the result; `errors` gets their codes, where it is given. Raises RefusedError for a missing
+        LATEST is the high watermark; with `read_committed` the last stable offset. With `log_end` LATEST is the end of
+        the leader's own log, which includes records that its followers lack (Kafka's debugging replica id).
+
+        A former leader, or a new leader that is unaware of its election, returns an error (KIP-320). The epochs come
+        from the last `refresh`, or from `leader_epochs`. A partition is missing from the result if its leader is
+        unknown or answers with a retriable error; `errors`, if given, gets the code. Raises RefusedError for a missing
         permission.
         """
         by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
@@ -383,7 +388,7 @@ class ClusterClient:
         return None if response.cluster_id is None else str(response.cluster_id)
 
     async def init_producer(self) -> tuple[int, int]:
-        """A fresh idempotent producer: (producer id, epoch). Raises ClusterError until the cluster hands one out."""
+        """A fresh idempotent producer: (producer id, epoch). Raises ClusterError until the cluster returns an id."""
         response = await self.send_request(
             InitProducerIdRequest(
                 transactional_id=None,
@@ -400,6 +405,6 @@ class ClusterClient:
         raise ClusterError(f"cluster {self.alias}: no producer id yet: {error_codes.explain(response.error_code)}")
 
     def close(self) -> None:
-        """Close every connection at once; what was not sent yet never will be."""
+        """Close every connection at once and drop the waiting requests."""
         for manager in (self._control, self._data, self._changes, self._topic_changes):
             manager.abort()

@@ -1,6 +1,7 @@
-"""Fetches raw record batches from one broker in an incremental fetch session (KIP-227).
+"""Fetches raw record batches from a broker in an incremental fetch session (KIP-227).
 
-A session remembers what was asked for, so that a poll over thousands of idle partitions names only those that moved.
+A session remembers the requested partitions. So a poll over thousands of idle partitions names only the partitions with
+a new position.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _SESSION_FAULTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One source partition and what a broker answered for it."""
+    """A source partition and the broker's answer for it."""
 
     partition: TopicPartition
     answer: PartitionResponse
 
 
 class FetchSession:
-    """The fetch session with one broker; not shared between coroutines.
+    """The fetch session with a broker; belongs to a single coroutine.
 
     With `kept` False the broker keeps no session: for single fetches of a few partitions.
     """
@@ -43,19 +44,24 @@ class FetchSession:
         self._read_committed = read_committed
         self._kept = kept
         self._names: dict[uuid.UUID, TopicName] = {}
-        """Of the topics that the broker was asked for in this session."""
+        """The names of the topics that the broker was asked for in this session."""
         self._verified = VerifiedLogs()
-        """Of brokers before Kafka 2.7, whose fetches do not report a log that was cut back."""
+        """Verified logs of brokers before Kafka 2.7, whose fetches do not report a truncated log."""
         self._reset()
 
     def _reset(self) -> None:
         self._id = 0
         self._epoch = 0 if self._kept else -1
         self._known: dict[TopicPartition, FetchPosition] = {}
-        """What the broker has in its session. A fetch with a partition that it refuses returns at once, until a
-        request forgets that partition."""
+        """The partitions in the broker's session.
+
+        A fetch with a refused partition returns at once, until a request forgets that partition.
+        """
         self._refused: set[TopicPartition] = set()
-        """Partitions that the last fetch refused: the next one names them again, for the broker keeps none of them."""
+        """Partitions that the last fetch refused.
+
+        The next fetch names them again, because the broker drops refused partitions from its session.
+        """
 
     async def fetch(
         self,
@@ -66,14 +72,14 @@ class FetchSession:
         max_bytes: int,
         rack: str = "",
     ) -> list[Fetched]:
-        """Read what each wanted partition has from its position on; waits up to `max_wait_ms` for `min_bytes`.
+        """Read the records of each wanted partition from its position on; waits up to `max_wait_ms` for `min_bytes`.
 
-        A leader that gets our `rack` may name a replica near it to read from instead (KIP-392).
-        A log that was truncated below the position is reported, also by brokers whose fetches do not say so.
-        Raises ClusterError when the broker cannot be reached or the session is lost; the next call starts a new one.
+        A leader that gets our `rack` may name a replica near us to read from instead (KIP-392). A truncation of the log
+        below the position is reported, also for brokers whose fetches do not report it. Raises ClusterError when the
+        broker cannot be reached or the session is lost; the next call starts a new session.
         """
         if not self._kept:
-            # A request to a broker that throttles fails at once, and a reader of a whole log would retry for ever.
+            # A request to a throttling broker fails at once, and a reader of a whole log would retry for ever.
             await self._client.unthrottled(self._node)
             wanted = {part: self._of_leader(part, at) for part, at in wanted.items()}
         if self._epoch <= 0:
@@ -82,7 +88,8 @@ class FetchSession:
             self._names.clear()
         else:
             ask = {part: at for part, at in wanted.items() if self._known.get(part) != at or part in self._refused}
-            # For the broker a recreated topic is another one; it would go on answering for the deleted one.
+            # For the broker a recreated topic is another topic; the session would continue to answer for the deleted
+            # topic.
             forgotten = [
                 part for part, at in self._known.items() if part not in wanted or wanted[part].topic_id != at.topic_id
             ]
@@ -90,7 +97,7 @@ class FetchSession:
         self._verified.begin_fetch(now())
         with_ids = all(at.topic_id is not None for at in wanted.values())
         request = RawFetch(
-            # A cluster may be run by a format older than its brokers, without ids (Kafka class FetchRequest).
+            # A cluster's metadata format may be older than its brokers, without ids (Kafka class FetchRequest).
             API_VERSION=RawFetch.NEWEST if with_ids else TOPIC_IDS_SINCE - 1,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
@@ -140,11 +147,11 @@ class FetchSession:
         self._verified.clear()
 
     async def _checked(self, found: list[Fetched], wanted: Mapping[TopicPartition, FetchPosition]) -> list[Fetched]:
-        """The answers of a broker before Kafka 2.7, with those of partitions whose logs differ from what was read."""
+        """Replace the answers of partitions whose logs differ from the read records; for brokers before Kafka 2.7."""
         unsure = {
             one.partition: wanted[one.partition]
             for one in found
-            # A log that was cut back may end below the position.
+            # A truncated log may end below the position.
             if one.answer.error in (Code.NONE, Code.OFFSET_OUT_OF_RANGE)
             and one.partition in wanted
             and self._verified.lacks(one.partition, wanted[one.partition])

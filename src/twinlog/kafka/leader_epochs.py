@@ -1,8 +1,8 @@
-"""Asks leaders for their epochs, and where their logs differ from what was read before (KIP-320).
+"""Asks leaders for their epochs, and for the offsets from which their logs differ from the read records (KIP-320).
 
-Fetches say the latter from version 12 on (Kafka 2.7, KIP-595). Before that Kafka's own consumer asks for it with
-requests of their own (Kafka class OffsetsForLeaderEpochClient). Metadata has the epochs of leaders, but before Kafka
-2.4 perhaps old ones (KAFKA-9212), which kafka-python drops.
+Fetches report these offsets from version 12 on (Kafka 2.7, KIP-595). For older brokers Kafka's own consumer sends
+requests of their own (Kafka class OffsetsForLeaderEpochClient). Metadata has the epochs of leaders. Before Kafka 2.4
+these may be old (KAFKA-9212), and kafka-python drops old epochs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twinlog.model.types import TopicName, TopicPartition
 
 _WITH_CURRENT_EPOCH = 2
 _COMPARING = 4
-"""The version of ListOffsets since which a question may be meant for one leader epoch."""
+"""The version of ListOffsets since which a request may name the expected leader epoch."""
 
 _CONSUMER = -1
 
@@ -31,11 +31,10 @@ _CONSUMER = -1
 async def find_divergence(
     client: ClusterClient, node: int, positions: Mapping[TopicPartition, FetchPosition]
 ) -> dict[TopicPartition, PartitionResponse]:
-    """The answers, as a fetch of version 12 has them, of the partitions whose logs differ from what was read, or whose
-    leader refuses to answer; without records.
+    """Find the partitions whose logs differ from the read records, or whose leader refuses to answer.
 
-    A log without the epoch that was read is out of range. Brokers that do not know the request are not asked. Raises
-    ClusterError.
+    Returns the answers in the form of a fetch of version 12, without records. A log that lacks the epoch of the read
+    records is out of range. Brokers that lack the request are not asked. Raises ClusterError.
     """
     if not client.supports(OffsetForLeaderEpochRequest.API_KEY, _WITH_CURRENT_EPOCH):
         return {}
@@ -71,15 +70,15 @@ async def find_divergence(
 
 
 UNREAD_S = 1.0
-"""For so long a partition may be in no fetch, and its log still be the verified log: elections take longer."""
+"""For so many seconds a partition may be in no fetch and its log still count as verified: elections take longer."""
 
 
 class VerifiedLogs:
-    """Partitions whose logs have what was read before, as their leader has said, each in one leader epoch.
+    """Partitions whose logs have the read records, as their leader has confirmed, each in a leader epoch.
 
-    A log is cut back only between two epochs. Brokers before Kafka 2.4 have no reliable epochs, so that each is -1:
-    there an election shows in the error of a fetch, or in a broken connection, as long as a fetch names the partition.
-    So what no fetch named meanwhile is not verified any more.
+    A log is truncated only between two epochs. Brokers before Kafka 2.4 have no reliable epochs, so that each is -1.
+    With these brokers an election shows in the error of a fetch, or in a broken connection, as long as a fetch names
+    the partition. So a partition loses its verification when the last fetch did not name it.
     """
 
     def __init__(self) -> None:
@@ -88,7 +87,7 @@ class VerifiedLogs:
         self._answered_at = -inf
 
     def begin_fetch(self, now: float) -> None:
-        """Before a fetch, at this monotonic second."""
+        """Drop expired verifications before a fetch, at this monotonic second."""
         if not self._epochs:
             return
         if now - self._answered_at > UNREAD_S:
@@ -97,29 +96,29 @@ class VerifiedLogs:
             del self._epochs[partition]
 
     def end_fetch(self, named: Mapping[TopicPartition, object], now: float) -> None:
-        """After the answer to a fetch that named these partitions, or that had named them before in its session."""
+        """Note the answer to a fetch of these partitions, which the request or the broker's session names."""
         self._named, self._answered_at = set(named) if self._epochs else set(), now
 
     def lacks(self, partition: TopicPartition, at: FetchPosition) -> bool:
-        """Whether the leader is yet to be asked."""
+        """Whether the leader is still to ask about the partition."""
         return at.last_epoch >= 0 and self._epochs.get(partition) != at.leader_epoch
 
     def add(self, positions: Mapping[TopicPartition, FetchPosition]) -> None:
-        """Their leaders have what was read before these positions."""
+        """Note that the leaders have the read records before these positions."""
         self._epochs.update((partition, at.leader_epoch) for partition, at in positions.items())
         self._named.update(positions)
 
     def drop_partition(self, partition: TopicPartition) -> None:
-        """An election may have changed its log."""
+        """Drop the verification of a partition: an election may have changed its log."""
         self._epochs.pop(partition, None)
 
     def clear(self) -> None:
-        """The connection is lost: nothing shows an election any more."""
+        """Drop all verifications: without a connection nothing shows an election."""
         self._epochs.clear()
 
 
 class EpochOrder(Enum):
-    """How the epoch of a partition's leader compares with that of a record that was read."""
+    """The order of the epoch of a partition's leader and the epoch of a read record."""
 
     OLDER = -1
     SAME = 0
@@ -133,11 +132,11 @@ _ORDERS = {Code.UNKNOWN_LEADER_EPOCH: EpochOrder.OLDER, Code.FENCED_LEADER_EPOCH
 async def compare_leader_epochs(
     client: ClusterClient, read_epochs: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[EpochOrder, int]]:
-    """The order of each partition, and the end of the leader's own log, -1 where the epochs are not the same.
+    """The order of each partition, and the end of the leader's own log; the end is -1 if the epochs differ.
 
-    The leader itself compares: it refuses a question that is meant for another epoch. An epoch that was read is -1 when
-    unknown; brokers of other products may not compare at all. A partition whose leader does not compare now is missing.
-    Raises ClusterError when a broker does not answer.
+    The leader itself compares: it refuses a question for another epoch. An epoch in `read_epochs` is -1 when unknown;
+    brokers of other products may lack the comparison. A partition is missing if its leader does not compare now. Raises
+    ClusterError when a broker does not answer.
     """
     compares = client.supports(ListOffsetsRequest.API_KEY, _COMPARING)
     asked = {partition: epoch for partition, epoch in read_epochs.items() if compares and epoch >= 0}

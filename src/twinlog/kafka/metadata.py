@@ -11,7 +11,7 @@ from twinlog.kafka.net.loop import Loop
 from twinlog.model.types import TopicName
 
 ROUND_S = 0.05
-"""How long a round collects requests: each of a thousand partitions of a deleted topic sends one."""
+"""The seconds for which a round collects requests: each of a thousand partitions of a deleted topic sends a request."""
 
 
 class MetadataRounds:
@@ -28,7 +28,7 @@ class MetadataRounds:
         self._round: Any = None
 
     async def request_metadata(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
-        """Metadata of these topics, read after this call, and of others. Raises as `refresh` does."""
+        """Metadata of these topics, read after this call, and of topics of other calls. Raises as `refresh` does."""
         self._wanted |= set(topics)
         if self._round is None:
             self._round = self._loop.spawn(self._ask)
@@ -53,10 +53,10 @@ class Leader:
 class TopicMetadata:
     """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
 
-    `leaders` lacks those of its `partitions` that have none at the moment; `replicas` are the brokers that hold a
-    partition and are online; `epochs` are those of the last leaders, also where there is none now; `errors` are why
-    partitions have none. `older_since` is the monotonic second since which answers had older epochs than these, None
-    where the last answer had not.
+    `leaders` has an entry for each of the `partitions` with a present leader. `replicas` are the online brokers that
+    hold a partition. `epochs` are the epochs of the last leaders, also for a partition without a present leader.
+    `errors` are the codes of partitions without a leader. `older_since` is the monotonic second since which answers had
+    older epochs; None if the last answer had no older epoch.
     """
 
     name: TopicName
@@ -92,16 +92,18 @@ def described(topic: Any) -> TopicMetadata:
 
 
 OLDER_S = 30.0
-"""For so long an answer with older leader epochs is that of a broker with old metadata; after that the topic was
-recreated, where it has no id to show it."""
+"""For so many seconds an answer with older leader epochs counts as old metadata of a broker.
+
+After that time a topic without an id counts as recreated.
+"""
 
 
 def newest(before: TopicMetadata | None, found: TopicMetadata, now: float) -> TopicMetadata:
-    """Merges the answer `found`, of the monotonic second `now`, into the metadata of a topic: of each partition the
-    newer leader epoch counts.
+    """Merge the answer `found`, of the monotonic second `now`, into the metadata of a topic.
 
-    Any broker answers a metadata request, also one that does not know a new leader yet (KIP-320, Kafka class
-    Metadata). A topic with another id is another topic, whose epochs begin anew.
+    For each partition the newer leader epoch counts. Any broker answers a metadata request, also a broker that does not
+    know a new leader yet (KIP-320, Kafka class Metadata). A topic with another id is another topic, whose epochs begin
+    again.
     """
     if before is None or before.topic_id != found.topic_id:
         return found

@@ -1,4 +1,4 @@
-"""Tries a step again as long as what keeps it may pass."""
+"""Tries a step again as long as its error may pass."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TROUBLED_S = 10.0
-"""What passes sooner, as the restart of a broker does, is not logged as a warning."""
+"""An error of a shorter time, as the restart of a broker, is not logged as a warning."""
 
 
 async def patiently(client: ClusterClient, patience_s: float, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What `step` returns at last. Raises its error when that does not pass, or not within `patience_s` seconds.
+    """Run `step` until it returns.
 
-    One that lasts is logged meanwhile.
+    Raises the error of `step` when the error is permanent or lasts longer than `patience_s` seconds. A lasting error is
+    logged meanwhile.
     """
     backoff = Backoff.of(client.settings)
     give_up_at = client.loop.clock.monotonic() + patience_s

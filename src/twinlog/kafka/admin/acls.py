@@ -1,4 +1,4 @@
-"""Reads a cluster's ACLs, adds some of topics and removes some; coroutines on a client's loop."""
+"""Reads a cluster's ACLs, and adds and removes ACLs of topics; coroutines on a client's loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
 
 
 async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl] | None:
-    """All rights on resources of one kind, or of any; None when the cluster has no authorizer.
+    """All rights on resources of a kind, or of any kind; None when the cluster has no authorizer.
 
     Raises as `describe_topic_acls`.
     """
@@ -69,9 +69,9 @@ async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl
 
 
 async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], timeout_s: float) -> bool:
-    """Whether every broker has heard of these rights: each is asked for what its own authorizer knows.
+    """Whether the authorizer of every broker knows these rights; each broker is asked.
 
-    They must be alike but for their topics. Raises ClusterError when a broker does not answer within `timeout_s`.
+    Raises ClusterError when a broker does not answer within `timeout_s`.
     """
     wanted = set(acls)
     for one in {replace(acl, topic=TopicName("")) for acl in wanted}:
@@ -95,7 +95,7 @@ async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], ti
 
 
 async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> dict[TopicAcl, Refusal]:
-    """Add rights; returns those that were refused, with the reason. One that exists already counts as added.
+    """Add rights; returns the refused rights, with the reason. An existing right counts as added.
 
     Raises RefusedError without ALTER on the cluster.
     """
@@ -129,9 +129,9 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
 
 
 async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> None:
-    """Remove rights, exactly these; one that is not there counts as removed.
+    """Remove exactly these rights; an absent right counts as removed.
 
-    Raises RefusedError without ALTER on the cluster, ClusterError when one cannot be removed.
+    Raises RefusedError without ALTER on the cluster, ClusterError when the cluster cannot remove a right.
     """
     kind = DeleteAclsRequest.DeleteAclsFilter
     for start in range(0, len(acls), CHUNK):
@@ -165,7 +165,7 @@ async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
 async def everyone_allowed_without_acls(client: ClusterClient) -> bool:
     """Whether a topic without any right is open to everyone, by `allow.everyone.if.no.acl.found` of a broker.
 
-    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when it cannot be read.
+    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the setting cannot be read.
     """
     found = await read_broker_setting(client, _EVERYONE)
     return (found or "").lower() == "true"

@@ -1,4 +1,4 @@
-"""Describes and creates the topics of a cluster; blocking calls for the driver, batched: no request per topic.
+"""Describes and creates the topics of a cluster; blocking calls for the driver, with many topics per request.
 
 Each call raises ClusterError when the cluster does not answer and RefusedError when a permission is missing.
 """
@@ -34,14 +34,14 @@ T = TypeVar("T")
 
 CONTACT_S = 1.0
 LEADERS_S = 30.0
-"""How long new topics may be without leaders, while none of them gets one."""
+"""The seconds that new topics may lack leaders, counted from the last topic that got a leader."""
 
 MOVES_S = 2.0
 AGAIN_S = 0.1
-"""How long a partition's leader may move while its offsets are asked for, and how soon they are asked for again."""
+"""The seconds that a partition's leader may move while its offsets are read, and the pause between two tries."""
 
 CHUNK = 100
-"""Topics per create request; managed services refuse large ones (KAFKA-19327 names the controller's own limit)."""
+"""Topics per create request; managed services refuse large requests (KAFKA-19327 names the controller's own limit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,14 @@ class ClusterIdentity:
 
 
 Connect = Callable[[str, ClientSettings], "ClusterAdmin"]
-"""Makes the connections to one cluster, by its alias; `ClusterAdmin` itself makes those of this machine."""
+"""Makes the connections to a cluster, by its alias; `ClusterAdmin` itself makes the connections of this machine."""
 
 
 class ClusterAdmin:
-    """One cluster for the driver; may be used from several threads.
+    """A cluster for the driver; may be used from several threads.
 
-    Its `loop` brings the clock and the connections. Making it raises RuntimeError where there may be no thread for it.
+    Its `loop` brings the clock and the connections. The constructor raises RuntimeError if the system allows no more
+    threads.
     """
 
     def __init__(self, alias: str, settings: ClientSettings, loop: Loop | None = None) -> None:
@@ -83,7 +84,7 @@ class ClusterAdmin:
         self.call(self.client.connect, timeout_s)
 
     def keep_in_contact(self) -> None:
-        """From now on send a request every `CONTACT_S` seconds when no other is sent, so that `reach` is current."""
+        """Send a request after `CONTACT_S` seconds without an answer, from now on, so that `reach` is current."""
         self._loop.call_threadsafe(lambda: self._loop.spawn(self._keep_in_contact))
 
     async def _keep_in_contact(self) -> None:
@@ -94,11 +95,11 @@ class ClusterAdmin:
                     await self.client.refresh([])
 
     def reach(self) -> ClusterReachability:
-        """Whether the cluster answers now, without a request."""
+        """Whether the cluster answers now, by the outcomes of earlier requests."""
         return self.client.contact.reach()
 
     def waits(self) -> str | None:
-        """What a request has waited for the longest, in words; None while answers come. For any thread."""
+        """The longest wait of an open request, in words; None while answers come. For any thread."""
         node, seconds = self.client.contact.waits() or (None, 0.0)
         if seconds < CONTACT_S:
             return None
@@ -141,7 +142,7 @@ class ClusterAdmin:
         }
 
     def configs(self, topics: Iterable[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
-        """All settings of topics, with where each comes from; topics that vanished are left out."""
+        """All settings of topics, each with its source; vanished topics are left out."""
         return self.call(self._configs, list(topics))
 
     async def _configs(self, topics: list[TopicName]) -> dict[TopicName, list[ConfigEntry]]:
@@ -154,19 +155,19 @@ class ClusterAdmin:
     def create_topics(
         self, topics: Sequence[NewTopic], created: Callable[[TopicName], None] = lambda name: None
     ) -> dict[TopicName, Refusal]:
-        """Create topics and wait until each of them has a leader; returns those that were refused, with the reason.
+        """Create topics and wait until each topic has a leader; returns the refused topics, with the reason.
 
-        A topic that exists already counts as created. `created(name)` is called, on another thread, for each that did
-        not exist, before it has a leader: waiting for that may fail.
+        A topic that exists already counts as created. `created(name)` is called, on another thread, for each new topic
+        before it has a leader, because the wait for leaders may fail.
         """
         return self.call(self._create, list(topics), created)
 
     def validate_topics(
         self, topics: Sequence[NewTopic]
     ) -> tuple[dict[TopicName, Refusal], dict[TopicName, list[ConfigEntry]]]:
-        """What `create_topics` would return, without creating any, and the settings that each topic would have.
+        """The result of `create_topics`, without any creation, and the settings that each topic would have.
 
-        Settings are missing where the principal may not read them, and before Kafka 2.4 (KIP-525).
+        Settings are missing if the principal may not read them, and before Kafka 2.4 (KIP-525).
         """
         return self.call(self._send_topics, list(topics), True)
 
@@ -186,7 +187,7 @@ class ClusterAdmin:
             try:
                 response = await ask_for_topics(self.client, topics[start : start + CHUNK], validate_only=validate_only)
             except ThrottledError as error:
-                # What earlier requests have created is there.
+                # The topics of earlier requests exist.
                 throttled = Refusal(Code.THROTTLING_QUOTA_EXCEEDED, str(error))
                 return refused | {topic.name: throttled for topic in topics[start:]}, configs
             for topic in response.topics:
@@ -199,9 +200,10 @@ class ClusterAdmin:
         return refused, configs
 
     async def _wait_for(self, names: Collection[TopicName]) -> None:
-        """Refresh until every topic is there and has a leader; raises ClusterError `LEADERS_S` after the last.
+        """Refresh until every topic has a leader.
 
-        A partition that has none does not hold up the others: who copies it waits for it.
+        Raises ClusterError `LEADERS_S` seconds after the last topic that got a leader. A single partition with a leader
+        is enough: the copier of another partition waits for its leader.
         """
         deadline, left = self.clock.monotonic() + LEADERS_S, len(names)
         while True:
@@ -219,11 +221,11 @@ class ClusterAdmin:
             await self._loop.sleep(0.1)
 
     def create_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
-        """Raise partition counts; returns those that were refused, with the reason."""
+        """Raise partition counts; returns the refused topics, with the reason."""
         return self.call(self._create_partitions, counts, False)
 
     def validate_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
-        """What `create_partitions` would return, without adding any."""
+        """The result of `create_partitions`, without any change."""
         return self.call(self._create_partitions, counts, True)
 
     async def _create_partitions(
@@ -257,14 +259,14 @@ class ClusterAdmin:
     ) -> dict[TopicPartition, int]:
         """First or next offset of each partition that has a leader; with `log_end` the end of the leader's own log.
 
-        A leader that is about to begin or to end is waited for.
+        The call waits for a leader that is about to begin or to end.
         """
         return self._offsets(partitions, LATEST if latest else EARLIEST, read_committed=read_committed, log_end=log_end)
 
     def first_since(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """The first offset of each partition with this timestamp in ms or a later one; -1 where there is none.
+        """The first offset of each partition with this timestamp in ms or a later timestamp; -1 if there is none.
 
-        Raises ClusterError where a partition has no leader: it may have such a record.
+        Raises ClusterError if a partition has no leader, because the partition may have a matching record.
         """
         wanted = list(partitions)
         found = self._offsets(wanted, timestamp)
@@ -276,9 +278,9 @@ class ClusterAdmin:
     def list_answered_offsets(
         self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """Offsets at EARLIEST, at LATEST or since a timestamp (-1 for none) of those partitions whose leader answers.
+        """Offsets at EARLIEST, at LATEST or since a timestamp (-1 for none) of partitions whose leader answers.
 
-        A broker that does not answer, or refuses, keeps no other broker's partitions from the result.
+        If a broker does not answer, or refuses, the result still has the partitions of the other brokers.
         """
         return self._offsets(partitions, at, read_committed=read_committed, each=True)
 
@@ -336,7 +338,7 @@ class ClusterAdmin:
 
 
 def both_clusters(flow: FlowSettings, connect: Connect = ClusterAdmin) -> tuple[ClusterAdmin, ClusterAdmin]:
-    """Source and target of a flow, neither asked yet; none is left open where there may be no thread for the other."""
+    """Source and target of a flow, before their first request; closes both if the system allows no more threads."""
     source = connect(flow.source, flow.source_admin.client)
     try:
         return source, connect(flow.target, flow.target_admin.client)

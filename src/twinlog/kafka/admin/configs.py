@@ -24,9 +24,9 @@ CHUNK = 100
 async def describe_configs(
     client: ClusterClient, topics: Sequence[TopicName]
 ) -> tuple[dict[TopicName, list[ConfigEntry]], dict[TopicName, int]]:
-    """All settings of topics, with where each comes from, and the error codes of topics that could not be described.
+    """All settings of topics, each with its source, and the error codes of topics whose description failed.
 
-    A topic that vanished has the error code UNKNOWN_TOPIC_OR_PARTITION.
+    A vanished topic has the error code UNKNOWN_TOPIC_OR_PARTITION.
     """
     found: dict[TopicName, list[ConfigEntry]] = {}
     refused: dict[TopicName, int] = {}
@@ -51,9 +51,9 @@ async def describe_configs(
 
 
 async def read_broker_setting(client: ClusterClient, key: str) -> str | None:
-    """A setting of the broker with the lowest id; None where brokers of this release have no such setting.
+    """A setting of the broker with the lowest id; None if brokers of this release lack the setting.
 
-    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when it cannot be read.
+    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the setting cannot be read.
     """
     node = (await client.nodes())[0]
     resource = DescribeConfigsRequest.DescribeConfigsResource(
@@ -81,9 +81,9 @@ def read_entry(entry: Any) -> ConfigEntry:
 async def alter_configs(
     client: ClusterClient, changes: Mapping[TopicName, Sequence[ConfigChange]], *, validate_only: bool = False
 ) -> dict[TopicName, Refusal]:
-    """Change single settings of topics and leave their others alone (KIP-339); returns what was refused.
+    """Change single settings of topics and keep their other settings (KIP-339); returns the refused topics.
 
-    A topic's changes are made all or not at all. With `validate_only` nothing is changed.
+    The cluster makes all changes of a topic or none. With `validate_only` the cluster only checks the changes.
     """
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     resources = [
@@ -107,7 +107,7 @@ async def alter_configs(
 async def replace_configs(
     client: ClusterClient, configs: Mapping[TopicName, Mapping[str, str | None]], *, validate_only: bool = False
 ) -> dict[TopicName, Refusal]:
-    """Replace all settings of topics, for clusters without KIP-339: a setting not given falls back to its default."""
+    """Replace all settings of topics, for clusters without KIP-339: an omitted setting falls back to its default."""
     kind = AlterConfigsRequest.AlterConfigsResource
     resources = [
         kind(
@@ -123,8 +123,8 @@ async def replace_configs(
 def alter_command(client: ClusterClient, topic: TopicName, settings: Mapping[str, str]) -> str:
     """The command of Kafka's own tools by which an operator changes settings of a topic of a cluster.
 
-    Tools of Kafka 2.5 and newer change single settings, which brokers before 2.3 cannot (KIP-339): there the tools of
-    their own release write to ZooKeeper.
+    Tools of Kafka 2.5 and newer change single settings, which brokers before 2.3 cannot (KIP-339). For these brokers
+    the tools of the brokers' own release write to ZooKeeper.
     """
     changes = ",".join(f"{name}={value}" for name, value in settings.items())
     servers = ",".join(client.settings.bootstrap_servers)

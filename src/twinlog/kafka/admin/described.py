@@ -1,4 +1,4 @@
-"""What a principal may do with a cluster and its topics, and how topics are spread; coroutines on a client's loop."""
+"""Reads a principal's rights on a cluster and its topics, and the spread of topics; coroutines on a client's loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKNOWN = 31
 
 @dataclass(frozen=True, slots=True)
 class DescribedCluster:
-    """The brokers of a cluster by node id, and what the principal may do with it, None when that is not known."""
+    """The brokers of a cluster by node id, and the operations allowed to the principal, None when these are unknown."""
 
     brokers: tuple[int, ...]
     operations: frozenset[int] | None
@@ -40,10 +40,10 @@ async def describe_cluster(client: ClusterClient) -> DescribedCluster:
 async def describe_topics(
     client: ClusterClient, names: Collection[TopicName] | None = None
 ) -> tuple[dict[TopicName, DescribedTopic], dict[TopicName, int]]:
-    """Topics with the principal's rights on each (KIP-430), and the error codes of those that have none to show.
+    """Topics with the principal's rights on each (KIP-430), and the error codes of topics without a description.
 
-    The rights are None before Kafka 2.3. Without `names` every topic that the principal may describe. A topic that does
-    not exist has the error code UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterError.
+    The rights are None before Kafka 2.3. `names` None means every topic that the principal may describe. A missing
+    topic has the error code UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterError.
     """
     with_rights = client.supports(MetadataRequest.API_KEY, _WITH_RIGHTS)
     request = MetadataRequest(
@@ -69,6 +69,6 @@ async def describe_topics(
 
 
 def operations_of(bits: Iterable[int] | None) -> frozenset[int] | None:
-    """The operations that a broker reports as allowed; None when it was not asked, or does not report them."""
+    """The operations that a broker reports as allowed; None when the answer has no operations."""
     known = None if bits is None else frozenset(bits)
     return None if known is None or _UNKNOWN in known else known

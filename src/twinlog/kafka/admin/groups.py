@@ -1,7 +1,7 @@
 """Describes consumer groups, and commits offsets for groups without being a member: many groups at a time.
 
-Requests for offsets go to the brokers that coordinate the groups: one request for a hundred groups and a broker
-(KIP-709, KIP-699). A commit is one request for a group; they are sent to each broker without waiting in between.
+Requests for offsets go to the coordinators of the groups: a request to a broker has up to a hundred groups (KIP-709,
+KIP-699). A commit is a request for a single group; many commits are in flight to a broker at the same time.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from twinlog.model.groups import GROUPS_TOPIC, CommittedOffset, GroupListing, Gr
 from twinlog.model.types import GroupId, TopicName, TopicPartition
 
 LOADING_S = 5.0
-"""How long a coordinator may load its groups before that is an error."""
+"""The seconds that a coordinator may load its groups before that is an error."""
 
 _TIMEOUT_S = 15.0
 _OFFSET_FETCH = 9
 _SEVERAL_GROUPS = 8
-"""The version since which one request may name many groups (Kafka 3.0)."""
+"""The version since which a request may name many groups (Kafka 3.0)."""
 
 _WITH_STATES = 4
-"""The version of ListGroups since which it has the states of groups."""
+"""The version of ListGroups since which the answer has the states of groups."""
 
 _WITH_NAMES = 9
-"""The last version of requests about offsets that names topics; newer ones want topic ids."""
+"""The last version of requests about offsets that names topics; newer versions want topic ids."""
 
 _WITH_RETENTION = 4
-"""The last version of OffsetCommit that has a retention time (KIP-211); brokers of today take it, too."""
+"""The last version of OffsetCommit that has a retention time (KIP-211); present brokers take it, too."""
 
 _LOADING = frozenset({Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE})
 
 
 class GroupAdmin:
-    """The groups of one cluster; its coroutines run on the client's loop.
+    """The groups of a cluster; its coroutines run on the client's loop.
 
-    Each raises ClusterError when the cluster does not answer. Errors of single groups are returned as the protocol's
-    error code by group.
+    Each coroutine raises ClusterError when the cluster does not answer. Errors of single groups are returned as the
+    protocol's error code by group.
     """
 
     def __init__(self, client: ClusterClient) -> None:
@@ -87,7 +87,7 @@ class GroupAdmin:
         }
 
     async def _states(self, by_node: Mapping[int, Sequence[GroupId]]) -> dict[GroupId, str]:
-        """The states of groups by their coordinators' descriptions; without those that were not described."""
+        """The states of groups by their coordinators' descriptions; groups whose description failed are missing."""
         asked = [
             (node, DescribeGroupsRequest(groups=list(chunk), include_authorized_operations=False, max_version=5))
             for node, theirs in by_node.items()
@@ -101,13 +101,13 @@ class GroupAdmin:
         }
 
     async def kept(self) -> bool:
-        """Whether the cluster keeps any groups: one that never had any answers as one whose coordinator moves."""
+        """Whether the cluster has ever had a group; before its first group it answers like a moving coordinator."""
         return (await self._client.refresh([GROUPS_TOPIC]))[GROUPS_TOPIC].error != Code.UNKNOWN_TOPIC_OR_PARTITION
 
     async def unlisted(self) -> int:
-        """How many partitions of `GROUPS_TOPIC` have no leader now: no broker lists the groups in them.
+        """The number of partitions of `GROUPS_TOPIC` without a present leader: no broker lists the groups in them.
 
-        0 where this principal may not see that topic.
+        0 if this principal may not see that topic.
         """
         topic = (await self._client.refresh([GROUPS_TOPIC]))[GROUPS_TOPIC]
         return 0 if topic.error else topic.partitions - len(topic.leaders)
@@ -115,13 +115,13 @@ class GroupAdmin:
     async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
         """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
 
-        A group that does not exist has committed nothing; what one has committed in a transaction counts once that
-        has ended. Where nothing changed since the last call with the same groups, the same values are returned.
+        A missing group has no committed offsets. Offsets of a transaction count once the transaction has ended. If
+        nothing changed since the last call with the same groups, the same values are returned.
         """
         return await self._read(groups, stable=False)
 
     async def some_offsets(self, groups: Iterable[GroupId]) -> _Offsets:
-        """The same for a few groups in between: the next call of `offsets` still knows the values of all groups."""
+        """As `offsets`, for a few groups: the next call of `offsets` still knows the values of all groups."""
         answers = self._answers
         try:
             return await self._read(groups, stable=False)
@@ -129,8 +129,7 @@ class GroupAdmin:
             self._answers = answers
 
     async def stable_offsets(self, groups: Iterable[GroupId]) -> _Offsets:
-        """The same, but a group with offsets in a transaction that has not ended has the code UNSTABLE_OFFSET_COMMIT
-        (KIP-447)."""
+        """As `offsets`; a group with offsets in an open transaction has the code UNSTABLE_OFFSET_COMMIT (KIP-447)."""
         return await self._read(groups, stable=True)
 
     async def _read(self, groups: Iterable[GroupId], *, stable: bool) -> _Offsets:
@@ -152,7 +151,7 @@ class GroupAdmin:
         return found, wrong
 
     async def operations(self, groups: Iterable[GroupId]) -> dict[GroupId, frozenset[int] | None]:
-        """What the principal may do with each group (KIP-430), which need not exist; None where that is not known."""
+        """The operations allowed to the principal on each group, which may be missing (KIP-430); None if unknown."""
         by_node, _ = await self._by_coordinator(groups)
         asked = [
             (node, DescribeGroupsRequest(groups=list(chunk), include_authorized_operations=True, max_version=5))
@@ -175,11 +174,10 @@ class GroupAdmin:
     ) -> dict[GroupId, dict[TopicPartition, int]]:
         """Commit offsets for groups without being a member; returns the error codes of refused partitions.
 
-        They are kept for `kept_ms`, or for the brokers' `offsets.retention.minutes`.
-
-        The broker takes them for a group without members only, and makes a group that does not exist (Kafka class
-        OffsetMetadataManager, validateOffsetCommit). A group that is not here at all has the code of its coordinator
-        for each partition. A process that may not be the flow's leader any more commits nothing (ClusterError).
+        The cluster keeps the offsets for `kept_ms`, or for the brokers' `offsets.retention.minutes`. The broker takes
+        offsets only for a group without members, and creates a missing group (Kafka class OffsetMetadataManager,
+        validateOffsetCommit). A group without a coordinator has the code of the lookup for each partition. A process
+        that may no longer be the flow's leader commits nothing (ClusterError).
         """
         by_node, wrong = await self._by_coordinator(offsets)
         asked = [(node, group) for node, theirs in by_node.items() for group in theirs]
@@ -201,9 +199,9 @@ class GroupAdmin:
         return refused
 
     async def described(self, group: GroupId) -> GroupMembers:
-        """A group of the classic protocol with its members; one without members where it does not exist.
+        """A group of the classic protocol with its members; a missing group is returned without members.
 
-        Raises ClusterError also when its coordinator does not answer, RefusedError without DESCRIBE on it.
+        Raises ClusterError also when its coordinator does not answer, RefusedError without DESCRIBE on the group.
         """
         deadline = self._client.loop.clock.monotonic() + LOADING_S
         while True:
@@ -219,7 +217,7 @@ class GroupAdmin:
         raise ClusterError(f"cluster {self._client.alias}: group {group}: {error_codes.explain(code)}")
 
     async def _describe(self, group: GroupId) -> tuple[int, GroupMembers | None]:
-        """A group, or the error code for which there is none."""
+        """A group, or the error code in its place."""
         by_node, wrong = await self._by_coordinator([group])
         if wrong.get(group) == Code.COORDINATOR_NOT_AVAILABLE and not await self.kept():
             return Code.NONE, GroupMembers("", "Dead", ())
@@ -281,7 +279,7 @@ class GroupAdmin:
         try:
             return await ask_at_once(self._client, send, requests, _TIMEOUT_S)
         except TwinlogError:
-            # A coordinator that does not answer may have moved.
+            # A silent coordinator may have moved.
             self._coordinators.nodes.clear()
             raise
 
@@ -305,7 +303,7 @@ def _commit_request(group: GroupId, offsets: GroupOffsets, kept_ms: int | None) 
 
 
 def _read_offsets(response: Any, groups: Sequence[GroupId]) -> _Offsets:
-    """Drops offsets below 0, which some clients commit to delete an offset."""
+    """Read the offsets of a response; drops offsets below 0, which some clients commit to delete an offset."""
     found: dict[GroupId, GroupOffsets] = {}
     wrong: dict[GroupId, int] = {}
     several = response.API_VERSION >= _SEVERAL_GROUPS

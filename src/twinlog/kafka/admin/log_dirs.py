@@ -1,4 +1,4 @@
-"""How large the logs of partitions are, and how full the disks of brokers; coroutines on a client's loop."""
+"""Reads the sizes of the logs of partitions and the free space of brokers' disks; coroutines on a client's loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogDirs:
 
 
 async def describe_log_dirs(client: ClusterClient) -> LogDirs:
-    """One request for each broker, about all of its logs. A directory that failed is left out.
+    """Ask each broker once about all of its logs. A directory that failed is left out.
 
     The space of a disk is known since Kafka 3.3 (KIP-827). Raises RefusedError without DESCRIBE on the cluster,
     ClusterError when a broker does not answer.
@@ -37,7 +37,7 @@ async def describe_log_dirs(client: ClusterClient) -> LogDirs:
     ]
     for node, answer in zip(nodes, await client.loop.gather(asked), strict=True):
         code = answer.error_code if answer.API_VERSION >= 3 else Code.NONE
-        # Before version 3 a broker that refuses returns no directory at all.
+        # Before version 3 a refusing broker returns an empty list of directories.
         if error_codes.refused(code) or (answer.API_VERSION < 3 and not answer.results):
             raise client.lacks("DESCRIBE", "the cluster", "reading the sizes of its logs")
         if code:

@@ -19,7 +19,7 @@ from twinlog.model.topics import NewTopic, Refusal
 log = logging.getLogger(__name__)
 
 CREATE_MS = 30_000
-"""How long the controller may take for a change of topics."""
+"""The milliseconds that the controller may take for a change of topics."""
 
 TIMEOUT_S = 40.0
 
@@ -29,11 +29,11 @@ _REPLICAS_UNKNOWN = 3
 
 
 async def ask_for_topics(client: ClusterClient, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Any:
-    """The answer to one request for all of these topics.
+    """The answer to a single request for all of these topics.
 
-    Brokers before Kafka 2.4 do not know -1 for their default (KIP-464): they get the value of their own setting, and
-    where that may not be read, as many replicas as a cluster should have, up to its brokers. Raises ClusterError when
-    the cluster does not answer.
+    Brokers before Kafka 2.4 lack -1 for their default (KIP-464). They get the value of their own setting. If the
+    principal may not read this setting, they get the usual number of replicas, at most the number of brokers. Raises
+    ClusterError when the cluster does not answer.
     """
     defaults = client.supports(CreateTopicsRequest.API_KEY, _WITH_DEFAULTS)
     if not defaults and any(topic.replication_factor == -1 for topic in topics):
@@ -69,9 +69,9 @@ async def _default_factor(client: ClusterClient) -> int:
 
 
 async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> Refusal | None:
-    """Create a topic; why the cluster did not, None where it did or has one of that name. It may lack leaders yet.
+    """Create a topic; returns the reason of a refusal, None if the topic exists now. Its leaders may still be missing.
 
-    Raises RefusedError without the right to, ClusterError when the cluster does not answer.
+    Raises RefusedError without the right to create the topic, ClusterError when the cluster does not answer.
     """
     (answer,) = (await ask_for_topics(client, [topic])).topics
     if answer.error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):

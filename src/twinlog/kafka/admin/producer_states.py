@@ -1,4 +1,4 @@
-"""The active producers of a partition, their open transactions, and which of these holds readers back (KIP-664)."""
+"""Reads the active producers of a partition and their open transactions, which hold readers back (KIP-664)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 class ProducerState(NamedTuple):
-    """A producer in a leader's state: the sequence number of its last record, that record's timestamp (ms), and where
-    its open transaction begins, -1 without one."""
+    """A producer in a leader's state: the sequence number and timestamp (ms) of its last record, and its transaction.
+
+    `first_offset` is the first offset of its open transaction, -1 outside of a transaction.
+    """
 
     producer_id: int
     epoch: int
@@ -27,10 +29,10 @@ class ProducerState(NamedTuple):
 async def producer_states(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
-    """The active producers of partitions, one request for each leader; and the errors of partitions without an answer.
+    """The active producers of partitions, a request per leader; and the errors of partitions without an answer.
 
-    A partition has no producers where brokers lack the request (Kafka before 2.8, others than Kafka's), or refuse it
-    without READ on the topic. Raises ClusterError when a broker does not answer.
+    The list of a partition is empty if brokers lack the request (Kafka before 2.8, other products), or refuse the
+    request without READ on the topic. Raises ClusterError when a broker does not answer.
     """
     found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
     errors: dict[TopicPartition, str] = {}
@@ -71,10 +73,10 @@ async def producer_states(
 async def open_transactions(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers with an open transaction in partitions, one request for each leader.
+    """The producers with an open transaction in partitions, a request per leader.
 
-    None where brokers lack the request or refuse it. Raises ClusterError when a broker does not answer, or no longer
-    leads a partition.
+    The list of a partition is empty if brokers lack the request or refuse it. Raises ClusterError when a broker does
+    not answer, or no longer leads a partition.
     """
     found, errors = await producer_states(client, partitions)
     for partition, why in errors.items():
@@ -83,9 +85,10 @@ async def open_transactions(
 
 
 async def name_open_transaction(client: ClusterClient, partition: TopicPartition) -> str:
-    """The oldest transaction that is open in a partition, as words that complete "held up by ...".
+    """The oldest open transaction of a partition, as words that complete "held up by ...".
 
-    Names its producer, and its transactional id if the principal may describe that; what cannot be read is left out.
+    The words have its producer, and its transactional id if the principal may describe the id. Unreadable parts are
+    left out.
     """
     try:
         return await _name(client, partition)

@@ -37,7 +37,10 @@ async def describe_producer_quotas(client: ClusterClient) -> list[Quota]:
 
 
 async def describe_quotas(client: ClusterClient) -> dict[str, dict[str, float]]:
-    """Every client quota: for whom, in Kafka's words, then the quota's name and value. Raises as the one above."""
+    """Every client quota: its user and client id, in Kafka's words, then the quota's name and value.
+
+    Raises as `describe_producer_quotas`.
+    """
     found: dict[str, dict[str, float]] = {}
     for entry in await _entries(client):
         parts = sorted((part.entity_type, part.entity_name or "<default>") for part in entry.entity)
@@ -57,9 +60,9 @@ async def _entries(client: ClusterClient) -> Sequence[Any]:
 
 
 async def alter_producer_quotas(client: ClusterClient, quotas: Sequence[Quota]) -> None:
-    """Set quotas for appending, and remove those without a rate.
+    """Set quotas for appending, and remove quotas whose rate is None.
 
-    Raises RefusedError without ALTER_CONFIGS on the cluster, ClusterError when one is refused.
+    Raises RefusedError without ALTER_CONFIGS on the cluster, ClusterError when the cluster refuses a quota.
     """
     kind = AlterClientQuotasRequest.EntryData
     entries = [

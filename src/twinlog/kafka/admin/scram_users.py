@@ -1,4 +1,4 @@
-"""Reads who may log in to a cluster by SCRAM; a coroutine on a client's loop (KIP-554)."""
+"""Reads the users that may log in to a cluster by SCRAM; a coroutine on a client's loop (KIP-554)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
 async def describe_scram_users(client: ClusterClient) -> dict[str, tuple[str, ...]]:
-    """Each user with its mechanisms; no broker reports passwords or what was made of them.
+    """Each user with its mechanisms; brokers keep passwords and salted passwords secret.
 
     Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
     """
-    # Null means everybody, too, but a broker that refuses it fails over that and never answers (Kafka 4.3).
+    # Null also means all users. But a broker that refuses a null list fails and never answers (Kafka 4.3).
     response = await client.send_request(DescribeUserScramCredentialsRequest(users=[]))
     if error_codes.refused(response.error_code):
         raise client.lacks("DESCRIBE", "the cluster", "reading its SCRAM users")

@@ -10,17 +10,17 @@ from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.model.types import TopicPartition
 
 _NOWHERE = 2**62
-"""No log has an offset this high, so the fetch returns no record."""
+"""An offset above the end of any log, so the fetch returns no record."""
 
 _OF_ANOTHER = OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 async def require_current_id(client: ClusterClient, partition: TopicPartition) -> None:
-    """Raise ClusterError unless a partition's leader has it under the topic id of the metadata.
+    """Raise ClusterError unless a partition's leader has the topic under the topic id of the metadata.
 
-    Any broker answers a metadata request, also one that has not yet seen that a topic was recreated, and offsets are
-    read by name: those of the new topic would be taken for those of the old one. Nothing is shown by brokers before
-    Kafka 3.1, whose fetches name topics.
+    Any broker answers a metadata request, also a broker that is unaware that a topic was recreated. Offsets are read by
+    name, so the new topic's offsets would be taken for the old topic's offsets. With brokers before Kafka 3.1, whose
+    fetches name topics, the check always passes.
     """
     topic, leader = client.topic(partition.topic), client.leader(partition)
     if topic is None or topic.topic_id is None:

@@ -1,8 +1,8 @@
-"""Obtains the token that a client logs in with, keeps it while it is good, and fetches the next before it ends.
+"""Obtains the token of a client's login, keeps it while it is good, and fetches the next token before its end.
 
-Follows Kafka's OAuthBearerLoginCallbackHandler and ClientCredentialsJwtRetriever (KIP-768, KIP-1139, KIP-1258), and
-its ExpiringCredentialRefreshingLogin for when a token is renewed. Nothing runs between two logins: brokers end the
-session of a token when it ends (KIP-368), so a connection asks again in time.
+Follows Kafka's OAuthBearerLoginCallbackHandler and ClientCredentialsJwtRetriever (KIP-768, KIP-1139, KIP-1258), and its
+ExpiringCredentialRefreshingLogin for the time of a renewal. Nothing runs between two logins: brokers end a session
+together with its token (KIP-368), so a connection asks again in time.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from twinlog.kafka.auth.token_server import ask_server, packed, where
 from twinlog.settings.oauth import TokenSettings
 
 _LOGIN_AGAIN = 0.85
-"""The part of a session after which a connection logs in again, at the earliest; with a new token by then, because an
-old one would give a very short session."""
+"""The part of a session after which a connection logs in again, at the earliest.
+
+The login needs a new token by then, because an old token would give a very short session.
+"""
 
 _OPAQUE_S = 60.0
-"""How often a file is read again whose token has no time at which it ends."""
+"""The seconds after which a file is read again, if its token has no time at which it ends."""
 
 OLD_TOKEN_S = 2.0
-"""How long a login waits for a new token while the old one is still good."""
+"""The seconds that a login waits for a new token while the old token is still good."""
 
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """A token, and the times (Unix, in seconds) at which to renew it and at which it expires."""
+    """A token, its renewal time and its expiry (Unix, in seconds)."""
 
     text: str = field(repr=False)
     renew_at: float
@@ -46,7 +48,7 @@ class BearerToken:
 
 
 class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
-    """The tokens of one login; shared by all connections of the process that log in so."""
+    """The tokens of a login; shared by all connections of the process with this login."""
 
     def __init__(self, settings: TokenSettings, clock: Clock = SYSTEM) -> None:
         self._settings = settings
@@ -55,7 +57,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         self._token: BearerToken | None = None
         self._lock = threading.Lock()
         self._waiting: list[tuple[Any, Future]] = []
-        """Logins that wait for what one thread is fetching, each with its loop."""
+        """Logins that wait for the fetch of a thread, each with its loop."""
         self._trouble = ""
 
     def token(self) -> str:
@@ -67,7 +69,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         return dict(self._settings.extensions)
 
     async def prepare(self, net: Any, timeout_at: float) -> None:
-        """Wait until there is a good token, while the loop `net` goes on, until `timeout_at` (monotonic) at most.
+        """Wait until there is a good token, while the loop `net` runs, until `timeout_at` (monotonic seconds) at most.
 
         Raises LoginRefusedError or NoTokenError.
         """
@@ -81,14 +83,14 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             try:
                 threading.Thread(target=self._fetch, name="token", daemon=True).start()
             except RuntimeError as error:
-                # Otherwise every login would wait for ever for a thread that does not fetch.
+                # Without this, every login would wait for ever for a thread that never started.
                 failure = None if self._good() else NoTokenError(f"no token can be fetched: {error}")
                 self._end_waiting(failure, besides=done)
                 if failure is not None:
                     raise failure from error
                 return
         now = net.now()
-        # A moment before the connection's own time-out, whose error has no reason.
+        # The login gives up a moment before the connection's own time-out, whose error has no reason.
         timeout_at = now + 0.8 * (timeout_at - now)
         if self._good():
             timeout_at = min(timeout_at, now + OLD_TOKEN_S)
@@ -103,7 +105,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             net.cancel(timer)
 
     def renew_token(self) -> None:
-        """Fetch a token unless another thread just did; without a new one a token that is still valid stays."""
+        """Fetch a token unless another thread just did; if that fails, a token that is still valid stays."""
         with self._fetching:
             if self._fresh():
                 return
@@ -123,7 +125,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
         self._end_waiting(failure)
 
     def _end_waiting(self, failure: Exception | None, besides: Future | None = None) -> None:
-        """Let all waiting logins go on, or end them with this failure."""
+        """Let all waiting logins continue, or end them with this failure."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._trouble = ""
@@ -148,7 +150,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _ending(done: Future, failure: Exception | None) -> Callable[[], None]:
-    """Resolves a waiting login once. A loop of kafka-python takes a plain function only."""
+    """Make a function that resolves a waiting login once. A loop of kafka-python takes only plain functions."""
 
     def resolve() -> None:
         if done.is_done:
@@ -163,14 +165,14 @@ def _ending(done: Future, failure: Exception | None) -> Callable[[], None]:
 
 @lru_cache(maxsize=32)
 def token_source(settings: TokenSettings, clock: Clock) -> TokenSource:
-    """The source for these settings; the same one for equal settings and the same clock."""
+    """The source for these settings; equal settings and the same clock share a source."""
     return TokenSource(settings, clock)
 
 
 def _obtained(
     settings: TokenSettings, clock: Clock, failed: Callable[[NoTokenError], None]
 ) -> tuple[str, float | None]:
-    """A token, and for how many seconds it is good, if its server reports that."""
+    """A token, and the seconds for which it is good, if its server reports them."""
     if settings.text is not None:
         return settings.text.strip(), None
     if settings.file is not None:
@@ -190,11 +192,14 @@ def _unsigned(settings: TokenSettings, now: float) -> str:
     return f"{head}.{body}."
 
 
-# -- when to renew
+# -- the time of a renewal
 
 
 def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None = None) -> BearerToken:
-    """The token with its times. Raises LoginRefusedError for what is no JSON web token, or one that has ended."""
+    """The token with its times.
+
+    Raises LoginRefusedError for a text that is no JSON web token or has no expiry, NoTokenError for an expired token.
+    """
     try:
         claims = _claims(text)
     except LoginRefusedError:
@@ -204,7 +209,7 @@ def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None
     if settings.may_be_opaque and "exp" not in claims:
         if lasts_s is None and settings.url is not None:
             raise LoginRefusedError(f"{where(settings)} does not report when its token ends (expires_in)") from None
-        # One out of a file counts until the file has another one.
+        # A token from a file counts until the file has another token.
         claims = {"exp": now + (lasts_s or _OPAQUE_S / _LOGIN_AGAIN)}
     ends, begins = claims.get("exp"), claims.get("iat")
     if not isinstance(ends, int | float):
@@ -217,7 +222,7 @@ def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None
 
 
 def renewal(now: float, begins: float, ends: float, settings: TokenSettings) -> float:
-    """When to renew a token obtained `now` that is good from `begins` to `ends`; times in seconds.
+    """The time to renew a token obtained `now` that is good from `begins` to `ends`; times in seconds.
 
     (Kafka class ExpiringCredentialRefreshingLogin)
     """

@@ -1,4 +1,4 @@
-"""Logins and TLS handshakes that no retry can help: the reason, and the way out."""
+"""Logins and TLS handshakes that fail for good: the reason, and the way out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSIONS = key_of(TlsSettings, "lowest")
 
 
 class LoginRefusedError(KafkaError):  # type: ignore[misc]
-    """One side refuses the other for good; the text is for users."""
+    """A side refuses the other side for good; the text is for users."""
 
     retriable = False
 
@@ -31,7 +31,7 @@ class LoginRefusedError(KafkaError):  # type: ignore[misc]
 
 
 class NoTokenError(KafkaConnectionError):  # type: ignore[misc]
-    """No token can be obtained at the moment."""
+    """The client cannot obtain a token at the moment."""
 
     @property
     def sentence(self) -> str:
@@ -63,9 +63,9 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "R
 
 
 def of_tls(error: ssl.SSLError, host: str, *, certificate: bool) -> str | None:
-    """Why a TLS handshake failed for good, None when another try may succeed.
+    """The reason why a TLS handshake failed for good, None when another try may succeed.
 
-    `certificate` is true when this client has one to send.
+    `certificate` is true when this client has a certificate to send.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _of_certificate(error, host)

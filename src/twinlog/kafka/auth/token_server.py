@@ -22,7 +22,10 @@ from twinlog.settings.tls import TlsSettings, tls_context
 
 
 def assertion(settings: AssertionSettings, now: float) -> str:
-    """A ready statement out of its file, or one made and signed at `now` (Unix, in seconds). Raises NoTokenError."""
+    """A ready statement out of its file, or a statement made and signed at `now` (Unix, in seconds).
+
+    Raises NoTokenError.
+    """
     if settings.ready is not None:
         return settings.ready.strip()
     if settings.file is not None:
@@ -45,7 +48,7 @@ def assertion(settings: AssertionSettings, now: float) -> str:
 
 
 def _signature(content: bytes, settings: AssertionSettings) -> bytes:
-    # Loaded here, because few clients sign anything and it takes a tenth of a second.
+    # Loaded here, because few clients sign and the import takes a tenth of a second.
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils  # noqa: PLC0415
     from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
@@ -64,10 +67,10 @@ def packed(content: bytes) -> str:
 
 
 _FINAL_STATUS = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 413, 414, 415, 501, 505})
-"""Answers that another try would not change (Kafka class HttpJwtRetriever)."""
+"""Status codes after which another try would get the same answer (Kafka class HttpJwtRetriever)."""
 
 PATIENCE_S = 30.0
-"""How long a token server may take to connect and to answer without a setting; Java waits for ever."""
+"""The default seconds for a token server to connect and to answer; Java waits for ever."""
 
 _MAX_ANSWER = 1 << 20
 _SHOWN = 300
@@ -76,9 +79,9 @@ _SHOWN = 300
 def ask_server(
     settings: TokenSettings, clock: Clock, failed: Callable[[NoTokenError], None]
 ) -> tuple[str, float | None]:
-    """The token that the server gives, and for how many seconds it is good, if the server reports that.
+    """The token of the server, and the seconds for which it is good, if the server reports them.
 
-    It is asked again for a while when it is in trouble (Kafka class Retry). `failed` is called with each error before a
+    A server in trouble is asked again for a while (Kafka class Retry). `failed` is called with each error before a
     retry.
     """
     deadline = clock.monotonic() + settings.retry_for_ms / 1000
@@ -105,7 +108,7 @@ def _asked(settings: TokenSettings, clock: Clock) -> tuple[str, float | None]:
         connection.sock.settimeout(_patience_s(settings.read_timeout_ms))
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         connection.request("POST", path, body(settings, clock.wall()), headers(settings))
-        # What it holds of the connection outlives that.
+        # The answer holds parts of the connection, and outlives the connection.
         with connection.getresponse() as answer:
             content = answer.read(_MAX_ANSWER)
     except ssl.SSLError as error:
@@ -133,7 +136,7 @@ def _asked(settings: TokenSettings, clock: Clock) -> tuple[str, float | None]:
 
 
 def where(settings: TokenSettings) -> str:
-    """The token server by its URL, without a user and password in it."""
+    """The token server by its URL; a user and password in the URL are removed."""
     url = urllib.parse.urlsplit(settings.url or "")
     return f"the token server {url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
 
@@ -154,7 +157,7 @@ def _tls(settings: TokenSettings) -> TlsSettings:
 
 
 def headers(settings: TokenSettings) -> dict[str, str]:
-    """The headers of a request for a token, with the client's login where it goes there."""
+    """The headers of a request for a token, with the client's login if the grant needs it there."""
     found = {
         "Accept": "application/json",
         "Cache-Control": "no-cache",
@@ -169,7 +172,7 @@ def headers(settings: TokenSettings) -> dict[str, str]:
 
 
 def body(settings: TokenSettings, now: float) -> str:
-    """The form of a request for a token at `now` (Unix, in seconds). Raises NoTokenError where a file is missing."""
+    """The form of a request for a token at `now` (Unix, in seconds). Raises NoTokenError if a file is missing."""
     fields: dict[str, str] = {}
     if settings.grant == "jwt_bearer":
         assert settings.assertion is not None
@@ -206,7 +209,7 @@ def _refresh_token(settings: TokenSettings) -> str:
 
 
 def _complaint(content: bytes) -> str:
-    """The error in the server's answer (RFC 6749, section 5.2), which holds no secret."""
+    """The error in the server's answer (RFC 6749, section 5.2), which contains no secret."""
     try:
         fields = json.loads(content)
         parts = [

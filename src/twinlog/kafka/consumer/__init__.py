@@ -1,1 +1,1 @@
-"""Fetches record batches: of source partitions for a copier, and of whole topics that twinlog keeps."""
+"""Fetches record batches: of source partitions for a copier, and of twinlog's own topics."""

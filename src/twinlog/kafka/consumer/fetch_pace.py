@@ -1,7 +1,7 @@
-"""The pace and the size of fetches: a short wait for records that come one by one, and bytes for a distant broker.
+"""The pace and the size of fetches: a short wait for single records, and more bytes for a distant broker.
 
-A fetch, an append and their answers cost as much processor time for one record as for a hundred. Kafka's producers wait
-for the same reason, `linger.ms` (KIP-1030).
+A fetch, an append and their answers cost as much processor time for a single record as for a hundred records. Kafka's
+producers wait for the same reason, `linger.ms` (KIP-1030).
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from struct import Struct
 from twinlog.clock import LONG_AGO
 
 ROUND_TRIPS = 4
-"""An answer that fills its limit in less than so many round trips spent too much time on the way."""
+"""A full answer in less than so many round trips spent too large a part of its time on the way."""
 
 FULL = 0.75
-"""The share of its limit from which on an answer counts as full; what does not fit is cut off or left out."""
+"""The share of its limit from which on an answer counts as full; the broker cuts off or leaves out larger batches."""
 
 
 class FetchSize:
-    """The most bytes of one partition in an answer of one broker: `least_bytes`, and more as it pays.
+    """The most bytes of a partition in an answer of a broker.
 
-    A fetch is sent after the answer of the one before, which has the next offset. So each fetch costs a round trip in
-    which no bytes arrive, and from a distant broker only a large one makes that cheap.
+    The size is at least `least_bytes`, and grows with full answers that spend too much time on the way. A fetch is sent
+    after the previous answer, which has the next offset. So each fetch costs a round trip in which no bytes arrive.
+    From a distant broker only a large fetch makes the round trip cheap.
     """
 
     __slots__ = ("_least_bytes", "bytes")
@@ -32,7 +33,7 @@ class FetchSize:
         self.bytes = least_bytes
 
     def record_answer(self, received: int, asked: int, elapsed_s: float, round_trip_s: float) -> None:
-        """An answer came after `elapsed_s` seconds, with `received` of at most `asked` bytes."""
+        """Adapt the size to an answer that came after `elapsed_s` seconds, with `received` of at most `asked` bytes."""
         if received < FULL * asked:
             return
         if elapsed_s < ROUND_TRIPS * round_trip_s:
@@ -43,13 +44,15 @@ class FetchSize:
 
 
 LINGER_SHARE = 0.35
-"""What part of `linger.ms` a reader waits: a record is to be on its way for half as long as with a producer that waits
-for all of it."""
+"""The part of `linger.ms` that a reader waits.
+
+The wait shall delay a record half as long as a producer that waits for the whole `linger.ms`.
+"""
 
 MOST_S = 0.02
 
 WINDOW_S = 0.05
-"""The rate is measured over so many seconds at least."""
+"""The shortest time in seconds over which the rate is measured."""
 
 LARGE_BYTES = 32 << 10
 """After an answer of so many bytes there is no pause: its records share their requests already."""
@@ -60,7 +63,7 @@ _OVERHEAD = 12
 
 
 class FetchPacer:
-    """The pauses of the reader of one broker, by the batches that came lately."""
+    """The pauses of the reader of a broker, by the latest batches."""
 
     __slots__ = ("_batches", "_pause_s", "_since", "_worth")
 
@@ -71,9 +74,9 @@ class FetchPacer:
         self._worth = False
 
     def pause_s(self, answers: Iterable[memoryview], now: float) -> float:
-        """How long to wait before the next fetch, after answers that came `now` (monotonic seconds); as a rule 0.
+        """The seconds to wait before the next fetch, after answers that came `now` (monotonic seconds); usually 0.
 
-        It is worth it where another batch is expected meanwhile.
+        The reader waits if another batch is expected during the pause.
         """
         if not self._pause_s:
             return 0.0
@@ -92,7 +95,7 @@ class FetchPacer:
 
 
 def count_batches(records: memoryview) -> int:
-    """How many batches there are; the last one may be cut off."""
+    """The number of batches in `records`; the fetch may have cut off the last batch."""
     count, at, size = 0, 0, len(records)
     while at + _OVERHEAD <= size:
         (length,) = _LENGTH.unpack_from(records, at + _LENGTH_AT)

@@ -1,4 +1,4 @@
-"""Which broker a partition is read from: its leader, or a replica near us that the leader named (KIP-392)."""
+"""Chooses the broker that a partition is read from: the leader, or a near replica that the leader named (KIP-392)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import TopicPartition
 
 SHUN_S = 10.0
-"""How long fetches carry no rack after a near replica failed: until the cluster itself has noticed, as a rule
-(`broker.session.timeout.ms` is 9 s). Meanwhile leaders return the records themselves."""
+"""The seconds for which fetches carry no rack after a near replica failed. Meanwhile leaders return the records.
+
+The cluster itself usually notices the failure within this time (`broker.session.timeout.ms` is 9 s).
+"""
 
 
 @dataclass(slots=True)
@@ -25,12 +27,13 @@ class _Near:
 
 
 class NearestReplicas:
-    """The partitions that are read from a near replica, and until when.
+    """The partitions that are read from a near replica, and the end of that time for each.
 
-    As in Kafka's consumer (classes SubscriptionState, AbstractFetch) that ends after `max_age_s`, with a new leader or
-    epoch, when the replica is not online any more, and with any error: then the leader is asked again. Kafka's consumer
-    would be sent back at once to a replica that died, until the cluster has noticed; here fetches carry no rack
-    meanwhile, each time for twice as long while the same replica keeps failing.
+    As in Kafka's consumer (classes SubscriptionState, AbstractFetch) the time ends after `max_age_s`, with a new leader
+    or epoch, when the replica is offline, and with any error. Then the leader is asked again.
+
+    Until the cluster notices the death of a replica, a leader would name the dead replica to Kafka's consumer again at
+    once. Here fetches carry no rack meanwhile, and each further failure of the same replica doubles this time.
     """
 
     def __init__(self, client: ClusterClient, rack: str, max_age_s: float) -> None:
@@ -43,13 +46,13 @@ class NearestReplicas:
 
     @property
     def rack(self) -> str:
-        """The rack to send to a leader: ours, or none after a near replica failed."""
+        """The rack to send to a leader: the rack of this client, or an empty name after a near replica failed."""
         if self._rack and any(until > self._now() for until, _ in self._shunned.values()):
             return ""
         return self._rack
 
     def node(self, partition: TopicPartition) -> int | None:
-        """The broker to read a partition from; None while it has no known leader."""
+        """The broker to read a partition from; None while its leader is unknown."""
         leader = self._client.leader(partition)
         near = self._near.get(partition)
         if near is None:
@@ -65,7 +68,7 @@ class NearestReplicas:
         return leader is None or leader.node == node
 
     def set_replica(self, partition: TopicPartition, answer: PartitionResponse) -> bool:
-        """A leader names another replica to read from; False when that replica is not known here."""
+        """Read a partition from the replica that its leader names; False if the metadata lacks this replica."""
         leader, node = self._client.leader(partition), answer.preferred_replica
         if leader is None or not self._client.holds(partition, node):
             self._shun(node)
@@ -75,7 +78,7 @@ class NearestReplicas:
         return True
 
     def record_answer(self, partition: TopicPartition, node: int, answer: PartitionResponse) -> None:
-        """A near replica answered: its end of the log lags behind the leader's, which counts here."""
+        """Note the answer of a near replica: its end of the log lags behind, so the leader's end counts."""
         if node in self._shunned and self._shunned[node][0] <= self._now():
             del self._shunned[node]
         near = self._near.get(partition)
@@ -84,14 +87,14 @@ class NearestReplicas:
             answer.last_stable_offset = max(answer.last_stable_offset, near.last_stable_offset)
 
     def leave_replica(self, partition: TopicPartition, node: int) -> None:
-        """A replica gave an error for a partition."""
+        """Return a partition to its leader after a replica answered with an error."""
         near = self._near.get(partition)
         if near is not None and near.node == node:
             del self._near[partition]
             self._shun(node)
 
     def leave_broker(self, node: int) -> list[TopicPartition]:
-        """A broker does not answer; returns the partitions that go back to their leaders."""
+        """Return the partitions of a silent broker to their leaders; returns these partitions."""
         left = [partition for partition, near in self._near.items() if near.node == node]
         for partition in left:
             del self._near[partition]

@@ -1,6 +1,6 @@
-"""Reads source partitions: one long poll per broker, so that a new record travels on within two milliseconds.
+"""Reads source partitions: one long poll per broker, so that a copier has a new record within two milliseconds.
 
-A partition is asked of its leader, or of a replica in our rack that the leader named (`nearest`).
+A partition is read from its leader, or from a replica in our rack that the leader named (`nearest`).
 """
 
 from __future__ import annotations
@@ -21,33 +21,38 @@ from twinlog.model.types import TopicName, TopicPartition
 from twinlog.settings.flow import ConsumerSettings
 
 SHORT_WAIT_MS = 10
-"""Long-poll limit while a partition is held back because its appends are not acknowledged: it must not wait long. It
-grows by a millisecond for every `HELD_SHARE` that none was acknowledged, so that a target that is gone does not make a
-hundred fetches a second."""
+"""Long-poll limit in ms while a partition is held back by unacknowledged appends, so that its wait is short.
+
+The limit grows by a millisecond for every `HELD_SHARE` ms without an acknowledgement. Otherwise an absent target would
+cause a hundred fetches a second.
+"""
 
 HELD_SHARE = 4
 
 NO_ROOM_S = 0.02
-"""Pause before memory is reserved again."""
+"""Pause in seconds before the reader reserves memory again."""
 
 THROTTLED_LOOK_S = 1.0
-"""Longest pause of a broker's reader while that throttles: it may have to end meanwhile."""
+"""Longest pause in seconds of the reader of a throttling broker: the reader may have to stop meanwhile."""
 
 LEAST_WAIT_MS = 25
 """A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
 
 EMPTY_ANSWERS = 3
-"""So many answers in a row may come early and without a record. Then there is a pause: no broker does that as a rule,
-and the reader must not loop on it."""
+"""So many answers in a row may come early and without a record. Then the reader pauses.
+
+Brokers usually wait; the pause keeps the reader from a loop without a wait.
+"""
 
 LONG_S = 0.25
-"""After so long with the answers of a broker others have their turn, such as the line to the driver."""
+"""After so many seconds with the answers of a broker the loop serves its other coroutines, as the line to the driver.
+"""
 
 READ_AHEAD_BYTES = 8 << 20
-"""A partition is not read while this much of it waits to be appended, or less when memory is short."""
+"""A partition is read while fewer of its bytes wait to be appended; the limit is lower when memory is short."""
 
 MAX_FETCH_BYTES = 16 << 20
-"""Upper limit of one answer of a broker that is near."""
+"""Upper limit in bytes of an answer of a near broker."""
 
 
 class Cursor(Protocol):
@@ -55,37 +60,37 @@ class Cursor(Protocol):
 
     @property
     def held_back(self) -> bool:
-        """Whether it only waits for its appends to be acknowledged; `fetch_position` finds out."""
+        """Whether the cursor only waits for acknowledgements; `fetch_position` updates this value."""
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
-        """The next fetch position; its `max_bytes` is not used.
+        """The next fetch position; its `max_bytes` is ignored.
 
-        None while `read_ahead` bytes of it wait to be appended, or while it is not read.
+        None while `read_ahead` bytes of the partition wait to be appended, or while the partition is not read.
         """
 
 
 class Memory(Protocol):
-    """The memory that answers are received into: see `task.memory.CopierMemory`."""
+    """The memory for answers: see `task.memory.CopierMemory`."""
 
     @property
     def room_bytes(self) -> int:
         """Bytes that are free."""
 
     def share_bytes(self, brokers: int) -> int:
-        """The largest answer that one of so many brokers is asked for."""
+        """The largest answer in bytes to ask each of so many brokers for."""
 
     def reserve(self, node: int, most_bytes: int) -> int:
-        """Bytes reserved for the answer of a broker, up to `most_bytes`; 0 when none are free."""
+        """Reserve up to `most_bytes` for a broker's answer; returns the reserved bytes, 0 when all memory is in use."""
 
     def release(self, node: int) -> None:
-        """Free the reserved bytes: the answer was taken, or will not come."""
+        """Free the reserved bytes after the answer was taken, or after the request failed."""
 
 
 class SourceReader:
     """Reads every partition in `cursors` and hands each answer to `deliver(asked position, fetched)`.
 
-    `lost(error)` is called when the cluster refuses for good; anything else is tried again for ever. Where records come
-    one by one and fast they wait for each other, for a part of `linger_ms` (see `FetchPacer`).
+    `lost(error)` is called when the cluster refuses for good; after any other error the reader tries again for ever.
+    Single records that come fast wait for each other, for a part of `linger_ms` (see `FetchPacer`).
     """
 
     def __init__(
@@ -113,13 +118,13 @@ class SourceReader:
         self._stale = loop.signal()
         self._stopped = False
         self.trouble: str | None = None
-        """Why the last fetch failed; None after one that worked."""
+        """Why the last fetch failed; None after a successful fetch."""
 
     def start(self) -> None:
         self._loop.start(self._keep_leaders)
 
     def wake(self) -> None:
-        """Look at all cursors again: some were added or removed, or leaders moved."""
+        """Look at all cursors again after cursors were added or removed, or leaders moved."""
         for cursor in self._cursors:
             node = self._nearest.node(cursor)
             if node is None:
@@ -139,15 +144,16 @@ class SourceReader:
             poll.wake.set()
 
     def answered_at(self, partition: TopicPartition) -> float | None:
-        """When the broker that a partition is read from answered last (monotonic seconds), None if it never did.
+        """The monotonic second of the last answer of the partition's broker, None before its first answer.
 
-        It answers all the time, also for partitions without new records.
+        The broker is the leader or the near replica that the partition is read from. A broker also answers for
+        partitions without new records.
         """
         node = self._nearest.node(partition)
         return None if node is None else self._client.contact.data_at(node)
 
     def throttled_by(self, partition: TopicPartition) -> int | None:
-        """The broker that a partition is read from, while it throttles this client; else None."""
+        """The broker that a partition is read from, while that broker throttles this client; else None."""
         node = self._nearest.node(partition)
         return None if node is None or not self._client.throttled_s(node) else node
 
@@ -227,7 +233,7 @@ class SourceReader:
                 poll.size.record_answer(received, asked, elapsed_s, self._client.round_trip_s)
             pause_s = pace.pause_s((fetched.answer.records for fetched in answers), self._now())
             accepted = await self._take_all(node, poll, answers) and empty <= EMPTY_ANSWERS
-            # The next answer needs its memory.
+            # The next answer needs the memory of these answers.
             answers.clear()
             if accepted:
                 backoff.reset_failures()
@@ -240,7 +246,7 @@ class SourceReader:
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
-        # Brokers that are gone, or lead no partition here any more, need no share.
+        # Brokers without a wanted partition need no share.
         asked = sum(1 for one in self._polls.values() if one.wanted)
         return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
@@ -258,25 +264,26 @@ class SourceReader:
             self._memory.release(node)
 
     async def _take_all(self, node: int, poll: _Poll, answers: list[Fetched]) -> bool:
-        """Take a broker's answers; False when the next one may be no better."""
+        """Take a broker's answers; False when the next answer may fail in the same way."""
         accepted, begun = True, self._now()
         for fetched in answers:
             if self._now() - begun > LONG_S:
-                # Each partition may take its time, as with a transform, and others wait.
+                # Each partition may take its time, as with a transform, and other coroutines wait.
                 await self._loop.sleep(0)
                 begun = self._now()
             asked = poll.wanted.get(fetched.partition)
             if asked is not None and not self._stopped:
                 poll.changed[fetched.partition] = None
                 if fetched.answer.records:
-                    # After all others: a broker without room for another fetch session fills its answers in the order
-                    # of the request, and a long backlog would keep the others from being read (KIP-74).
+                    # Ask for this partition after all other partitions. A broker without room for another fetch session
+                    # fills its answers in the order of the request, and a long backlog would keep the other partitions
+                    # from being read (KIP-74).
                     poll.wanted[fetched.partition] = poll.wanted.pop(fetched.partition)
                 accepted = self._take(node, asked, fetched) and accepted
         return accepted
 
     def _take(self, node: int, asked: FetchPosition, fetched: Fetched) -> bool:
-        """Deliver one answer, or choose another broker; False when the next answer may be no better."""
+        """Deliver an answer, or choose another broker; False when the next answer may fail in the same way."""
         nearest, partition, answer = self._nearest, fetched.partition, fetched.answer
         accepted = True
         if not nearest.leads(partition, node):
@@ -293,10 +300,11 @@ class SourceReader:
         return accepted
 
     def _choose(self, node: int, poll: _Poll) -> None:
-        """Update the positions that the poll fetches; of thousands of idle partitions only those that changed."""
+        """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions."""
         changed, poll.changed = poll.changed | poll.held_back, {}
         size = poll.size.bytes
-        # A partition without waiting appends is read even when no memory is free: reserving it frees some.
+        # A partition without waiting appends is read even when all memory is in use: reserving memory frees some
+        # memory.
         read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
         if poll.rebuild:
             poll.rebuild = False
@@ -312,7 +320,8 @@ class SourceReader:
             if position is None:
                 poll.wanted.pop(partition, None)
             else:
-                # With the leader epoch a former leader returns an error; without it, it would be read as a follower.
+                # With the leader epoch a former leader returns an error; without it a former leader answers as a
+                # follower.
                 leader = self._client.leader(partition)
                 epoch = -1 if leader is None else leader.epoch
                 poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)
@@ -321,7 +330,7 @@ class SourceReader:
 
 
 class _Poll:
-    """The fetches of one broker: `wanted` positions, and `held_back` partitions that wait for their appends."""
+    """The fetches of a broker: `wanted` positions, and `held_back` partitions that wait for their appends."""
 
     __slots__ = ("_held_since", "_now", "changed", "held_back", "rebuild", "size", "wake", "wanted")
 
@@ -347,7 +356,7 @@ class _Poll:
             self.held_back.pop(partition, None)
 
     def patience_ms(self, now: float, most_ms: int) -> int:
-        """How long the broker may wait for records."""
+        """The milliseconds for which the broker may wait for records."""
         if not self.held_back:
             return most_ms
         return min(most_ms, max(SHORT_WAIT_MS, int((now - self._held_since) * 1000 / HELD_SHARE)))

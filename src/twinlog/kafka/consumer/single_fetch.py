@@ -1,4 +1,4 @@
-"""Asks the leaders of many partitions once, in one request each, for what they have at an offset."""
+"""Asks each leader of many partitions once, in a single request, for records from an offset on."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ async def fetch_once(
     most_bytes: int,
     epochs: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> dict[TopicPartition, PartitionResponse]:
-    """What the leaders of partitions answer from an offset each on: up to `partition_bytes` of each partition, and less
-    where so many share the `most_bytes` of an answer.
+    """Returns the answers of the leaders for the records of each partition from an offset on.
 
-    `epochs` are leader epochs of the records before the offsets: a leader answers where its log differs from one that
-    had such a record (KIP-595). A partition without a leader is missing, and one that its leader does not name, as over
-    a quota. Raises ClusterError.
+    An answer has up to `partition_bytes` of each partition; less if the partitions of a leader share the `most_bytes`
+    of an answer. `epochs` are leader epochs of the records before the offsets: a leader answers with the offset from
+    which its log differs from a log with a record of this epoch (KIP-595). A partition is missing if it has no leader
+    or if the answer of its leader omits it, as over a quota. Raises ClusterError.
     """
     by_node: dict[int, list[TopicPartition]] = {}
     for partition in offsets:

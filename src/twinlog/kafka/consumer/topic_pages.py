@@ -1,4 +1,4 @@
-"""Reads a topic of our own on an event loop, a page at a time: one answer of each leader that has something new."""
+"""Reads a topic of twinlog on an event loop, page by page: a page has an answer of each leader with new records."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from twinlog.model.types import TopicName, TopicPartition
 T = TypeVar("T")
 
 FETCH_BYTES = 4 << 20
-"""What one answer of a broker holds, and so what is in memory at once for each broker."""
+"""The most bytes of an answer of a broker, and so the bytes in memory at once for each broker."""
 
 STALLED_S = 5.0
-"""How long one call waits for a partition that makes no progress: without a leader, or held up by an open
-transaction."""
+"""The seconds for which a call waits for a partition without progress: without a leader, or behind an open transaction.
+"""
 
 ANSWER_MS = 100
-"""How long one answer waits for that; where there are records it comes at once."""
+"""The milliseconds for which a broker waits for records; with records an answer comes at once."""
 
 RETRY_S = 0.2
 
 
 @dataclass(slots=True)
 class _NextFetch:
-    """Where a partition is read next, and the leader epoch of what was read before (-1 unknown)."""
+    """The next offset of a partition, and the leader epoch of the records before it (-1 unknown)."""
 
     offset: int
     epoch: int = -1
 
 
 class _Aim(NamedTuple):
-    """The topic as it is now, and the ends that are read to; `ends` is empty when there is no such topic."""
+    """The present topic, and the end offsets to read to; `ends` is empty when the topic is missing."""
 
     topic_id: uuid.UUID | None
     leaders: dict[TopicPartition, int]
@@ -53,17 +53,17 @@ class _Aim(NamedTuple):
 
 
 class TopicPages:
-    """Where one reader stands in each partition of a topic. With `optional` a topic that does not exist is empty.
+    """The position of a reader in each partition of a topic. With `optional` a missing topic is empty.
 
-    What was read once is not read again, whatever goes wrong in between: each reading goes on where the last one
-    stopped, and so gets further. Only a recreated topic is read from its beginning. Where the log lost its begin
-    (DeleteRecords) reading goes on after that, where it lost its end (an unclean election) at the offset from which it
-    is another one.
+    A record is read once, even after errors: each reading continues at the end of the previous reading, and so makes
+    progress. Only a recreated topic is read from its beginning. If the log lost its beginning (DeleteRecords), reading
+    continues at the new beginning. If the log lost its end (an unclean election), reading continues at the first offset
+    with a different record.
 
-    With `committed` it sees no aborted records, and waits for transactions that are open below the end: one of them may
-    hold the newest record of a key. One reading at a time; `stalled_s` is how long it waits for a partition without
-    progress, None for `STALLED_S`. With `last` it begins so many offsets before the end of each partition, if there
-    are more.
+    With `committed` aborted records are hidden, and the reader waits for open transactions below the end: such a
+    transaction may hold the newest record of a key. Only one reading runs at a time. `stalled_s` is the time in seconds
+    to wait for a partition without progress, None for `STALLED_S`. With `last` the first reading begins so many offsets
+    before the end of each partition, if the partition has more.
     """
 
     def __init__(
@@ -84,41 +84,41 @@ class TopicPages:
         self._most = last
         self._next: dict[TopicPartition, _NextFetch] = {}
         self._out_of_range: set[TopicPartition] = set()
-        """Partitions whose logs do not have the offset that is read next."""
+        """Partitions whose logs lack the next offset to read."""
         self._topic_id: uuid.UUID | None = None
 
     def set_client(self, client: ClusterClient) -> None:
-        """Read on over other connections to the same cluster; nothing may be reading."""
+        """Continue to read over other connections to the same cluster; no reading may run."""
         self._client = client
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic that was read: another one once it was recreated (KIP-516)."""
+        """The id of the topic at the last reading: a recreated topic has another id (KIP-516)."""
         return self._topic_id
 
     @property
     def exists(self) -> bool:
-        """Whether there was such a topic when it was read last; ids alone do not show that before Kafka 2.8."""
+        """Whether the topic existed at the last reading; before Kafka 2.8 topics have no ids to show this."""
         return bool(self._next)
 
     def next_offset(self, partition: TopicPartition) -> int:
-        """The offset that is read next."""
+        """The next offset to read."""
         return self._next[partition].offset
 
     def pass_by(self, partition: TopicPartition, offset: int) -> None:
-        """A record was taken: whatever happens, it does not come again."""
+        """Pass a record that was taken: it is read only once, even after an error."""
         self._next[partition].offset = offset + 1
 
     def begin_scan(self, timeout_s: float | None = None) -> TopicScan:
-        """Read what was added since the last reading, up to the end as it is now.
+        """Begin to read the records since the last reading, up to the present end.
 
-        With `timeout_s` it is tried again for so many seconds, whatever happens, and no longer.
+        With `timeout_s` the reading tries again after each error, for so many seconds in all.
         """
         stalled_s = STALLED_S if self._stalled_s is None else self._stalled_s
         return TopicScan(self, _Patience(self._client, self._topic, stalled_s, timeout_s))
 
     async def held_up(self, held: TopicPartition, end: int) -> ClusterError:
-        """Why there is no more of a partition whose leader answers."""
+        """Why a partition whose leader answers returns no more records."""
         where = f"cluster {self._client.alias}: {held} is held up at offset {self._next[held].offset} of {end}"
         if not self._committed:
             return ClusterError(f"{where}: its leader returns no more records")
@@ -132,7 +132,7 @@ class TopicPages:
         return [part for part, end in ends.items() if self._next[part].offset < end]
 
     def visible(self, fetched: Fetched) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
-        """Batches with records that are to be seen; `next_offset` is after a batch once the next one is asked for."""
+        """Batches with visible records; `next_offset` moves past a batch when the next batch is asked for."""
         partition, answer = fetched.partition, fetched.answer
         next_fetch = self._next[partition]
         hidden = AbortedFilter(answer.aborted) if self._committed and answer.aborted else None
@@ -148,7 +148,7 @@ class TopicPages:
             next_fetch.epoch = batch.leader_epoch
 
     def check_fetched(self, fetched: Fetched) -> str | None:
-        """What keeps a partition from being read, None if nothing does. Raises RefusedError."""
+        """Why a partition cannot be read, None if it can. Raises RefusedError."""
         answer, next_fetch = fetched.answer, self._next[fetched.partition]
         if error_codes.refused(answer.error):
             raise self._lacks_read()
@@ -157,7 +157,7 @@ class TopicPages:
         if answer.error:
             return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
-            # What was read after this offset is not there any more; others may have been written instead.
+            # The leader's log has lost the records from this offset on; it may have other records at their offsets.
             next_fetch.offset = min(next_fetch.offset, answer.diverging_end)
             next_fetch.epoch = answer.diverging_epoch
         return None
@@ -185,7 +185,7 @@ class TopicPages:
         ends = await client.list_offsets(leaders, LATEST, errors=errors)
         everything = [TopicPartition(self._topic, number) for number in range(topic.partitions)]
         self._require_all("where it ends", everything, ends, errors)
-        # A log that lost its end is read anew: what it has got since may lie before what is fetched next.
+        # A log that lost its end is examined again: its new records may lie before the next fetch position.
         unknown = [
             part
             for part, end in ends.items()
@@ -204,7 +204,7 @@ class TopicPages:
         return _Aim(topic.topic_id, leaders, ends)
 
     async def fetch(self, aim: _Aim, behind: Sequence[TopicPartition]) -> tuple[list[Fetched], str | None]:
-        """One answer of each leader, asked all at once, and why there is none of some."""
+        """The answers of the leaders, all asked at once, and the last reason for a missing answer."""
         loop = self._client.loop
         nodes = {aim.leaders[part] for part in behind}
         asked = [
@@ -241,7 +241,7 @@ class TopicPages:
         known: Container[TopicPartition],
         errors: Mapping[TopicPartition, int],
     ) -> None:
-        """Raise ClusterError for partitions that did not report something, with the first of them and why."""
+        """Raise ClusterError if partitions lack a value, with the first such partition and the reason."""
         missing = [part for part in wanted if part not in known]
         if missing:
             more = f" (nor do {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -253,7 +253,7 @@ class TopicPages:
 
 
 class TopicScan:
-    """One reading of a topic, up to the end that it had when that began."""
+    """A reading of a topic, up to the end at the begin of the reading."""
 
     def __init__(self, pages: TopicPages, patience: _Patience) -> None:
         self._pages = pages
@@ -264,10 +264,10 @@ class TopicScan:
         self._trouble: str | None = None
 
     async def page(self) -> list[Fetched]:
-        """The next answers, whose `TopicPages.visible` batches are to be read before the next call; none at the end.
+        """The next answers, empty at the end. Read their `TopicPages.visible` batches before the next call.
 
         Raises ClusterError when a partition makes no progress or a cluster does not answer, RefusedError without READ
-        on the topic. What was not read comes with the next reading.
+        on the topic. The next reading returns the remaining records.
         """
         pages, patience = self._pages, self._patience
         while True:
@@ -291,9 +291,10 @@ class TopicScan:
                 return answers
 
     async def _look_back(self) -> None:
-        """Handle what was in the way of the page before this one. Raises ClusterError."""
+        """Handle the troubles of the previous page. Raises ClusterError."""
         if self._progressed:
-            # Only now: a caller that takes long over a page must not look like a partition without progress.
+            # Progress is noted here: a caller that takes long over a page must not look like a partition without
+            # progress.
             self._progressed = False
             self._patience.progressed()
         trouble, self._trouble = self._trouble, None
@@ -308,7 +309,7 @@ class TopicScan:
                 raise await self._pages.held_up(held, self._aim.ends[held])
 
     def _no_further(self, aim: _Aim) -> _Aim:
-        # A partition that grows must not hide one that returns nothing.
+        # A partition that grows must not hide a partition that returns nothing.
         if self._first is None or self._first.topic_id != aim.topic_id:
             self._first = aim
         first = self._first
@@ -316,7 +317,7 @@ class TopicScan:
 
 
 class _Patience:
-    """How long one reading waits: `stalled_s` without any progress, or `timeout_s` in all, whatever happens."""
+    """The limits of a reading: `stalled_s` without any progress, or `timeout_s` in all."""
 
     def __init__(self, client: ClusterClient, topic: TopicName, stalled_s: float, timeout_s: float | None) -> None:
         self.limited = timeout_s is not None
@@ -332,12 +333,12 @@ class _Patience:
         return self._now() > self._over_at
 
     def progressed(self) -> None:
-        """Something was read."""
+        """Note that records were read."""
         if not self.limited:
             self._over_at = self._now() + self._stalled_s
 
     async def limit(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        """Run a coroutine for no longer than there is time. Raises ClusterError."""
+        """Run a coroutine for no longer than the remaining time. Raises ClusterError."""
         if not self.limited:
             return await step(*args)
         ended = self._loop.signal()
@@ -349,20 +350,20 @@ class _Patience:
         return found
 
     async def failed(self, error: ClusterError) -> None:
-        """The cluster did not answer; raises the error unless there is time to try again."""
+        """Handle an error of the cluster; raises the error unless there is time to try again."""
         if not self.limited or isinstance(error, RefusedError):
             raise error
         await self.wait(str(error))
 
     async def wait(self, trouble: str) -> None:
-        """Pause before it is tried again; raises ClusterError when there is no more time."""
+        """Pause before the next try; raises ClusterError when the time is over."""
         self._trouble = trouble
         if self.over:
             raise self.late()
         await self._loop.sleep(RETRY_S)
 
     def late(self) -> ClusterError:
-        """The error for that there is no more time."""
+        """The error at the end of the time."""
         if self.limited:
             return ClusterError(f"{self._what} was not read to its end in time: {self._trouble}")
         return ClusterError(f"{self._what} cannot be read on: {self._trouble}")

@@ -1,4 +1,4 @@
-"""Reads a topic of our own on the driver: all of it, and then what is added, in memory that does not grow with it."""
+"""Reads a topic of twinlog on the driver, first all records, then added records, in memory of a fixed size."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 class TopicReader:
-    """`TopicPages` for a thread that waits: pages come over the cluster's own thread, records are decoded on the
-    caller's. One thread at a time may use it."""
+    """`TopicPages` for a thread that waits; one thread at a time may use it.
+
+    Pages come over the cluster's own thread. The caller's thread decodes the records.
+    """
 
     def __init__(
         self,
@@ -30,25 +32,25 @@ class TopicReader:
         self._pages = TopicPages(admin.client, topic, optional=optional, committed=committed, last=last)
 
     def set_cluster(self, admin: ClusterAdmin) -> None:
-        """Read on over other connections to the same cluster; nothing may be reading."""
+        """Continue to read over other connections to the same cluster; no reading may run."""
         self._admin = admin
         self._pages.set_client(admin.client)
 
     @property
     def topic_id(self) -> uuid.UUID | None:
-        """The topic that was read: another one once it was recreated."""
+        """The id of the topic at the last reading: a recreated topic has another id."""
         return self._pages.topic_id
 
     @property
     def exists(self) -> bool:
-        """Whether there was such a topic at the last reading."""
+        """Whether the topic existed at the last reading."""
         return self._pages.exists
 
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:
-        """Records added since the last call, up to the end as it is now.
+        """Yields the records since the last call, up to the present end.
 
         Raises ClusterError when a partition makes no progress for seconds or a cluster does not answer, RefusedError
-        without READ on the topic; what was not yielded comes with the next call.
+        without READ on the topic. The next call yields the remaining records.
         """
         pages = self._pages
         for fetched in self._fetched(None):
@@ -59,11 +61,11 @@ class TopicReader:
                         yield partition, record
 
     def read_last(self, last: LastRecords, *, timeout_s: float | None = None, deletions: bool = True) -> None:
-        """Put into `last` what was added since the last call, the last record of each key only.
+        """Put the last record of each key into `last`, of the records since the last call.
 
-        Without `deletions` it is the last one that has a value. What was read before an error stays in `last`, and
-        comes no second time. With `timeout_s` it is tried again for so many seconds, whatever happens, and no longer.
-        Raises as `read` does, and ClusterError when the time is over.
+        Without `deletions` it is the last record that has a value. Records before an error stay in `last`, and are read
+        only once. With `timeout_s` the reader tries again after each error, for so many seconds in all. Raises as
+        `read` does, and ClusterError when the time is over.
         """
         for fetched in self._fetched(timeout_s):
             for partition, answer, batch in self._pages.visible(fetched):

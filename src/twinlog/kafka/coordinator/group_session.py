@@ -1,4 +1,4 @@
-"""Takes part in a group: joins it, gets an assignment, sends heartbeats, and knows what the answers mean."""
+"""Takes part in a group: joins the group, gets an assignment, sends heartbeats, and interprets the answers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from twinlog.kafka.net.loop import Loop
 T = TypeVar("T")
 
 BEAT_S = 0.5
-"""How often a member sends a heartbeat; also how late it may notice that another one joined or left."""
+"""The seconds between heartbeats of a member; also the delay after which it notices that another member joined or left.
+"""
 
 VOID_S = 3 * BEAT_S
-"""The answer to a heartbeat ends a join only if the join was sent so long before the heartbeat: on its own connection a
-later join may arrive after the heartbeat."""
+"""The least seconds between a join and a heartbeat whose answer may end the join.
+
+On its own connection a later join may arrive after the heartbeat.
+"""
 
 
 class GroupSession:
-    """One membership with its heartbeats, on the loop of its client. What is answered extends the lease.
+    """A membership with its heartbeats, on the loop of its client. Each positive answer extends the lease.
 
-    `lost()` is called when this client is no member any more; then, and at each rebalance, it must join `again`.
-    `answered()` and `unanswered(error)` are called for heartbeats.
+    `lost()` is called when the coordinator has dropped this member. After that, and at each rebalance, the member must
+    join `again`. `answered()` and `unanswered(error)` are called for heartbeats.
     """
 
     def __init__(
@@ -38,10 +41,10 @@ class GroupSession:
         unanswered: Callable[[TwinlogError], None] = lambda error: None,
     ) -> None:
         self.again = False
-        """Whether to join again; to be cleared before `join`."""
+        """Whether to join again; the caller clears this flag before `join`."""
         self.stopped = False
         self.wake = loop.signal()
-        """Set whenever something here has changed; one coroutine may wait for it."""
+        """Set after each change of this object; a single coroutine may wait for it."""
         self._loop = loop
         self._now = loop.clock.monotonic
         self._membership = membership
@@ -51,17 +54,20 @@ class GroupSession:
         self._unanswered = unanswered
         self._joining_since: float | None = None
         self._void = False
-        """Whether the answer that is waited for never comes."""
+        """Whether the expected answer will never come."""
         self._synced = -1
         """The generation whose assignment this client has."""
 
     @property
     def joining(self) -> bool:
-        """While a join is under way its answer shows the next generation; heartbeats still go with the one before."""
+        """Whether a join is under way.
+
+        The answer to the join shows the next generation; heartbeats meanwhile have the previous generation.
+        """
         return self._joining_since is not None
 
     async def join(self, metadata: bytes) -> Generation | None:
-        """Join the next generation; None when that need not be waited for any more. `sync` must follow."""
+        """Join the next generation; None when the answer is no longer needed. `sync` must follow."""
         known = self._membership.generation
         sent_at = self._joining_since = self._now()
         try:
@@ -71,15 +77,17 @@ class GroupSession:
         if generation is None:
             return None
         if known is None or known.member_id != generation.member_id:
-            # What it had before belonged to another member id.
+            # The earlier partitions belonged to another member id.
             self._lost()
         self._membership.enter_generation(generation)
         self._lease.extend_lease(sent_at, self._membership.session_s, stable=False)
         return generation
 
     async def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> bytes | None:
-        """Give the others their assignments if this is the leader, and get this one's; None when the next rebalance
-        began meanwhile, or it need not be waited for any more."""
+        """Give the other members their assignments if this member leads, and return the assignment of this member.
+
+        None when the next rebalance began meanwhile, or when the answer is no longer needed.
+        """
         sent_at = self._now()
         given = await self._patiently(self._membership.sync, assignments)
         if given is not None:
@@ -110,7 +118,7 @@ class GroupSession:
                 self._take(result, generation, sent_at)
 
     def stop(self) -> None:
-        """Send no more, and wait for no answer."""
+        """Stop the heartbeats and the waits for answers."""
         self.stopped = True
         self.wake.set()
 
@@ -135,7 +143,7 @@ class GroupSession:
             self.rejoin()
 
     async def _patiently(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T | None:
-        """A step that may wait for other members; None when this one need not wait any more."""
+        """Run a step that may wait for other members; None when the answer is no longer needed."""
         self._void = False
         outcome = self._loop.spawn(step, *args)
         outcome.add_both(lambda _: self.wake.set())

@@ -1,4 +1,4 @@
-"""Finds the brokers that coordinate groups or transactional ids: for many at a time, or for one that gets requests."""
+"""Finds the brokers that coordinate groups or transactional ids: for many names at a time, or for a single name."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ AT_ONCE = 32
 """Requests in flight, of the 64 that a connection may have."""
 
 MOST_NODES = 10_000
-"""The coordinators of so many names are cached without a check whether the names still exist."""
+"""Up to so many coordinators are cached without a check that their names still exist."""
 
 MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 """Codes after which the coordinator must be found again."""
 
 _SEVERAL = 4
-"""The version since which one request may have many names (KIP-699, Kafka 3.0)."""
+"""The version since which a request may have many names (KIP-699, Kafka 3.0)."""
 
 
 class Coordinators:
-    """The coordinators of names of one kind; `nodes` has those that were found.
+    """The coordinators of names of a kind; `nodes` has the known coordinators.
 
-    `timeout_s` None is the client's own.
+    `timeout_s` None is the client's own timeout.
     """
 
     def __init__(self, client: ClusterClient, kind: CoordinatorType, *, timeout_s: float | None = None) -> None:
@@ -45,14 +45,14 @@ class Coordinators:
         self._timeout_s = timeout_s
 
     async def find_nodes(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-        """The coordinator of each name, asked for if `nodes` lacks it, and the error codes of names that have none now.
+        """The coordinator of each name, and the error codes of names without a coordinator now.
 
-        Raises ClusterError when no broker answers.
+        A name that `nodes` lacks is looked up. Raises ClusterError when no broker answers.
         """
         if len(self.nodes) > max(MOST_NODES, 2 * len(names)):
-            # They come and go.
+            # Names come and go.
             self.nodes = {name: self.nodes[name] for name in names if name in self.nodes}
-        # Others may forget some of them meanwhile.
+        # Another coroutine may drop some names meanwhile.
         found = {name: self.nodes[name] for name in names if name in self.nodes}
         unknown = [name for name in names if name not in found]
         if not unknown:
@@ -71,7 +71,7 @@ class Coordinators:
                     found[name] = self.nodes[name] = int(one.node_id)
         # A name that the answer leaves out has no coordinator either.
         wrong.update(dict.fromkeys(set(unknown) - found.keys() - wrong.keys(), int(Code.COORDINATOR_NOT_AVAILABLE)))
-        # One of them may be a broker that was not there before, and has to be known before it can be asked.
+        # A coordinator may be a new broker, which the metadata must have before it can be asked.
         await self._client.refresh([])
         return found, wrong
 
@@ -83,7 +83,7 @@ class Coordinators:
 
 
 class Coordinator:
-    """The coordinator of one name, on whichever broker it is. `check(code)` raises the error of a code."""
+    """The coordinator of a name, on its present broker. `check(code)` raises the error of a code."""
 
     def __init__(
         self,
@@ -100,7 +100,10 @@ class Coordinator:
         self._known = Coordinators(client, kind, timeout_s=timeout_s)
 
     async def send_request(self, request: Any, timeout_s: float, *, apart: bool = False) -> Any:
-        """Send a request to it, with `apart` on the connection for data. Raises ClusterError, and what `check` does."""
+        """Send a request to the coordinator, with `apart` on the connection for data.
+
+        Raises ClusterError and the errors of `check`.
+        """
         found, wrong = await self._known.find_nodes([self._name])
         if wrong:
             self._check(wrong[self._name])
@@ -114,7 +117,7 @@ class Coordinator:
             raise
 
     def reset_node(self) -> None:
-        """Find it again before the next request."""
+        """Find the coordinator again before the next request."""
         self._known.nodes.clear()
 
 
@@ -124,7 +127,7 @@ async def ask_at_once(
     requests: Iterable[tuple[int | None, Any]],
     timeout_s: float | None,
 ) -> list[Any]:
-    """Send many requests, each with its broker, at once; a broker answers those of a connection in turn.
+    """Send many requests, each with its broker, at once; a broker answers the requests of a connection in turn.
 
     Raises the first error.
     """
@@ -136,7 +139,7 @@ async def ask_at_once(
 
 
 def chunked(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """Items, in order, so many at a time."""
+    """Items, in order, in portions of `size`."""
     rest = iter(items)
     while part := tuple(islice(rest, size)):
         yield part

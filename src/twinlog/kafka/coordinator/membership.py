@@ -1,6 +1,6 @@
 """Membership in a group by Kafka's classic protocol, as the workers of Kafka Connect use it.
 
-The group's coordinator is a broker. It keeps one member the leader for as long as that is a member, and forgets a
+The group's coordinator is a broker. A leader stays the leader for as long as it is a member. The coordinator forgets a
 member that sent no heartbeat for the session timeout. (Kafka classes GroupMetadataManager and ClassicGroup.)
 """
 
@@ -21,22 +21,22 @@ from twinlog.kafka.protocol import error_codes
 from twinlog.kafka.protocol.error_codes import Code
 
 _SEVERAL_MEMBERS = 3
-"""The version since which a request names the members that leave (Kafka 2.4, KIP-345)."""
+"""The version since which a request names the leaving members (Kafka 2.4, KIP-345)."""
 
 SESSION_S = 6.0
 """The shortest session that brokers accept by default (`group.min.session.timeout.ms`)."""
 
 LONGER_SESSIONS_S = (10.0, 30.0, 60.0, 300.0, 1800.0)
-"""Tried one after the other where brokers refuse a shorter one; 1,800 s is the longest they accept by default."""
+"""Tried in this order when brokers refuse a shorter session; by default brokers accept up to 1,800 s."""
 
 REBALANCE_S = 60.0
-"""How long the coordinator waits for members to join again."""
+"""The seconds for which the coordinator waits for members to join again."""
 
 ANSWER_S = 3.0
-"""How long a coordinator may take for an answer that needs no other member."""
+"""The seconds that a coordinator may take for an answer that needs no other member."""
 
 _PROTOCOL = "v2"
-"""The protocol name of the members' metadata; a member with another one cannot join."""
+"""The protocol name of the members' metadata; a member with another name cannot join."""
 
 
 class HeartbeatResult(Enum):
@@ -50,7 +50,7 @@ class HeartbeatResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The group between two rebalances, as one member sees it; `members` (id to metadata) is known to the leader."""
+    """The group between two rebalances, as a member sees it; the leader knows `members` (id to metadata)."""
 
     number: int
     member_id: str
@@ -71,10 +71,10 @@ class GroupDescription:
 
 
 class Membership:
-    """This client's membership in one group.
+    """This client's membership in a group.
 
     `join` waits for the other members on a connection of its own, so `send_heartbeat` and `leave_group` may be called
-    meanwhile. Calls raise ClusterError for what may pass, RefusedError when the principal lacks a right, and
+    meanwhile. Calls raise ClusterError for an error that may pass, RefusedError when the principal lacks a right, and
     GroupTakenError while the group's members use another protocol.
     """
 
@@ -91,7 +91,7 @@ class Membership:
         self._least_session_s = session_s
         self._rebalance_s = rebalance_s
         self.generation: Generation | None = None
-        """None before the first `enter_generation`, and once the coordinator no longer knows this member."""
+        """None before the first `enter_generation`, and once the coordinator has dropped this member."""
         self._client = client
         self._protocol_type = protocol_type
         self._member_id = ""
@@ -99,7 +99,7 @@ class Membership:
         self._coordinator = Coordinator(client, GROUP, group, self._check, timeout_s=ANSWER_S)
 
     async def join(self, metadata: bytes) -> Generation:
-        """Join, or join again; returns once all members have, or the coordinator gave up those that did not.
+        """Join, or join again; returns once all members have joined, or the coordinator dropped the missing members.
 
         `enter_generation` and `sync` must follow. Raises ClusterError once `join` was called again.
         """
@@ -134,14 +134,14 @@ class Membership:
         return Generation(response.generation_id, response.member_id, response.leader, members)
 
     def enter_generation(self, generation: Generation) -> None:
-        """Be a member of what `join` returned."""
+        """Become a member of a generation that `join` returned."""
         self.generation = generation
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes | None:
-        """The leader gives each member something (by member id), the others wait for it; returns this member's.
+        """Send the leader's assignments (by member id) or wait for the leader; returns this member's assignment.
 
-        After this the generation is in the coordinator's log: another broker that takes the group over has it. None
-        when the next rebalance began meanwhile.
+        After this the generation is in the coordinator's log, so another broker that takes the group over has the
+        generation. None when the next rebalance began meanwhile.
         """
         generation = self._require()
         kind = SyncGroupRequest.SyncGroupRequestAssignment
@@ -165,7 +165,7 @@ class Membership:
         return bytes(response.assignment)
 
     async def send_heartbeat(self) -> HeartbeatResult:
-        """Send a heartbeat; the coordinator restarts the session timeout when it gets it."""
+        """Send a heartbeat; the coordinator restarts the session timeout when the heartbeat arrives."""
         generation = self._require()
         response = await self._call(
             HeartbeatRequest(
@@ -186,7 +186,7 @@ class Membership:
         return HeartbeatResult.STABLE
 
     async def leave_group(self) -> None:
-        """End the membership, also while `join` waits, so that the others need not wait for the session's end."""
+        """End the membership, also while `join` waits, so that no other member waits for the end of the session."""
         if not self._member_id:
             return
         if self._client.supports(LeaveGroupRequest.API_KEY, _SEVERAL_MEMBERS):
@@ -208,7 +208,7 @@ class Membership:
         return GroupDescription(seen.protocol_type, tuple(sorted(members)))
 
     def reset_member(self) -> None:
-        """This is no member any more; the next `join` makes it a new one."""
+        """Drop the member id; the next `join` gets a new member id."""
         self._member_id = ""
         self.generation = None
 

@@ -16,10 +16,10 @@ from twinlog.model.types import GroupId
 
 
 class TransactionOffsets:
-    """The offsets of one group without members; `add_group` of the transaction's coordinator comes first.
+    """The offsets of a group without members; `add_group` of the transaction's coordinator comes first.
 
-    Raises ClusterError for what may pass, RefusedError for a missing right, and FencedError for a producer that
-    another one has taken the place of. A call is safe to repeat.
+    Raises ClusterError for an error that may pass, RefusedError for a missing right, and FencedError for a producer
+    that another producer has replaced. A call is safe to repeat.
     """
 
     def __init__(self, client: ClusterClient, group: GroupId) -> None:
@@ -28,7 +28,7 @@ class TransactionOffsets:
         self._coordinator = Coordinator(client, GROUP, group, self._check)
 
     async def commit(self, transactional_id: str, holder: ProducerEpoch, offsets: GroupOffsets) -> None:
-        """Have the open transaction commit `offsets`."""
+        """Commit `offsets` with the open transaction."""
         kind = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         request = TxnOffsetCommitRequest(
             transactional_id=transactional_id,

@@ -1,8 +1,8 @@
 """Requests to the coordinator of a transactional id: init the producer, add partitions, commit or abort.
 
-The requests are those of the transactional producer before KIP-890 (Kafka class TransactionManager); every broker since
-2.8 serves them. Each call is safe to repeat after a ClusterError: the coordinator answers a repeated request as it
-answered the first.
+The requests are the requests of the transactional producer before KIP-890 (Kafka class TransactionManager); every
+broker since 2.8 serves them. Each call is safe to repeat after a ClusterError: the coordinator gives a repeated request
+the same answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from twinlog.settings.flow import ProducerSettings
 from twinlog.settings.written import key_of
 
 BUSY_S = 0.003
-"""Pause while the coordinator still writes the markers of the transaction before."""
+"""Pause in seconds while the coordinator still writes the markers of the previous transaction."""
 
 BUSY_AT_MOST_S = 0.1
 _TRIES = 40
@@ -38,7 +38,7 @@ _LIST_TRANSACTIONS = 66
 
 
 class ProducerEpoch(NamedTuple):
-    """A producer id and its epoch, as a coordinator hands them out; -1 and -1 for none."""
+    """A producer id and its epoch, as a coordinator returns them; -1 and -1 for none."""
 
     producer_id: int
     epoch: int
@@ -48,10 +48,10 @@ NOBODY = ProducerEpoch(-1, -1)
 
 
 class TransactionCoordinator:
-    """The coordinator of one transactional id on one cluster, wherever it is at the moment.
+    """The coordinator of a transactional id on a cluster, on its present broker.
 
-    Every call raises ClusterError for what may pass, RefusedError when the principal lacks a right, and FencedError
-    when another producer has taken the id over; ForgottenError where that is not known.
+    Every call raises ClusterError for an error that may pass, RefusedError when the principal lacks a right, and
+    FencedError when another producer has taken the id over; ForgottenError when the owner of the id is unknown.
     """
 
     def __init__(self, client: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
@@ -61,10 +61,10 @@ class TransactionCoordinator:
         self._coordinator = Coordinator(client, TRANSACTION, transactional_id, self._check)
 
     async def init(self, expected: ProducerEpoch = NOBODY) -> ProducerEpoch:
-        """Become the only writer under the id: aborts the open transaction of its last writer and fences that writer.
+        """Become the only writer under the id: aborts the open transaction of the last writer and fences that writer.
 
-        With `expected` only if that is still the present one; it then gets a higher epoch, under which sequence numbers
-        begin at 0 again (KIP-360).
+        With `expected` the call succeeds only if `expected` is still the present producer. The producer then gets a
+        higher epoch, under which sequence numbers begin at 0 again (KIP-360).
         """
         response = await self._call(
             InitProducerIdRequest(
@@ -86,9 +86,9 @@ class TransactionCoordinator:
         return ProducerEpoch(response.producer_id, response.producer_epoch)
 
     async def add(self, holder: ProducerEpoch, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Let partitions take part in the open transaction, and open one if there is none.
+        """Let partitions take part in the open transaction; opens a transaction if necessary.
 
-        Returns the error code of each partition that cannot take part; when there is one, none takes part.
+        Returns the error code of each partition that cannot take part; with any such partition, none takes part.
         """
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         topics: dict[str, list[int]] = {}
@@ -115,7 +115,7 @@ class TransactionCoordinator:
         return {part: code for part, code in refused.items() if code != Code.OPERATION_NOT_ATTEMPTED}
 
     async def add_group(self, holder: ProducerEpoch, group: GroupId) -> None:
-        """Let offsets of a group take part in the open transaction, and open one if there is none."""
+        """Let offsets of a group take part in the open transaction; opens a transaction if necessary."""
         response = await self._call(
             AddOffsetsToTxnRequest(
                 transactional_id=self.transactional_id,
@@ -130,10 +130,10 @@ class TransactionCoordinator:
         self._check(response.error_code)
 
     async def end(self, holder: ProducerEpoch, *, commit: bool) -> bool:
-        """Commit or abort; False when there is no transaction open that could end so.
+        """Commit or abort; False when no open transaction can end in this way.
 
-        After True the outcome is decided; the markers of the partitions follow, and a transaction that is begun
-        meanwhile waits for them.
+        After True the outcome is decided. The markers of the partitions follow, and the next transaction waits for the
+        markers.
         """
         response = await self._call(
             EndTxnRequest(
@@ -192,7 +192,7 @@ _OF_THE_ID = frozenset(
         Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-"""Codes that the answer to AddPartitionsToTxn repeats for each partition although they are of the whole request."""
+"""Codes of a whole request that the answer to AddPartitionsToTxn repeats for each partition."""
 
 _COORDINATOR_FAULTS = frozenset(
     {
@@ -219,8 +219,8 @@ def _code_of(response: Any) -> int:
 async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str] | None:
     """Transactional ids of the form prefix + number that the cluster remembers (KIP-664).
 
-    None when its brokers are older than Kafka 3.0, which lack the request. Ids that the principal may not describe are
-    missing. Raises ClusterError while a coordinator cannot answer.
+    None when its brokers are older than Kafka 3.0, which lack the request. Ids are missing if the principal may not
+    describe them. Raises ClusterError while a coordinator cannot answer.
     """
     if not client.supports(_LIST_TRANSACTIONS):
         return None

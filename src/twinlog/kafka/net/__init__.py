@@ -1,1 +1,1 @@
-"""Connections, frames and the event loop they live on."""
+"""Connections, frames and the event loop that they run on."""

@@ -14,8 +14,8 @@ T = TypeVar("T")
 def canonical(servers: Iterable[str]) -> list[str]:
     """Each bootstrap server, as `host:port`, once for each of its addresses, by the address's canonical name.
 
-    Blocks, for seconds where a name server does not answer. An address without a name stands for itself; a host without
-    an address stays as it is (Kafka class ClientUtils, `resolve_canonical_bootstrap_servers_only`).
+    Blocks, for seconds if a name server does not answer. An address without a name is returned as the address; a host
+    without an address stays as it is (Kafka class ClientUtils, `resolve_canonical_bootstrap_servers_only`).
     """
     found: dict[str, None] = {}
     for server in servers:
@@ -39,7 +39,7 @@ def _server(host: str, port: int) -> str:
 
 
 def beginning_with(items: Sequence[T], index: int) -> list[T]:
-    """The items in turn, the one at `index` first; what is after the end begins anew.
+    """The items in turn, beginning with the item at `index`; an index past the end counts from the beginning again.
 
     >>> beginning_with(["a", "b", "c"], 4)
     ['b', 'c', 'a']

@@ -1,7 +1,7 @@
-"""Reads the brokers of a cluster from the first bootstrap server that answers, at first and whenever they have moved.
+"""Reads the brokers of a cluster from the first bootstrap server that answers, also after all brokers have moved.
 
-kafka-python asks one after the other, and waits for a server that hangs as long as a connection may take to be made:
-ten seconds, which is all that most callers have. Where a server hangs once it is connected, it waits for longer still.
+kafka-python asks the servers one after the other. It waits for a hanging server as long as a connection may take, ten
+seconds, which is all the time of most callers. It waits longer still for a server that hangs after the connect.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from twinlog.kafka.net.transport import ClosedHereError
 log = logging.getLogger(__name__)
 
 NEXT_S = 1.0
-"""So long a server is asked alone; then the next one is asked, too."""
+"""The seconds for which a server is asked alone; then the next server is asked, too."""
 
 
 @dataclass(slots=True)
 class _PendingServer:
-    """A server that is asked: its connection, and once that is there the future of its brokers."""
+    """A server that is asked: its connection, and after the connect the future of its brokers."""
 
     connection: Any
     answer: Any = None
 
 
 class Bootstrap:
-    """One bootstrap of `connections`; `run` returns the server that has answered, once its brokers are known.
+    """A bootstrap of `connections`; `run` returns the server that answered, once its brokers are known.
 
-    With `once` each server is asked once; without it again and again, up to the deadline in monotonic seconds.
+    With `once` each server is asked once; otherwise again and again, up to the deadline in monotonic seconds.
     """
 
     def __init__(self, connections: Any, deadline: float | None, *, once: bool = False) -> None:
@@ -43,12 +43,15 @@ class Bootstrap:
         self._once = once
         self._wake = WakeupNotifier(connections._net)
         self._asked: dict[Any, _PendingServer] = {}
-        """By the ids of servers, in the order in which they were begun."""
+        """The asked servers by their ids, in the order of their requests."""
         self._tried: set[Any] = set()
 
     async def run(self, servers: Sequence[Any]) -> Any:
-        """Raises KafkaTimeoutError at the deadline, or when all were asked once, and at once what no other server can
-        fix."""
+        """Ask the servers until a server answers.
+
+        Raises KafkaTimeoutError at the deadline, or when all servers were asked once. Raises at once an error that no
+        other server can fix.
+        """
         connections = self._connections
         try:
             while not connections.closed:
@@ -93,7 +96,7 @@ class Bootstrap:
                     reset_backoff_on_connect=False,
                 )
             except KafkaError:
-                # A login that was refused there a moment ago.
+                # The server refused a login a moment ago.
                 if not self._once:
                     raise
                 continue
@@ -117,15 +120,15 @@ class Bootstrap:
                 asked.answer.add_both(lambda _: self._wake.notify())
             if not asked.answer.is_done:
                 return False
-            # A controller has no metadata for clients: another server may.
+            # A controller has no metadata for clients; another server may have metadata.
             if asked.answer.exception is not None:
                 raise asked.answer.exception
             if not asked.answer.value.brokers:
                 raise KafkaConnectionError("its metadata names no broker")
             connections.cluster.update_metadata(asked.answer.value)
         except Exception as error:
-            # Any error, as for an invalid host name: another server may answer. It is reported when no server is left;
-            # a warning for each try would be too many.
+            # Any error, as for an invalid host name: another server may answer. The error is reported after the last
+            # server; a warning for each try would be too many.
             log.debug("bootstrap server %s:%s: %s", server.host, server.port, error)
             connections._note_failure(f"{server.host}:{server.port}", error)
             self._drop(server)

@@ -35,7 +35,7 @@ def connection_options(settings: ClientSettings, clock: Clock) -> dict[str, Any]
         options["sasl_oauth_token_provider"] = token_source(settings.tokens, clock)
     elif settings.sasl_mechanism is not None:
         user = settings.sasl_username
-        # kafka-python sends it as it is.
+        # kafka-python sends the name unescaped.
         options["sasl_plain_username"] = sasl_name(user) if user and settings.sasl_mechanism in SCRAM else user
         options["sasl_plain_password"] = settings.sasl_password
     return options

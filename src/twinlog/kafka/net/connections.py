@@ -1,7 +1,8 @@
-"""Opens, keeps and closes the connections to one cluster, by the settings of its client.
+"""Opens, keeps and closes the connections to a cluster, by the settings of its client.
 
-What kafka-python lacks beside `frames` and `bootstrap`: it gives up on brokers that moved while no connection was open,
-asks one that hangs where another one has just answered, and counts a connection as good whose login failed.
+The module adds abilities that kafka-python lacks beside `frames` and `bootstrap`. kafka-python gives up on brokers that
+moved while no connection was open. It asks a hanging broker although another broker has just answered. It counts a
+connection with a failed login as good.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from twinlog.kafka.net.wire import Wire
 from twinlog.settings.flow import ClientSettings
 
 IDLE_LOOK_S = 0.1
-"""Shortest pause between two searches for idle connections."""
+"""Shortest pause in seconds between two searches for idle connections."""
 
 LOGIN_AGAIN_S = 5.0
-"""Pause before a login that a broker refused is tried again there."""
+"""Pause in seconds before the next login at a broker that refused a login."""
 
 
 class Connections(FrameManager):
-    """Connections to the brokers of one cluster. Two of these may share its metadata (`share_metadata`)."""
+    """Connections to the brokers of a cluster. Two objects may share the cluster's metadata (`share_metadata`)."""
 
     cluster: Any
     config: dict[str, Any]
@@ -46,12 +47,12 @@ class Connections(FrameManager):
         """The bootstrap server that answered last."""
         super().__init__(net, wire, **options)
         self.cluster.config["retry_backoff_ms"] = settings.retry_backoff_ms
-        # Topics are described elsewhere, by name; a metadata request must never create one.
+        # Topics are described elsewhere, by name; a metadata request must never create a topic.
         self.cluster.config["allow_auto_create_topics"] = False
         self.cluster.add_listener(self._look_at_brokers)
 
     def share_metadata(self, other: Connections) -> None:
-        """Use the brokers that `other` has, now and later."""
+        """Use the brokers of `other`, now and later."""
         self.cluster.close()
         self.cluster = other.cluster
         self.cluster.add_listener(self._look_at_brokers)
@@ -60,20 +61,20 @@ class Connections(FrameManager):
 
     @property
     def cut_off(self) -> bool:
-        """Whether the last connection to each known broker failed."""
+        """Whether the last try to connect to each known broker failed."""
         return all(self.unreachable(broker.node_id) for broker in self.cluster.brokers())
 
     def unreachable(self, node: int) -> bool:
-        """Whether the last connection to a broker could not be made."""
+        """Whether the last try to connect to a broker failed."""
         return node in self._backoff
 
     def throttled_s(self, node: int) -> float:
-        """For how many seconds nothing may be sent to a broker, by the throttle time of its last answer (KIP-219)."""
+        """The seconds for which requests to a broker must wait, by the throttle time of its last answer (KIP-219)."""
         connection = self._conns.get(node)
         return 0.0 if connection is None else max(0.0, connection._throttle_time - self._net.now())
 
     def metadata_wanted(self) -> None:
-        """Metadata is requested; when the last answer is long ago, bootstrap again instead (KIP-1102)."""
+        """Note that metadata is requested; bootstraps again if the last answer is long ago (KIP-1102)."""
         now = self._net.now()
         if self._asked_since is None:
             self._asked_since = now
@@ -109,7 +110,8 @@ class Connections(FrameManager):
         node = super().least_loaded_node()
         if node in self._conns and self._conns[node].connected:
             return node
-        # Without a connection the library picks a broker at random; the one that has just answered is better.
+        # Without a connection the library picks a random broker; the broker that has just answered is the better
+        # choice.
         at = self._answers_at
         answers = (broker.node_id for broker in self.cluster.brokers() if (broker.host, broker.port) == at)
         return next((one for one in answers if not self.unreachable(one)), node)
@@ -130,7 +132,7 @@ class Connections(FrameManager):
             raise
 
     def _look_at_brokers(self, _cluster: Any) -> None:
-        """After new metadata: close connections to addresses that a broker no longer has."""
+        """After new metadata, close connections to addresses that a broker no longer has."""
         self._asked_since = None
         before = self._addresses
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in self.cluster.brokers()}
@@ -171,7 +173,7 @@ class Connections(FrameManager):
             self.update_backoff(node.node_id)
 
     def close_idle_connections(self) -> None:
-        """Close connections that were idle for `connections.max.idle.ms`, now and whenever it is time again."""
+        """Close connections that were idle for `connections.max.idle.ms`, now and at each later deadline."""
         most_s = self._settings.connections_max_idle_ms / 1000
         if most_s < 0 or getattr(self, "closed", False):
             return

@@ -1,7 +1,7 @@
-"""Tracks whether a cluster answers: when a broker last answered, and since when none does.
+"""Tracks whether a cluster answers: the time of the last answer, and the beginning of an outage.
 
-The requests that are sent anyway are enough for that: a broker that is gone breaks its connections, and one that hangs
-leaves a request open for longer than any answer takes.
+The usual requests are enough for that: an absent broker breaks its connections, and a hanging broker leaves a request
+open for longer than any answer takes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from twinlog.model.reach import ClusterReachability
 
 SILENT_S = 3.0
-"""A request that is open for so much longer than a broker may hold it back gets no answer any more."""
+"""A request that is open for so many seconds longer than a broker may hold it back counts as unanswered."""
 
 SURE_S = 1.0
-"""A fault is no outage before it has lasted so long: leaders move, and the next broker answers."""
+"""A fault counts as an outage after so many seconds: leaders move, and the next broker answers."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Question:
 
 
 class Contact:
-    """Requests to one cluster and their outcomes. Any thread may read it, one writes it."""
+    """Requests to a cluster and their outcomes. Any thread may read them; a single thread writes them."""
 
     def __init__(self, why: Callable[[], str], clock: Callable[[], float]) -> None:
         self._why = why
@@ -38,14 +38,14 @@ class Contact:
         self._data: dict[int, float] = {}
 
     def record_request(self, node: int | None, patience_s: float = 0.0) -> int:
-        """A request was sent, which the broker may hold back for `patience_s`; returns its number."""
+        """Note a request, which the broker may hold back for `patience_s`; returns its number."""
         now = self._clock()
         self._number += 1
         self._open[self._number] = _Question(node, now, now + patience_s + SILENT_S)
         return self._number
 
     def record_answer(self, number: int, *, data: bool = False) -> None:
-        """An answer came, an error code too; `data` on a connection for data."""
+        """Note an answer, also an error code; `data` on a connection for data."""
         question = self._open.pop(number, None)
         self._answered_at = now = self._clock()
         self._failed_at = None
@@ -53,7 +53,7 @@ class Contact:
             self._data[question.node] = now
 
     def record_failure(self, number: int) -> None:
-        """No answer will come."""
+        """Note that no answer will come."""
         question = self._open.pop(number, None)
         if self._failed_at is None:
             now = self._clock()
@@ -62,17 +62,16 @@ class Contact:
             self._failed_at = question.asked_at if overdue and question is not None else now
 
     def drop_request(self, number: int) -> None:
-        """The caller no longer waits for an answer."""
+        """Drop a request whose caller no longer waits for an answer."""
         self._open.pop(number, None)
 
     def waits(self) -> tuple[int | None, float] | None:
-        """The broker (None: any) that a request has waited for the longest, and for how many seconds; None while no
-        request is open."""
+        """The broker (None: any) of the longest open request, and its wait in seconds; None without an open request."""
         oldest = min(list(self._open.values()), key=lambda question: question.asked_at, default=None)
         return None if oldest is None else (oldest.node, self._clock() - oldest.asked_at)
 
     def data_at(self, node: int) -> float | None:
-        """When a broker last answered on its connection for data (monotonic seconds), None if it never did."""
+        """The monotonic second of a broker's last answer on its connection for data, None before its first answer."""
         return self._data.get(node)
 
     @property
@@ -87,7 +86,7 @@ class Contact:
         overdue = [question.asked_at for question in list(self._open.values()) if question.due_at < now]
         silent = min(overdue, default=None)
         if silent is not None:
-            # A broker may be silent while others answer.
+            # A broker may be silent while other brokers answer.
             silent = max(silent, answered or silent)
             if now - silent >= SILENT_S:
                 since = silent if since is None else min(since, silent)

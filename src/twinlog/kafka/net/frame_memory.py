@@ -1,4 +1,4 @@
-"""Memory for large frames, reused once no view of it is left.
+"""Memory for large frames, reused once the last view of a frame is gone.
 
 Fresh memory is filled with zeros and mapped page by page: for fetches of megabytes that took an eighth of a copier's
 time.
@@ -13,19 +13,19 @@ from sys import getrefcount
 from twinlog.clock import LONG_AGO
 
 LARGE_BYTES = 256 << 10
-"""Smaller frames are left to Python's allocator."""
+"""Smaller frames come from Python's allocator."""
 
 MOST_BYTES = 64 << 20
-"""At most so much is kept for reuse: what a task reads ahead of eight partitions."""
+"""At most so many bytes are kept for reuse: the read-ahead of a task for eight partitions."""
 
 KEEP_S = 5.0
-"""Without a large frame for so long, nothing is kept."""
+"""After so many seconds without a large frame, all kept frames are freed."""
 
 _STEP = 256 << 10
 
 
 class _Frame(bytearray):
-    """A frame that is not kept; a weak reference notices when its last view is gone."""
+    """A frame that is freed after use; a weak reference notices the end of its last view."""
 
     __slots__ = ("__weakref__",)
 
@@ -36,7 +36,7 @@ class _Lent(weakref.ref[_Frame]):
 
 
 class FrameMemory:
-    """The memory of the frames of some connections, of which `most_bytes` at most are kept; for one thread."""
+    """The memory of the frames of some connections, which keeps at most `most_bytes`; for a single thread."""
 
     __slots__ = ("_kept", "_lent", "_lent_bytes", "_most_bytes", "_needed_at", "_now")
 
@@ -50,18 +50,18 @@ class FrameMemory:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the frames that are kept, in use or free."""
+        """Bytes of the kept frames, in use or free."""
         return sum(map(len, self._kept))
 
     @property
     def used_bytes(self) -> int:
-        """The size of all frames with a view left."""
+        """Bytes of all frames with a view."""
         kept = self._kept
         in_use = (len(kept[index]) for index in range(len(kept)) if _references(kept, index) != _UNSEEN)
         return self._lent_bytes + sum(in_use)
 
     def allocate_frame(self, size: int) -> memoryview:
-        """`size` writable bytes with arbitrary content; they are reused when no view of them is left."""
+        """`size` writable bytes with arbitrary content; they are reused after their last view is gone."""
         now = self._now()
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:
@@ -74,7 +74,7 @@ class FrameMemory:
                 return memoryview(kept[index])[:size]
         room = -(-size // _STEP) * _STEP
         if self.kept_bytes + room > self._most_bytes:
-            # What is free is too small.
+            # Each free frame is too small.
             self._drop_free()
         if self.kept_bytes + room > self._most_bytes:
             return self._lend(size)
@@ -82,7 +82,7 @@ class FrameMemory:
         return memoryview(self._kept[-1])[:size]
 
     def keep_at_most(self, free_bytes: int) -> None:
-        """Free the frames without a view, if they are more than `free_bytes`."""
+        """Free the frames without a view, if they have more than `free_bytes`."""
         if self.kept_bytes + self._lent_bytes - self.used_bytes > free_bytes:
             self._drop_free()
 
@@ -109,4 +109,4 @@ def _references(kept: list[bytearray], index: int) -> int:
 
 
 _UNSEEN = _references([bytearray()], 0)
-"""The references to a frame without a view: each memoryview, and each slice of one, adds one."""
+"""The references to a frame without a view: each memoryview, and each slice of a memoryview, adds a reference."""

@@ -1,10 +1,12 @@
 """Moves whole frames between a socket and memory: the part of kafka-python that twinlog replaces for speed.
 
-kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB
-at a time and copies each response three times, and its encoder copies each produced batch twice. Here a response is
-received straight into one writable buffer, so that fetched batches can be restamped in place, and a produce request is
-joined once. This module, `connections`, `transport` and `selector` are the only ones that know these inner layers;
-`tests/integration/test_wire_contract.py` holds the library to them.
+kafka-python's `kafka.net` does connections, TLS, SASL, versions, metadata and back-off. Its receive loop reads 4 KiB at
+a time and copies each response three times, and its encoder copies each produced batch twice. Here a response is
+received straight into a writable buffer, so that fetched batches can be restamped in place. A produce request is joined
+once.
+
+Only this module, `connections`, `transport` and `selector` use these inner layers;
+`tests/integration/test_wire_contract.py` checks that the library keeps them.
 """
 
 from __future__ import annotations
@@ -44,9 +46,9 @@ _INT = struct.Struct(">i")
 
 
 class UndecodedResponse:
-    """A response to a repeated request, which is decoded only when it differs from the one before.
+    """A response to a repeated request, which is decoded only when it differs from the previous response.
 
-    `content` is all of it after the time that the broker throttled it for.
+    `content` is the response without the throttle time at its beginning.
     """
 
     __slots__ = ("_body", "_response_type", "_version", "throttle_time_ms")
@@ -67,7 +69,7 @@ class UndecodedResponse:
 
 
 class FrameParser(KafkaProtocol):  # type: ignore[misc]
-    """Decodes a response out of the buffer it was received into; record bytes stay writable views of that buffer."""
+    """Decodes a response in its receive buffer; record bytes stay writable views of that buffer."""
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         if not isinstance(request, RawRequest):
@@ -78,7 +80,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         return correlation
 
     def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
-        """Take one whole frame, without its length, as a writable view; returns [(correlation id, response)]."""
+        """Take a whole frame, without its length, as a writable view; returns [(correlation id, response)]."""
         header = self.in_flight_requests.popleft()
         (correlation_id,) = _INT.unpack_from(data, 0)
         if correlation_id != header.correlation_id:
@@ -86,7 +88,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         try:
             return [(correlation_id, self._read(header, data))]
         except Exception as error:
-            # The connection ends with it, not the thread of all connections.
+            # The error ends this connection, and keeps the thread of all connections running.
             raise KafkaProtocolError(f"a response cannot be read: {error!r}") from error
 
     def _read(self, header: Any, data: memoryview) -> Any:
@@ -104,9 +106,12 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
 
 
 _MADE_ONCE = threading.Lock()
-"""kafka-python makes the class of a response, and compiles its decoder, when the first response of its version arrives.
-Of two threads that do so at the same time one would leave a dead reference, and every later response of that kind would
-fail."""
+"""Guards the making of response classes.
+
+kafka-python makes the class of a response, and compiles its decoder, when the first response of its version arrives. If
+two threads did so at the same time, one thread would leave a dead reference, and every later response of that kind
+would fail.
+"""
 
 _compiled: set[tuple[Any, int]] = set()
 """Types of responses with the versions whose decoders are compiled."""
@@ -123,7 +128,7 @@ def _decode(response_type: Any, data: memoryview, version: int) -> Any:
 
 _OFFSET_FETCH = 9
 _API_VERSIONS = 18
-"""Its response header is never flexible (KIP-511)."""
+"""The header of its response is never flexible (KIP-511)."""
 
 
 class FrameConnection(KafkaConnection):  # type: ignore[misc]
@@ -146,7 +151,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         try:
             await super()._sasl_authenticate(timeout_at)
         except UnsupportedSaslMechanismError:
-            # kafka-python raises it without the mechanisms that the broker offers.
+            # kafka-python's error lacks the mechanisms that the broker offers.
             text = f"the broker has no mechanism {self.config['sasl_mechanism']}; it has {', '.join(self._mechanisms)}"
             raise UnsupportedSaslMechanismError(text) from None
 
@@ -168,9 +173,9 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
 class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
     """kafka-python's connection manager over frame transports.
 
-    `wire` opens them. `failures` keeps why the last connection to each `host:port` failed or was lost. `may_send()` is
-    called before anything is sent; a connection with something to send is closed when it returns False. All connections
-    receive into `frames`.
+    `wire` opens the connections. `failures` keeps the reason why the last connection to each `host:port` failed or was
+    lost. `may_send()` is called before each send; a connection with waiting bytes is closed when it returns False. All
+    connections receive into `frames`.
     """
 
     def __init__(self, net: Any, wire: Wire, **configs: Any) -> None:
@@ -187,7 +192,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
         return self.may_send()
 
     async def _note_refresh(self, node_id: Any = None) -> Any:
-        # A bootstrap drops this error and tries on.
+        # A bootstrap drops this error and continues with the next server.
         try:
             return await self._refresh_metadata(node_id)
         except KafkaError as error:
@@ -197,10 +202,10 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             raise
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
-        # The manager has no factory for connections; a fresh one has done nothing yet, so its class can be exchanged.
+        # The manager has no factory for connections; a fresh connection is still unused, so its class can be exchanged.
         conn.__class__ = FrameConnection
         await super()._connect(node, conn, **options)
-        # `initialize` leaves its error with the connection, and the manager would go on to try the same login.
+        # `initialize` leaves its error with the connection, and the manager would try the same login again.
         error = conn.init_future.exception
         if isinstance(error, _REFUSALS):
             self._auth_failures[node.node_id] = error
@@ -216,7 +221,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             note_failure(self.failures, address, error)
 
     def abort(self) -> None:
-        """Close every connection now; what was not sent yet never will be, unlike with `close`."""
+        """Close every connection now and drop waiting bytes; `close` would send them first."""
         for conn in list(self._conns.values()):
             if conn.transport is not None:
                 conn.transport.abort()
@@ -248,7 +253,7 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
 
 
 class _Impatient:
-    """A loop for a handshake, which the library would wait for without end."""
+    """A loop that limits the time of a handshake; the library would wait for ever."""
 
     def __init__(self, net: Any, timeout_at: float | None) -> None:
         self._net = net

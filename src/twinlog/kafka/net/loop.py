@@ -1,6 +1,6 @@
-"""One thread's event loop: coroutines that wait for sockets, for time and for each other.
+"""A thread's event loop: coroutines that wait for sockets, for time and for each other.
 
-It is kafka-python's selector loop, because its connections live there; the rest of twinlog sees only this face.
+The loop is kafka-python's selector loop, because its connections run there; the rest of twinlog uses only this class.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 
 async def run_in_thread(net: Any, function: Callable[[], T]) -> T:
-    """Returns or raises what `function` does; it runs on a thread of its own, while kafka-python's loop `net` goes on.
+    """Return the result of `function`, or raise its error, while kafka-python's loop `net` continues to run.
 
-    Raises KafkaConnectionError when no thread can be started.
+    `function` runs on a thread of its own. Raises KafkaConnectionError when no thread can be started.
     """
     done = Future()
     results: list[T] = []
@@ -58,11 +58,11 @@ T = TypeVar("T")
 
 
 class Loop:
-    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread. Once
-    `net.start` was called they run on a thread of the loop's own, and any other may call `run` and waits there.
+    """Runs coroutines on the thread that calls `run`; only `call_threadsafe` may be used from another thread.
 
-    Whatever runs on it waits, times out and dates records by its `clock`, and reaches brokers by its `wire`. `selector`
-    waits for what the wire opens.
+    After `net.start` the coroutines run on a thread of the loop's own, and any other thread may call `run` and waits
+    there. Coroutines wait, time out and date records by the loop's `clock`, and reach brokers by its `wire`. `selector`
+    waits for the sockets of the wire.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Loop:
         return result
 
     def spawn(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Any:
-        """Start a coroutine; the awaitable returned gives its result or raises its error."""
+        """Start a coroutine; the returned awaitable gives its result or raises its error."""
         return self.net.begin(coroutine, *args)
 
     def start(self, coroutine: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Start a coroutine that nobody waits for."""
+        """Start a coroutine whose result is ignored."""
         self.net.begin(coroutine, *args).add_errback(self._report_crash)
 
     def _report_crash(self, error: BaseException) -> None:
@@ -107,7 +107,7 @@ class Loop:
     async def gather(self, awaitables: list[Any]) -> list[Any]:
         """Await each in turn (all run at once); the first error is raised after all have ended.
 
-        Takes them out of the list: by its traceback an error holds the caller's frame, and would be a cycle with it.
+        The list is emptied: by its traceback an error holds the caller's frame, and would be a cycle with the frame.
         """
         results, first = [], None
         awaitables.reverse()
@@ -121,7 +121,7 @@ class Loop:
                 raise first
             return results
         finally:
-            # And this frame.
+            # The error holds this frame, too.
             del first
 
     def signal(self) -> Signal:
@@ -132,7 +132,7 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether its own thread has ended by an error: then nothing runs on it any more."""
+        """Whether the loop's own thread has ended by an error: then coroutines no longer run."""
         return self.net.ended
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ def _log_crash(error: BaseException) -> None:
 
 
 class Signal:
-    """Wakes coroutines that wait for something to change; a signal nobody waits for is kept for the next waiter."""
+    """Wakes coroutines that wait for a change; a signal without a waiter is kept for the next waiter."""
 
     __slots__ = ("_loop", "_set", "_waiters")
 
@@ -187,7 +187,7 @@ class Signal:
 
 
 class Lock:
-    """Lets one coroutine after the other through; use with `async with`."""
+    """Lets coroutines through, one after the other; use with `async with`."""
 
     __slots__ = ("_free", "_held")
 

@@ -1,8 +1,9 @@
-"""kafka-python's selector without what costs time for each message.
+"""kafka-python's selector without the costs for each message.
 
-The library registers a socket anew for each read, through an exception that spells out the socket, writes to a pipe to
-wake itself up, and formats trace lines that nobody reads. At a thousand small answers per second and more that was half
-of a copier's time. Behaviour stays the library's (`kafka.net.selector.NetworkSelector`); `wire` adds readers that stay.
+The library registers a socket again for each read, through an exception that spells out the socket. It writes to a pipe
+to wake itself up, and formats trace lines that are dropped. At a thousand small answers per second and more that was
+half of a copier's time. Behaviour stays the library's (`kafka.net.selector.NetworkSelector`); `watch_socket` adds
+permanent readers.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ class Watcher:
 
 
 class LeanFuture(Future):  # type: ignore[misc]
-    """A future whose error does not hold it, when nobody else does: that would be a cycle, which is freed late or not
-    at all in a copier that waits."""
+    """A future that is freed even if its error is kept.
+
+    If the error held its future, the two would be a cycle, which a waiting copier frees late or never.
+    """
 
     __slots__ = ()
 
@@ -63,12 +66,12 @@ class LeanFuture(Future):  # type: ignore[misc]
 
 
 class _Callback(Task):  # type: ignore[misc]
-    """A plain function that is called once: what most timers are."""
+    """A plain function that is called once: the form of most timers."""
 
     _stack: tuple[Any, None] | None
 
     def __init__(self, function: Callable[[], Any]) -> None:
-        # Set as the library does it, without its four checks of the function's type.
+        # Set as in the library, without its four checks of the function's type.
         self._stack = (function, None)
         self._res = self._exc = self.scheduled_at = None
         self.state = TaskState.CREATED
@@ -79,7 +82,7 @@ class _Callback(Task):  # type: ignore[misc]
         self._stack = None
         result = function()
         if result is not None:
-            # The function returned something to wait for.
+            # The function returned an awaitable.
             self._stack = (_once(result), None)
             return super().__call__()
         self.state = TaskState.DONE
@@ -91,10 +94,10 @@ def _once(result: Any) -> Generator[Any, Any, None]:
 
 
 class LeanSelector(NetworkSelector):  # type: ignore[misc]
-    """A selector for one thread's `Loop`; its timers go by the clock `now`.
+    """A selector for a thread's `Loop`; its timers use the clock `now`.
 
-    A timer that was cancelled stays in the heap until its time, or until most of the heap are such ones: each request
-    has one, and the library searches all of them for it and builds the heap anew.
+    A cancelled timer stays in the heap until its time, or until most of the heap are cancelled timers. Each request has
+    a timer, and the library searches the whole heap for it and builds the heap again.
     """
 
     _selector: Any
@@ -123,13 +126,13 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
         task.state = TaskState.UNSCHEDULED
         self._cancelled += 1
         if self._cancelled > max(_FEW, len(self._scheduled) // 2):
-            # In place, because a poll may be going through it.
+            # In place, because a poll may be iterating over the list.
             self._scheduled[:] = [entry for entry in self._scheduled if entry[1].scheduled_at == entry[0]]
             heapq.heapify(self._scheduled)
             self._cancelled = 0
 
     def next_timer(self) -> float | None:
-        """When the next timer is due that was not cancelled."""
+        """The time of the next active timer."""
         scheduled = self._scheduled
         while scheduled:
             when, task = scheduled[0]
@@ -142,11 +145,14 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
 
     @property
     def ended(self) -> bool:
-        """Whether its own thread has ended by an error."""
+        """Whether the selector's own thread has ended by an error."""
         return self._exception is not None
 
     def start(self) -> None:
-        """Run on a thread of its own from now on. Raises RuntimeError where there may be no more; it is closed then."""
+        """Run on a thread of its own from now on.
+
+        Raises RuntimeError if the system allows no more threads; the selector is closed then.
+        """
         try:
             super().start()
         except RuntimeError:
@@ -155,7 +161,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
             raise
 
     def watch_socket(self, sock: Any, readable: Callable[[], None]) -> None:
-        """Call `readable` whenever `sock` can be read; `unregister_event` ends that."""
+        """Call `readable` whenever `sock` can be read, until `unregister_event`."""
         self._selector.register(sock, _READ, (Watcher(readable), None))
 
     def begin(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
@@ -205,7 +211,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
                 task.scheduled_at = None
                 self._add_ready_task(task)
             ready = self._ready
-            # What an answer sets off takes several rounds; the sockets are looked at once for all of them.
+            # An answer sets off several rounds of tasks; the sockets are looked at once for all rounds.
             for _ in range(_ROUNDS):
                 for _ in range(len(ready)):
                     self._step(ready.popleft())

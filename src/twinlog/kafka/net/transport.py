@@ -1,6 +1,6 @@
-"""Connections that read frames instead of chunks, and send at once what the socket takes.
+"""Connections that read frames instead of chunks, and send at once as many bytes as the socket takes.
 
-A response is received straight into one writable buffer of its size; those of kafka-python read 4 KiB at a time.
+A response is received straight into a writable buffer of its size; kafka-python's connections read 4 KiB at a time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.settings.tls import TlsContext
 
 SCRATCH_BYTES = 64 << 10
-"""Read size while no frame is open: holds many small answers, and costs one small copy at the head of a large one."""
+"""Read size in bytes while no frame is open.
+
+A read holds many small answers, and costs a small copy at the head of a large answer.
+"""
 
 _INT = struct.Struct(">i")
 
 
 class ClosedHereError(KafkaConnectionError):  # type: ignore[misc]
-    """A connection was closed on this side, which is no fault of its broker."""
+    """A connection was closed on this side, without a fault of its broker."""
 
 
 class MayNotSendError(ClosedHereError):
-    """Nothing more may be sent: another process may run the flow now."""
+    """Sends are forbidden from now on: another process may run the flow."""
 
 
 class _Frames:
@@ -75,16 +78,17 @@ class _Frames:
                 self.abort(error=error)  # type: ignore[attr-defined]
 
     def write(self, data: bytes) -> None:
-        """Send at once what the socket takes; the rest goes when it takes more."""
+        """Send at once the bytes that the socket takes; the remaining bytes follow when the socket takes more."""
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
-        # A view, because the socket takes it in pieces; TLS in pieces of 16 KiB, each of which would copy the rest.
+        # A view, because the socket takes the data in pieces; TLS in pieces of 16 KiB, each of which would copy the
+        # remaining data.
         self._write_buffer.append(memoryview(data))
         if self._writing:
             return
         _, error = self._sock_send()
         if error is not None:
-            # Not from here: the caller is not done with this request yet.
+            # Later, because the caller still works on this request.
             self._net.call_soon(lambda: self._give_up(error))
         elif self._write_buffer:
             self._writing = True
@@ -99,13 +103,14 @@ class _Frames:
             self.abort(error=received if isinstance(received, LoginRefusedError) else error)  # type: ignore[attr-defined]
 
     def _sock_send(self) -> tuple[int, Exception | None]:
-        # Checked here, because a request may have waited for a connection, and the rest of one for room in the socket.
+        # Checked here, because a request may have waited for a connection, and its remaining bytes for room in the
+        # socket.
         if not self._may_send():
             return 0, cast(Exception, MayNotSendError("not allowed to send any more"))
         return cast(tuple[int, Exception | None], super()._sock_send())  # type: ignore[misc]
 
     def _receive(self) -> Exception | None:
-        """Read the available bytes; returns the error that ends the connection, None when it goes on."""
+        """Read the available bytes; returns the error that ends the connection, None when the connection continues."""
         fresh = True
         while True:
             frame = self._frame
@@ -123,7 +128,7 @@ class _Frames:
                     return refused
                 return cast(Exception, KafkaConnectionError(error)) if fresh else None
             if not received:
-                # A last answer, such as a refused login, is looked at first; the end comes again with the next read.
+                # A last answer, as a refused login, is read first; the next read reports the end again.
                 return cast(Exception, KafkaConnectionError("socket disconnected")) if fresh else None
             fresh = False
             self.last_read = self._now()
@@ -179,7 +184,7 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
     """host:port of the broker, for messages."""
 
     async def handshake(self) -> None:
-        """Raises LoginRefusedError when one side refuses the other."""
+        """Do the TLS handshake; raises LoginRefusedError when one side refuses the other side."""
         try:
             await super().handshake()
         except ssl.SSLError as error:
@@ -193,15 +198,15 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
 
     def resume_reading(self) -> None:
         super().resume_reading()
-        # What was decrypted already wakes no selector.
+        # Decrypted bytes wake no selector.
         if self._sock.pending():
             self._net.call_soon(self._readable)
 
     def _refusal(self, error: ssl.SSLError) -> Exception | None:
-        # A connection that worked can only have been damaged on its way, which the next one need not be.
+        # A connection that worked can only have been damaged by the network, and the next connection may work.
         if self._heard:
             return None
-        # With TLS 1.3 a broker looks at the client's certificate when the client has long begun to talk.
+        # With TLS 1.3 a broker checks the client's certificate when the client has long begun to send.
         why = of_tls(error, self.host, certificate=self._ssl_context.shows_certificate)
         return None if why is None else self._refused(why)
 

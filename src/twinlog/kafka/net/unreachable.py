@@ -17,7 +17,7 @@ from twinlog.kafka.auth.refusal import PROTOCOL, NoTokenError
 from twinlog.kafka.protocol.error_codes import in_words
 
 _TLS_RECORD = (0x14, 0x15, 0x16)
-"""How a record of TLS begins: change of cipher, alert, handshake. After it stands the major version, 3."""
+"""The first byte of a record of TLS: change of cipher, alert, handshake. The major version, 3, follows."""
 
 
 def unreachable(
@@ -31,16 +31,16 @@ def unreachable(
 
 
 def note_failure(failures: dict[str, BaseException], address: str, error: BaseException) -> None:
-    """Keep why a connection to `host:port` failed; a timeout explains less than the reason before it.
+    """Keep the reason why a connection to `host:port` failed; a timeout explains less than the previous reason.
 
-    The last attempt before a caller's own time is over has little of it left, and hides no refused login.
+    The last attempt before the end of a caller's own time is short, and must not hide a refused login.
     """
     if address not in failures or not _timed_out(error):
         failures[address] = error
 
 
 def reasons(failures: Iterable[Mapping[str, BaseException]], protocol: str, *, connected: bool) -> str:
-    """Why each broker cannot be reached, by the `failures` of several managers of connections.
+    """The reason why each broker cannot be reached, by the `failures` of several managers of connections.
 
     `connected` when the cluster has answered before, and so the protocol is right.
     """
@@ -56,7 +56,7 @@ def reasons(failures: Iterable[Mapping[str, BaseException]], protocol: str, *, c
 
 
 def reason(error: BaseException, protocol: str) -> str:
-    """Why one connection failed."""
+    """The reason why a connection failed."""
     if isinstance(error, NoTokenError):
         return error.sentence
     text = str(error)
@@ -92,17 +92,17 @@ _THROTTLES = "throttles this client, as it is over a quota"
 
 
 def throttles(node: int | None) -> str:
-    """A broker answers, and takes no request for a while, which is no fault of it."""
+    """The trouble of a broker that is healthy, and delays requests by a quota."""
     return f"broker {node} {_THROTTLES}"
 
 
 def is_throttle(trouble: str) -> bool:
-    """Whether a trouble of a partition, perhaps one of another process, is only that."""
+    """Whether the trouble of a partition, perhaps from another process, is only a throttle."""
     return _THROTTLES in trouble
 
 
 def _timed_out(error: BaseException) -> bool:
-    # As a failed handshake has it in its text.
+    # The text of a failed handshake has these words.
     return isinstance(error, KafkaTimeoutError | RequestTimedOutError) or "timed out" in str(error)
 
 

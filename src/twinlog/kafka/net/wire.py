@@ -1,4 +1,7 @@
-"""Opens connections to brokers. Handed in with the loop, so that a test can put a cluster of this process behind it."""
+"""Opens connections to brokers.
+
+The loop gets a wire as an argument, so that a test can simulate a cluster behind it.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,14 @@ from twinlog.kafka.net.addresses import beginning_with
 
 
 class Wire(Protocol):
-    """What makes the connections of one loop."""
+    """Makes the connections of a loop."""
 
     async def open(
         self, net: Any, host: str, port: int, options: Sequence[tuple[int, int, int]], timeout_at: float | None
     ) -> Any:
-        """A connected socket that does not block, for the loop `net`, until `timeout_at` (monotonic seconds).
+        """A connected, non-blocking socket for the loop `net`; gives up at `timeout_at` (monotonic seconds).
 
-        `options` are those of `setsockopt`. Raises KafkaConnectionError.
+        `options` are arguments of `setsockopt`. Raises KafkaConnectionError.
         """
 
 
@@ -33,10 +36,10 @@ class SocketWire:
     async def open(
         self, net: Any, host: str, port: int, options: Sequence[tuple[int, int, int]], timeout_at: float | None
     ) -> socket.socket:
-        """A connected socket; kafka-python's own function leaves those of refused attempts to the garbage collector.
+        """A connected socket; refused attempts are closed at once, which kafka-python leaves to the garbage collector.
 
-        Each address of the host is tried, but one that is silent takes all the time there is; the next call begins with
-        the address after it (Kafka class ClusterConnectionStates).
+        Each address of the host is tried. A silent address takes all remaining time; the next call begins with the next
+        address (Kafka class ClusterConnectionStates).
         """
         sockets = KafkaNetSocket()
         error = KafkaConnectionError("DNS Resolution failure")

@@ -1,1 +1,1 @@
-"""Appends record batches: in order, with sequence numbers, in transactions, and with one queue a partition."""
+"""Appends record batches: in order, with sequence numbers, in transactions, and with a queue per partition."""

@@ -1,7 +1,7 @@
-"""The appends of one remote partition on their way to the target: order, sequence numbers, what is acknowledged.
+"""The appends of a remote partition on their way to the target: order, sequence numbers, acknowledged records.
 
-The idempotent producer's rules (KIP-98, Kafka class ProducerStateManager) make a retry safe: at most five batches in
-flight, sequence numbers without a hole, and a batch that is sent again keeps its bytes. No I/O here.
+The idempotent producer's rules (KIP-98, Kafka class ProducerStateManager) make a retry safe. At most five batches are
+in flight, sequence numbers have no hole, and a repeated batch keeps its bytes. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 
 class LateAppends:
-    """Which of our appends may meet a late one: the first ones, until as many `bytes` were sent as may be late.
+    """Marks the appends that may meet a late append: the first appends, until their size reaches `bytes`.
 
     Of two appends with the same sequence numbers the target takes the first, and answers the second like a retry. Both
-    hold the same records if ours continue without a hole, because a source only loses records; after a hole ours are
-    unverified.
+    hold the same records if this copier's appends continue without a hole, because a source only loses records. After a
+    hole this copier's appends are unverified.
     """
 
     __slots__ = ("_next_source", "bytes")
@@ -36,11 +36,11 @@ class LateAppends:
 
     @property
     def expected(self) -> bool:
-        """Whether one may still arrive."""
+        """Whether a late append may still arrive."""
         return self.bytes > 0
 
     def expect_appends(self, next_source: SourceOffset, most_bytes: int) -> None:
-        """Until `most_bytes` are appended late ones may arrive.
+        """Expect late appends until `most_bytes` are appended.
 
         `next_source` is the source offset after the last record that was found.
         """
@@ -48,7 +48,7 @@ class LateAppends:
         self._next_source = next_source
 
     def count(self, sent: SentAppend) -> None:
-        """One of ours is sent, and a late one may have its sequence numbers."""
+        """Count an append of this copier; a late append may have its sequence numbers."""
         self.bytes -= sent.append.bytes
         sent.counted = True
         for first, count in sent.append.spans:
@@ -56,29 +56,30 @@ class LateAppends:
             self._next_source = first + count
 
     def count_again(self, refused: Sequence[SentAppend]) -> None:
-        """None of these was appended, so they are yet to be counted, and no hole is before the first."""
+        """Count refused appends again when they are sent again; no hole precedes the first append."""
         self.bytes += sum(sent.append.bytes for sent in refused if sent.counted)
         first = refused[0]
         self._next_source = -1 if first.unverified else first.append.spans[0][0]
 
     def clear(self) -> None:
-        """None is expected any more."""
+        """Expect no late append."""
         self.bytes = 0
 
 
 MAX_WINDOW = 5
-"""A broker remembers the last five batches of a producer per partition; of more in flight it misses a retry."""
+"""A broker remembers the last five batches of a producer per partition; with more in flight it misses a retry."""
 
 KNOWN_S = 600.0
-"""A broker forgets a producer that was silent for `producer.id.expiration.ms`, one day by default.
+"""After so many seconds of silence the first batch is sent alone.
 
-It takes any first sequence number of a producer that it does not know (Kafka class ProducerAppendInfo): were the first
-batch refused, those in flight after it would overtake it. So it is sent alone.
+A broker forgets a producer that was silent for `producer.id.expiration.ms`, one day by default. It takes any first
+sequence number of an unknown producer (Kafka class ProducerAppendInfo). If the broker refused the first batch, the
+batches in flight after it would overtake it.
 """
 
 
 class Gate(Enum):
-    """What may leave a queue: everything, only what is sent again, or nothing. Transactions close it."""
+    """Controls which appends may leave a queue: all, only repeated appends, or none. Transactions close the gate."""
 
     OPEN = 1
     RETRIES = 2
@@ -87,7 +88,10 @@ class Gate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """Who appends: an idempotent producer's id and epoch. A `transactional` one appends within transactions only."""
+    """The identity that appends: an idempotent producer's id and epoch.
+
+    A `transactional` producer appends within transactions only.
+    """
 
     producer_id: int
     epoch: int
@@ -95,15 +99,16 @@ class ProducerIdentity:
 
 
 class AppendQueue:
-    """Appends of one remote partition in source order.
+    """Appends of a remote partition in source order.
 
-    `acknowledged(append, base_offset)` is called once per append, in order, after the target has it on all in-sync
-    replicas. `troubled(sent)` is called when the first batch in the window failed and nothing is in flight; its owner
-    then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. After `end` it is not called.
-    `sequence` is that of the first append: 0, unless this producer epoch appended to the partition before.
+    `acknowledged(append, base_offset)` is called once per append, in order, after the target has the append on all
+    in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and no batch is in flight.
+    The owner then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. After `end` the queue makes no call
+    of `troubled`.
 
-    `late`: appends of an earlier copier that may still arrive; one whose records may be theirs gets the code
-    `UNVERIFIED`.
+    `sequence` belongs to the first append: 0, unless this producer epoch appended to the partition before. `late` are
+    appends of an earlier copier that may still arrive. An append whose records may be the earlier copier's gets the
+    code `UNVERIFIED`.
     """
 
     __slots__ = (
@@ -161,7 +166,7 @@ class AppendQueue:
 
     @property
     def late_bytes_left(self) -> int | None:
-        """How many bytes late appends may still have, if the target answered all that was sent; otherwise None."""
+        """The bytes that late appends may still have, if the target answered every sent append; otherwise None."""
         if not self._window or any(
             sent.state is SendState.IN_FLIGHT or sent.code not in (0, UNVERIFIED) for sent in self._window
         ):
@@ -169,7 +174,7 @@ class AppendQueue:
         return max(0, self.late.bytes)
 
     def put(self, appends: list[Append]) -> None:
-        """Queue appends after those already here."""
+        """Queue appends after the queued appends."""
         if self.idle:
             self.waits_since = self._now()
         self.pending.extend(appends)
@@ -178,23 +183,23 @@ class AppendQueue:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is in flight."""
+        """Whether the queue is empty and no append is in flight."""
         return not self.pending and not self._window
 
     @property
     def first(self) -> Append:
-        """The append that the others wait for; there must be one."""
+        """The first unacknowledged append, which all later appends wait for; the queue must have an append."""
         return self._window[0].append if self._window else self.pending[0]
 
     def waiting(self) -> Iterator[Append]:
-        """Every append that is not acknowledged, sent or not, in order."""
+        """Every unacknowledged append, sent or unsent, in order."""
         for sent in self._window:
             yield sent.append
         yield from self.pending
 
     @property
     def ended(self) -> bool:
-        """It sends nothing more."""
+        """Whether the queue has stopped sending for good."""
         return self._ended
 
     @property
@@ -203,12 +208,12 @@ class AppendQueue:
 
     @property
     def all_acknowledged(self) -> bool:
-        """Everything that was sent is acknowledged."""
+        """Whether every sent append is acknowledged."""
         return not self._window
 
     @property
     def unanswered(self) -> bool:
-        """Whether something was sent that may still arrive, as its answer is missing."""
+        """Whether a sent append may still arrive, because its answer is missing."""
         return any(sent.state is SendState.IN_FLIGHT or sent.code == NO_ANSWER for sent in self._window)
 
     @property
@@ -217,11 +222,11 @@ class AppendQueue:
         return self._next_sequence
 
     def overdue(self, now: float, limit_s: float) -> bool:
-        """Whether the first append has waited to be acknowledged for longer than `limit_s` at a monotonic time."""
+        """Whether the first append has waited for its acknowledgement longer than `limit_s` at a monotonic time."""
         return not self.idle and now - self.waits_since > limit_s
 
     def next_bytes(self, now: float) -> int:
-        """Size of the next append of `take_append`, 0 without an append to send at time `now` (monotonic seconds)."""
+        """Bytes of the next append of `take_append`, 0 without an append to send at time `now` (monotonic seconds)."""
         if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
             return 0
         again = self._next_again()
@@ -237,7 +242,7 @@ class AppendQueue:
         return self.pending[0].bytes if len(self._window) < (self.limit if self._known else 1) else 0
 
     def take_append(self) -> SentAppend:
-        """The next append to send: one that failed before, unchanged, or the next in line, stamped."""
+        """The next append to send: a failed append, unchanged, or the next queued append, stamped."""
         again = self._next_again()
         if again is not None:
             again.state = SendState.IN_FLIGHT
@@ -256,9 +261,9 @@ class AppendQueue:
         return sent
 
     def record_response(self, sent: SentAppend, code: int, base_offset: TargetOffset, *, there: bool = False) -> None:
-        """Note a broker's answer (code 0: appended at `base_offset`) and pass on what is acknowledged in order.
+        """Note a broker's answer (code 0: appended at `base_offset`), and pass on acknowledged appends in order.
 
-        `there`: the target may have had these sequence numbers before.
+        With `there` the target may have had these sequence numbers before.
         """
         self._in_flight -= 1
         if there and sent.unverified and not code:
@@ -275,10 +280,10 @@ class AppendQueue:
             self.queued_bytes -= done.append.bytes
             self._acknowledged(done.append, done.base_offset)
         if not self._in_flight and window and window[0].state is SendState.FAILED:
-            # All that is left has failed, or follows a failed append; the error of the first one counts.
+            # Each remaining append has failed, or follows a failed append; the error of the first append counts.
             first = window[0]
             if first.behind and first.code in OUT_OF_STEP:
-                # The one before it was missing then and has arrived since (Kafka's TransactionManager.canRetry).
+                # The previous append was missing then and has arrived since (Kafka's TransactionManager.canRetry).
                 self._again()
                 return
             self.stopped = True
@@ -289,24 +294,24 @@ class AppendQueue:
                 self._troubled(first)
 
     def retry_failed(self, not_before: float) -> None:
-        """Send the failed appends again, with their bytes and sequence numbers, not before a monotonic time."""
+        """Send the failed appends again from a monotonic time on, with their bytes and sequence numbers."""
         self.not_before = not_before
         self.stopped = self._ended
-        # A topic that was recreated, or a leader that lost its log, may not know the producer.
+        # A recreated topic, or a leader that lost its log, may not know the producer.
         self._known = False
         self._again()
 
     def accept_first(self, base_offset: TargetOffset) -> None:
-        """The target has the first append of the window already, at `base_offset`."""
+        """Acknowledge the first append of the window, which the target already has at `base_offset`."""
         first = self._window[0]
         self.stopped = self._ended
         self._in_flight += 1
         self.record_response(first, 0, base_offset)
 
     def replace_first(self, parts: list[Append]) -> None:
-        """Put `parts` in the place of the first append in the window, which the target refused as too large.
+        """Replace the first append in the window, which the target refused as too large, by `parts`.
 
-        Everything after it was refused too (out of order), so it is stamped again with new sequence numbers.
+        The target refused all later appends, too (out of order), so they are stamped again with new sequence numbers.
         """
         first = self._window[0]
         again = [sent.append for sent in list(self._window)[1:]]
@@ -318,7 +323,7 @@ class AppendQueue:
         self.stopped = self._ended
 
     def drop_all(self) -> None:
-        """Forget everything that waits: the target refused the first append of the window, and so all after it."""
+        """Drop all waiting appends: the target refused the first append of the window, and so all later appends."""
         if self._window:
             self._next_sequence = self._window[0].sequence
             self.late.count_again(self._window)
@@ -327,47 +332,47 @@ class AppendQueue:
         self.queued_bytes = 0
 
     def open(self) -> None:
-        """Everything may leave: the transaction has begun."""
+        """Let all appends leave: the transaction has begun."""
         self.gate = Gate.OPEN
 
     def close(self) -> None:
-        """Only what is sent again may leave: the transaction is about to end."""
+        """Let only repeated appends leave: the transaction is about to end."""
         self.gate = Gate.RETRIES
 
     def close_gate(self) -> None:
-        """Nothing leaves, until it is opened or cleared."""
+        """Keep all appends until the gate is opened or the queue is cleared."""
         self.gate = Gate.SHUT
 
     def send_now(self) -> None:
-        """What waits to be sent again waits no longer."""
+        """Send appends that wait for a retry at once."""
         self.not_before = LONG_AGO
 
     def end(self) -> None:
-        """Send nothing more, neither new appends nor retries.
+        """Stop sending: new appends and retries remain in the queue.
 
-        What is in flight may still be acknowledged.
+        The target may still acknowledge appends in flight.
         """
         self._ended = True
         self.stopped = True
 
     def drop_pending(self) -> None:
-        """Forget what was not sent yet, but for what others routed here."""
+        """Drop unsent appends, except for appends that a transform routed here from other partitions."""
         self.drop_appends(lambda append: append.route is None)
 
     def drop_appends(self, unwanted: Callable[[Append], bool]) -> None:
-        """Forget the unwanted ones of the appends that were not sent yet."""
+        """Drop the unwanted appends among the unsent appends."""
         self.pending = deque(append for append in self.pending if not unwanted(append))
         self.queued_bytes = sum(append.bytes for append in self.waiting())
 
     def set_owner(
         self, acknowledged: Callable[[Append, TargetOffset], None], troubled: Callable[[SentAppend], None]
     ) -> AppendQueue:
-        """It has another owner from now on."""
+        """Give the queue another owner."""
         self._acknowledged, self._troubled = acknowledged, troubled
         return self
 
     def clear(self, identity: ProducerIdentity, sequence: int = 0) -> None:
-        """Forget everything queued and start anew as `identity` with a sequence number."""
+        """Drop all queued appends and start again as `identity` with a sequence number."""
         self.gate = Gate.RETRIES if identity.transactional else Gate.OPEN
         self._window.clear()
         self.pending.clear()
@@ -386,7 +391,10 @@ class AppendQueue:
                 sent.state = SendState.AGAIN
 
     def _next_again(self) -> SentAppend | None:
-        """The next append of the window to send again; none after a failure, as the target would refuse it, too."""
+        """The next append of the window to send again.
+
+        None after a failed append, because the target would refuse the later appends, too.
+        """
         for sent in self._window:
             if sent.state is SendState.AGAIN:
                 return sent

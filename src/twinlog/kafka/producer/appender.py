@@ -1,4 +1,4 @@
-"""Sends queued appends to the target: per broker five requests in flight, each with one batch per partition."""
+"""Sends queued appends to the target: per broker five requests in flight, each with at most one batch per partition."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _NOTHING = Appended(NO_ANSWER, -1, -1)
 
 
 class TargetAppender:
-    """All appends of one task to one cluster.
+    """All appends of a task to a cluster.
 
-    `allowed()` is asked before each request; while it is False nothing is sent. `lost(error)` is called when the
-    cluster refuses for good. Once `max_in_flight_bytes` are in flight, each broker has one request at a time, because
-    the frame of a request is a copy of its batches until the socket takes it. `transactional_id` is set when all
-    appends are part of transactions. A queue offered here is sent until it is empty; who puts an append into it offers
-    it again.
+    `allowed()` is asked before each request; while it is False, appends wait. `lost(error)` is called when the cluster
+    refuses for good. Once `max_in_flight_bytes` are in flight, each broker has a single request at a time, because the
+    frame of a request is a copy of its batches until the socket takes the frame.
+
+    `transactional_id` is set when all appends are part of transactions. An offered queue is sent until it is empty; the
+    code that puts an append into the queue offers the queue again.
     """
 
     def __init__(
@@ -55,12 +56,12 @@ class TargetAppender:
         self._stopped = False
 
     def start(self, topics: Callable[[], set[TopicName]]) -> None:
-        """Begin; `topics` returns the remote topics whose leaders are kept up to date."""
+        """Start the appender; `topics` returns the remote topics whose leaders are kept up to date."""
         self._wanted = topics
         self._loop.start(self._keep_leaders)
 
     def offer_queue(self, queue: AppendQueue) -> None:
-        """Look at a queue: it may have something to send."""
+        """Look at a queue, which may have appends to send."""
         leader = self._client.leader(queue.partition)
         if leader is None:
             self._homeless[queue] = None
@@ -145,7 +146,7 @@ class _BrokerAppender:
                 await self.wake.wait(later)
 
     def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, SentAppend]], float | None]:
-        """Appends for one request, and how long to wait when there are none (seconds, None until woken)."""
+        """Appends for a request, and the seconds to wait when there are none (None: until woken)."""
         owner = self._appender
         if not self._ready or self._in_flight >= owner._max_in_flight:
             return [], None
@@ -153,7 +154,7 @@ class _BrokerAppender:
             return [], None
         if not owner._allowed():
             return [], 1.0
-        # What was not taken is not in flight: a release does not wait for it.
+        # Appends that were not taken are not in flight: a release does not wait for them.
         if throttled_s := owner._client.throttled_s(self._node):
             return [], throttled_s
         entries: list[tuple[AppendQueue, SentAppend]] = []
@@ -179,7 +180,7 @@ class _BrokerAppender:
             entries.append((queue, queue.take_append()))
             del self._ready[queue]
             if queue.pending:
-                # After the others: every partition gets its turn.
+                # Put the queue behind all other queues: every partition gets its turn.
                 self._ready[queue] = None
         return entries, later
 

@@ -1,4 +1,4 @@
-"""The result of `prepare`: batches ready to be appended, and counts of what was left out."""
+"""The result of `prepare`: batches ready to be appended, and counts of left-out records."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ _ANY_RECORDS = 1 << 30
 Road = Literal[
     "as it is", "merged", "recompressed", "split", "holes", "position", "log append time", "old format", "transformed"
 ]
-"""How a batch for the target was made. All but the first cost time for each record or byte of it.
+"""The way in which a batch for the target was made; every way but the first costs time for each record or byte.
 
-Small batches are `merged`; others are built anew for another codec (`recompressed`), because they are too large for the
-remote topic (`split`), have holes in their offsets as compaction leaves them, have records before the `position`, have
-the source's `log append time`, or the format of before Kafka 0.11. All that a transform made are `transformed`.
+Small batches are `merged`. A batch is built again for another codec (`recompressed`), because it is too large for the
+remote topic (`split`), or because compaction left holes in its offsets (`holes`). It is built again, too, if it has
+records before the `position`, the source's `log append time`, or the format before Kafka 0.11 (`old format`). All
+batches of a transform are `transformed`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRules:
-    """How a flow prepares its batches; the same for every fetch of a partition.
+    """The rules by which a flow prepares its batches; the same for every fetch of a partition.
 
-    `codec` is the producer's `compression.type` as none, gzip, snappy, lz4 or zstd, or None to keep each batch's own;
-    `codec_level` is that codec's level, None for Kafka's default. `max_batch_bytes` is the remote topic's
+    `codec` is the producer's `compression.type` as none, gzip, snappy, lz4 or zstd, or None to keep the codec of each
+    batch. `codec_level` is the level of that codec, None for Kafka's default. `max_batch_bytes` is the remote topic's
     `max.message.bytes`, or less if the produce request must be smaller. Neighbours below `merge_below` bytes
     (`merge_compressed_below` with a codec) and `merge_records` records are merged into batches of up to
-    `merge_batch_bytes`; `merge_below` 0 merges nothing.
-    `oversized` is the policy for a record that does not fit into a batch of its own, `refused` for one that the target
-    refuses for another reason. Of a fetch a transform is given the first `most_records` records, None for all of them.
+    `merge_batch_bytes`; `merge_below` 0 turns merging off.
+
+    `oversized` is the policy for a record that exceeds the limit even in a batch of its own. `refused` is the policy
+    for a record that the target refuses for another reason. A transform gets the first `most_records` records of a
+    fetch, None for all records.
 
     A broker takes one batch per partition and request, and a request costs about 50 us of CPU here and as much there.
-    Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4): up to
-    these limits it is the cheaper way.
+    Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4). Up to
+    these limits merging is the cheaper way.
     """
 
     max_batch_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -73,14 +76,14 @@ class CopyRules:
 
     @property
     def leave_out(self) -> bool:
-        """Whether a policy leaves records out, so that the remote log lacks records that the source has."""
+        """Whether a policy leaves records out, so that the remote log lacks records of the source."""
         return not {self.oversized, self.refused}.isdisjoint(("skip", "dead-letter"))
 
     def merging_all(self) -> CopyRules:
         """These rules for a distant target: batches as large as the topic allows, up to 4 MB.
 
         An idempotent producer may have five batches of a partition in flight (KIP-98): with 64 KB each and a round trip
-        of 80 ms that would be 4 MB/s. Rules that merge nothing stay so.
+        of 80 ms that would be 4 MB/s. Rules that turn merging off stay the same.
         """
         if not self.merge_batch_bytes or not self.merge_below:
             return self
@@ -95,26 +98,26 @@ class CopyRules:
 
 
 ADDED = SourceOffset(-1)
-"""In the place of a source offset: a record that a transform added has none of its own."""
+"""In the place of a source offset: marks a record that a transform added."""
 
 
 class Route(Protocol):
-    """What waits for routed appends."""
+    """Counts the routed appends that it waits for."""
 
     def count_acknowledged(self, append: Append) -> None:
-        """The target acknowledged one of them."""
+        """Note that the target acknowledged a routed append."""
 
     def count_split(self, more: int) -> None:
-        """One of them became so many more."""
+        """Note that a routed append became so many more appends."""
 
 
 @dataclass(slots=True, weakref_slot=True)
 class Append:
-    """One batch for one produce request, not stamped yet.
+    """A batch for a produce request, before it is stamped.
 
-    `spans` are the source offsets of its records, as runs of (first offset, count); target offsets run on from the
-    base offset that the broker answers. Records that a transform added have the offset `ADDED`. `next_source_offset` is
-    the position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
+    `spans` are the source offsets of its records, as runs of (first offset, count). Target offsets run on from the base
+    offset that the broker answers. Records that a transform added have the offset `ADDED`. `next_source_offset` is the
+    position once the append is acknowledged. `data` may be a part of the fetched buffer. `max_timestamp` is in
     milliseconds. `route` is set when a transform routed the records to this partition.
     """
 
@@ -132,19 +135,19 @@ class Append:
 
     @property
     def continues(self) -> bool:
-        """It begins in the middle of what a transform made of a record."""
+        """Whether the append begins in the middle of the rows that a transform made of a record."""
         return self.spans[0][0] == ADDED
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp of its first record; where brokers stamped them all, that of all."""
+        """The timestamp of the first record in ms; with LogAppendTime the timestamp of all records."""
         header = HEADER.unpack_from(self.data, 0)
         return self.max_timestamp if header[5] & LOG_APPEND_TIME else int(header[7])
 
 
 @dataclass(frozen=True, slots=True)
 class OversizedRecord:
-    """A record left out because no batch of the remote topic can hold it; `size` is its smallest batch, in bytes."""
+    """A record left out because it exceeds every batch of the remote topic; `size` is its smallest batch, in bytes."""
 
     source_offset: SourceOffset
     size: int
@@ -163,7 +166,8 @@ class FailedRecord:
 class RoutedRows:
     """Rows for another partition, in order, as an Arrow record batch (`rows.arrow.schema`).
 
-    A partition that is null there is found by the key. `dead` are those that a transform failed on.
+    The key determines the partition of a row whose partition is null. `dead` rows are the rows that a transform failed
+    on.
     """
 
     topic: TopicName
@@ -182,13 +186,13 @@ Prepare = Callable[[memoryview, SourceOffset, CopyRules, Iterable[tuple[int, int
 
 @dataclass(slots=True)
 class PreparedFetch:
-    """The appends of one fetch in order, and `position`: the source offset to fetch next.
+    """The appends of a fetch in order, and `position`: the source offset to fetch next.
 
-    `position` has passed over everything consumed, also over what was left out: `aborted` and `control` records, and
-    the `oversized` ones. A transform has `dropped` some, `failed` are those that it failed on, each of which is
-    reported with `log_failed`, and `routed` is what it routed, as rows by their topic. With `spread` what it made of
-    some record is in more than one append. `roads` counts the appends by how they were made. `leader_epoch` is that of
-    the last batch read, -1 if none was or it has none.
+    `position` is after all consumed records, also after left-out records: `aborted`, `control` and `oversized` records.
+    `dropped` counts the records that a transform dropped. `failed` are the records that a transform failed on; with
+    `log_failed` each is reported. `routed` are the rows that a transform routed, by their topic. With `spread` the rows
+    of some record are in several appends. `roads` counts the appends by the way they were made. `leader_epoch` belongs
+    to the last batch read, -1 if it is unknown.
     """
 
     position: SourceOffset
@@ -205,5 +209,5 @@ class PreparedFetch:
     routed: list[RoutedRows] = field(default_factory=list)
 
     def count(self, road: Road, appends: int = 1) -> None:
-        """So many appends came on this road."""
+        """Count so many appends of this road."""
         self.roads[road] = self.roads.get(road, 0) + appends

@@ -1,4 +1,4 @@
-"""Appends records of our own to a topic in transactions: the last process that claimed it is its only writer."""
+"""Appends twinlog's records to a topic in transactions: the last process that claimed the topic is its only writer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOOK_S = 0.02
 
 
 class ClaimedTopic:
-    """A topic of one partition, written by the holder of one transactional id (KIP-618 does so for a Connect group).
+    """A topic of one partition, written by the holder of a transactional id (KIP-618 does so for a Connect group).
 
-    A writer that stood still while another one claimed the topic is refused by the brokers, whenever what it sent
-    arrives. One call at a time.
+    If a writer pauses while another writer claims the topic, the brokers refuse the appends of the paused writer,
+    however late they arrive. Only one call runs at a time.
     """
 
     def __init__(
@@ -39,8 +39,10 @@ class ClaimedTopic:
         transaction_ms: int,
         codec: int = NONE,
     ) -> None:
-        """`writer` knows the topic; nothing else appends by it. What a writer that died has left open is aborted after
-        `transaction_ms`, or with the next claim."""
+        """`writer` knows the topic and belongs to this object alone.
+
+        The open transaction of a dead writer is aborted after `transaction_ms`, or with the next claim.
+        """
         self._writer = writer
         self._client = client
         self._timeout_s = timeout_s
@@ -53,16 +55,21 @@ class ClaimedTopic:
 
     @property
     def claimed(self) -> bool:
-        """Whether this is the writer, as far as it knows."""
+        """Whether this process is the writer, by its own knowledge."""
         return self._holder is not None
 
     async def claim_topic(self) -> None:
-        """Become the only writer; what the last one has left open is aborted. Raises ClusterError, RefusedError."""
+        """Become the only writer; the open transaction of the last writer is aborted.
+
+        Raises ClusterError, RefusedError.
+        """
         await self._claim(NOBODY)
 
     async def claim_again(self) -> None:
-        """Be the writer again after an append that failed (KIP-360). Raises FencedError if somebody else has claimed
-        the topic meanwhile; ClusterError, RefusedError."""
+        """Become the writer again after a failed append (KIP-360).
+
+        Raises FencedError if another process has claimed the topic meanwhile; ClusterError, RefusedError.
+        """
         await self._claim(self._last)
 
     async def _claim(self, expected: ProducerEpoch) -> None:
@@ -71,10 +78,10 @@ class ClaimedTopic:
         self._sequence = 0
 
     async def append(self, records: Iterable[OwnRecord]) -> None:
-        """Append records in one transaction; returns once readers of committed records see them.
+        """Append records in a transaction; returns once readers of committed records see the records.
 
-        After an error all of them may be there, or none, and the topic has to be claimed again. Raises ClusterError,
-        RefusedError; FencedError when somebody else has claimed the topic: then none are.
+        After an error the topic has all of the records or none, and must be claimed again. Raises ClusterError,
+        RefusedError; FencedError when another process has claimed the topic: then the topic has none of the records.
         """
         holder, self._holder = self._holder, None
         if holder is None:
@@ -87,7 +94,7 @@ class ClaimedTopic:
         self._holder = holder
 
     async def _append(self, records: list[OwnRecord], holder: ProducerEpoch) -> int | None:
-        """Returns the offset of the last record."""
+        """Append records; returns the offset of the last record."""
         last = None
         for bodies in (await self._writer.encode(records)).get(self._where, ()):
             if last is None:
@@ -126,7 +133,7 @@ class ClaimedTopic:
         return answer.base_offset + len(bodies) - 1
 
     async def _wait_until_visible(self, last: int) -> None:
-        """The marker of a transaction is written after its end is decided."""
+        """Wait for the marker of a transaction, which is written after the end is decided."""
         until = self._client.loop.clock.monotonic() + VISIBLE_S
         while (await self._client.list_offsets([self._where], LATEST, read_committed=True)).get(
             self._where, -1

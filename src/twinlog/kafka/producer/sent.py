@@ -1,4 +1,4 @@
-"""An append that was sent, until it is acknowledged: its sequence number, and what the target answered."""
+"""An append that was sent, until it is acknowledged: its sequence number and the target's answer."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TargetOffset
 
 NO_ANSWER = -2
-"""Code of an append whose request got no answer: it may be on the target, so it is sent again unchanged."""
+"""Code of an append whose request got no answer: the target may have it, so it is sent again unchanged."""
 
 UNVERIFIED = -3
-"""Code of an append whose sequence numbers the target has already; its records may be other ones."""
+"""Code of an append whose sequence numbers the target has already, perhaps with other records."""
 
 CORRUPT_RETRIES = 5
-"""How often a batch that the target finds corrupt is sent again: it may have been damaged on its way.
+"""The number of retries of a batch that the target finds corrupt: the network may have damaged the batch.
 
-Kafka's producer goes on for `delivery.timeout.ms` (class CorruptRecordException is retriable), which has no end here.
+Kafka's producer continues for `delivery.timeout.ms` (class CorruptRecordException is retriable), which is unlimited
+here.
 """
 
 NOWHERE = TargetOffset(-1)
-"""Not appended yet, or the target offset is unknown."""
+"""The append is unacknowledged, or its target offset is unknown."""
 
 
 class SendState(Enum):
-    """`AGAIN` is an append that failed and may be sent again, in its turn."""
+    """The state of a sent append; `AGAIN` is a failed append that may be sent again, in its turn."""
 
     IN_FLIGHT = 1
     DONE = 2
@@ -38,13 +39,13 @@ class SendState(Enum):
 
 @dataclass(slots=True)
 class SentAppend:
-    """One append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
+    """An append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
 
-    `failures` counts how often it held up the others, `unreached` how often of these for want of a connection, and
-    `corrupt` how often because the target found it corrupt.
-    `reached`: the last try had a connection, as far as is known. `behind`: an append before it was not acknowledged
-    when its answer came. `unverified`: the target may have an earlier writer's append under its sequence numbers.
-    `counted`: it was subtracted from the bytes of late appends. `refusal` is the broker's last error.
+    `failures` counts the failures that held up later appends. `unreached` counts the failures without a connection, and
+    `corrupt` the failures because the target found the batch corrupt. `reached`: the last try had a connection, as far
+    as is known. `behind`: an earlier append was unacknowledged when the answer came. `unverified`: the target may have
+    an earlier writer's append under these sequence numbers. `counted`: the append was subtracted from the bytes of late
+    appends. `refusal` is the broker's last error.
     """
 
     append: Append
@@ -63,7 +64,7 @@ class SentAppend:
 
     @property
     def again(self) -> bool:
-        """Whether to send it again with the same bytes and sequence numbers (Kafka class Sender)."""
+        """Whether to send the append again with the same bytes and sequence numbers (Kafka class Sender)."""
         if self.code == Code.CORRUPT_MESSAGE:
             return self.corrupt <= CORRUPT_RETRIES
         return self.code == NO_ANSWER or self.code in error_codes.RETRIABLE

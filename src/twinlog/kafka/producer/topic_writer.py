@@ -1,7 +1,7 @@
-"""Appends records of our own to a topic: positions, maps, offset syncs, checkpoints, heartbeats, progress.
+"""Appends twinlog's records to a topic: positions, maps, offset syncs, checkpoints, heartbeats, progress.
 
-No idempotent producer writes them: the second copy of a record has the same content. Positions in a transaction must
-be written once; they go through the same queues as copied records (`mirror.offsets.position_log`).
+The producer is not idempotent: the second copy of a record has the same content. Positions in a transaction must be
+written once; they use the queues of copied records (`mirror.offsets.position_log`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from twinlog.kafka.record.own_records import own_batch, portions, record_body
 from twinlog.model.types import TopicName, TopicPartition
 
 OwnRecord = tuple[bytes, bytes | None] | tuple[bytes | None, bytes | None, Iterable[tuple[str, bytes | None]]]
-"""Key, value (None deletes), and headers if there are any; only a record for partition 0 may lack a key."""
+"""Key, value (None deletes) and optional headers; only a record for partition 0 may lack a key."""
 
 RETRY_S = 0.1
 
 _IN_THE_LOG = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
-"""The leader has it, and followers may get it yet."""
+"""Codes of records that are in the leader's log, and that followers may still get."""
 
 _Round = list[tuple[int, Sequence[bytes]]]
-"""One batch of a partition at most, as its number and the bodies of its records: what one request holds."""
+"""At most one batch of a partition, as its number and the bodies of its records: the content of a request."""
 
 
 class TopicWriter:
-    """One topic; one append at a time. `purpose` completes "... needs it" in the error for a missing permission.
+    """Appends to a topic, a call at a time. `purpose` completes "... needs it" in the error for a missing permission.
 
-    All records go to partition 0, as those of MirrorMaker 2's connectors do, or with `by_key` to the partition of their
-    key, as those of Connect's workers do. With `control` they pass by copied records on a connection of their own.
-    `wait_s` is how long an append waits for a leader.
+    All records go to partition 0, as the records of MirrorMaker 2's connectors do. With `by_key` a record goes to the
+    partition of its key, as the records of Connect's workers do. With `control` the records overtake copied records on
+    a connection of their own. `wait_s` is the time in seconds that an append waits for a leader.
     """
 
     def __init__(
@@ -53,9 +53,10 @@ class TopicWriter:
     ) -> None:
         self.topic = topic
         self.appended = 0
-        """How many records of the last `append` are acknowledged; with one partition these are the first ones."""
+        """The number of acknowledged records of the last `append`; with a single partition these are the first records.
+        """
         self.in_doubt = False
-        """Whether unacknowledged ones may be in the log, or may still arrive."""
+        """Whether unacknowledged records may be in the log, or may still arrive."""
         self._client = client
         self._timeout_s = timeout_s
         self._purpose = purpose
@@ -69,18 +70,18 @@ class TopicWriter:
     async def append(
         self, records: Iterable[OwnRecord], *, at_once: bool = False, timestamp_ms: int | None = None
     ) -> None:
-        """Append records in order, with `at_once` in one batch; returns once all in-sync replicas have them.
+        """Append records in order, with `at_once` in a single batch; returns once all in-sync replicas have them.
 
-        They get one timestamp (None: now). A broker that does not answer keeps no records from the other partitions.
-        Raises ClusterError when not all could be appended now, NotAppendedError when a broker gives the reason,
-        RefusedError without WRITE on the topic.
+        All records get the same timestamp (None: now). If a broker does not answer, the other brokers still get their
+        records. Raises ClusterError when some record could not be appended now, NotAppendedError when a broker gives
+        the reason, RefusedError without WRITE on the topic.
         """
         self.appended, self.in_doubt = 0, False
         topic = await self._look_up()
         stamp = wall_ms(self._client.loop.clock) if timestamp_ms is None else timestamp_ms
         troubles: list[ClusterError] = []
         rounds: dict[int, list[_Round]] = {}
-        """By broker."""
+        """The rounds of each broker."""
         for partition, bodies in self._bodies(records, topic).items():
             leader = topic.leaders.get(partition)
             if leader is None:
@@ -107,13 +108,13 @@ class TopicWriter:
             if troubles:
                 raise troubles[0]
         finally:
-            # An error holds this frame, by its traceback.
+            # The traceback of an error holds this frame.
             troubles.clear()
 
     async def encode(self, records: Iterable[OwnRecord]) -> dict[TopicPartition, list[Sequence[bytes]]]:
-        """The bodies of records for each partition of the topic, as many at a time as make a batch.
+        """The bodies of records for each partition of the topic, in portions that each make a batch.
 
-        For who appends them in a transaction. Raises as `append` does.
+        The caller appends the bodies in a transaction. Raises as `append` does.
         """
         topic = await self._look_up()
         return {

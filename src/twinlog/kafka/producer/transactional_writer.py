@@ -1,7 +1,7 @@
-"""Appends records of our own to one partition, each time in a transaction of one writer: a second one fences the first.
+"""Appends twinlog's records to a partition, each time in a transaction of a writer: a second writer fences the first.
 
-Who begins last is the writer. What an earlier one sends afterwards is refused by the brokers, however late it arrives,
-and nobody who reads committed records sees it.
+The last writer to begin is the writer. The brokers refuse the later requests of earlier writers, however late these
+arrive, and readers of committed records never see their records.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from twinlog.kafka.record.compression import GZIP
 from twinlog.model.types import TopicName
 
 TIMEOUT_MS = 10_000
-"""A transaction of a writer that died is aborted after this, or as soon as another one begins."""
+"""The transaction of a dead writer is aborted after this time in ms, or as soon as another writer begins."""
 
 TRY_FOR_S = 60.0
 
 
 class TransactionalWriter:
-    """The writer under one transactional id; `begin` comes first. One append at a time.
+    """The writer under a transactional id; `begin` comes first. Only one append runs at a time.
 
-    Every call tries again for a minute, and then raises ClusterError; RefusedError without WRITE on the topic or on
-    the transactional id, and FencedError once another writer has begun.
+    Every call tries again for a minute, and then raises ClusterError; RefusedError without WRITE on the topic or on the
+    transactional id, and FencedError once another writer has begun.
     """
 
     def __init__(self, client: ClusterClient, topic: TopicName, transactional_id: str) -> None:
@@ -36,15 +36,15 @@ class TransactionalWriter:
         self._topic = ClaimedTopic(writer, client, transactional_id, timeout_s, transaction_ms=TIMEOUT_MS, codec=GZIP)
 
     async def begin(self) -> None:
-        """Be the writer from now on."""
+        """Become the writer."""
         await patiently(self._client, TRY_FOR_S, self._topic.claim_topic)
 
     async def append(self, records: Sequence[OwnRecord]) -> None:
-        """Append records, all or none; returns once the transaction is committed."""
+        """Append all records or none; returns once the transaction is committed."""
         await patiently(self._client, TRY_FOR_S, partial(self._append, records))
 
     async def _append(self, records: Sequence[OwnRecord]) -> None:
         if not self._topic.claimed:
-            # What became of the last transaction is unknown.
+            # The outcome of the last transaction is unknown.
             await self._topic.claim_again()
         await self._topic.append(records)

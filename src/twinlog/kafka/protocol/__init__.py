@@ -1,1 +1,1 @@
-"""Requests and responses that are written and read by hand, and what error codes mean."""
+"""Requests and responses that are written and read by hand, and the meaning of error codes."""

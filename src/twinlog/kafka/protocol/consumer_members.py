@@ -1,4 +1,4 @@
-"""What members of a classic consumer group read, by what they send each other (Kafka class ConsumerProtocol)."""
+"""Reads the topics of members of a classic consumer group from their metadata (Kafka class ConsumerProtocol)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from twinlog.model.groups import GroupMembers
 from twinlog.model.types import TopicName
 
 _COUNT = struct.Struct(">hi")
-"""The version, and how many topics there are; later versions add fields at the end."""
+"""The version, and the number of topics; later versions add fields at the end."""
 
 _LENGTH = struct.Struct(">h")
 
 
 def topics_read(group: GroupMembers) -> frozenset[TopicName] | None:
-    """The topics that members of a group subscribe to; None where that is not known of each, as of a group of the newer
-    protocol (KIP-848), which only its coordinator knows."""
+    """The topics that members of a group subscribe to; None if some member's topics are unknown.
+
+    Only the coordinator knows the topics of a group of the newer protocol (KIP-848).
+    """
     if group.protocol != "consumer" or not group.members:
         return None
     found: set[TopicName] = set()

@@ -1,6 +1,6 @@
-"""Separates retriable errors from fatal ones: error codes of brokers and errors of the connection.
+"""Separates retriable errors from fatal errors: error codes of brokers and errors of the connection.
 
-Codes and whether a retry can help: `org.apache.kafka.common.protocol.Errors`.
+The codes, and whether a retry can help, are those of `org.apache.kafka.common.protocol.Errors`.
 """
 
 from __future__ import annotations
@@ -119,11 +119,11 @@ LEADER_MOVES = frozenset(
         Code.NOT_LEADER_OR_FOLLOWER,
         Code.FENCED_LEADER_EPOCH,
         Code.UNKNOWN_LEADER_EPOCH,
-        # It has just become the leader.
+        # The broker has just become the leader.
         Code.OFFSET_NOT_AVAILABLE,
     }
 )
-"""A broker answers so that leads a partition no more, or not yet."""
+"""Codes of a broker whose leadership of a partition has ended, or is about to begin."""
 
 REFUSED = frozenset(
     {
@@ -145,26 +145,31 @@ TRANSACTION_LOST = frozenset(
         Code.TRANSACTION_ABORTABLE,
     }
 )
-"""An append within a transaction that is answered so will never succeed: its transaction must be aborted."""
+"""Codes after which an append within a transaction can only fail: its transaction must be aborted."""
 
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
-"""The topic takes no batch of that size."""
+"""Codes of a batch that exceeds the topic's limit."""
 
 RECORD_REFUSED = frozenset({Code.INVALID_TIMESTAMP, Code.INVALID_RECORD})
-"""The topic does not take a record of the batch for what the record holds, as its timestamp or its missing key; the
-answer names such records (KIP-467)."""
+"""Codes of a batch with a record that the topic refuses for its content, as its timestamp or its missing key.
+
+The answer names the refused records (KIP-467).
+"""
 
 OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""The sequence number does not follow what the target knows of the producer."""
+"""Codes of a batch whose sequence number does not follow the target's state of the producer."""
 
 PRODUCER_LOST = OUT_OF_STEP | {Code.INVALID_PRODUCER_EPOCH}
-"""The target knows something else of the producer than the producer itself: what arrived has to be found out."""
+"""Codes after which the target's state of the producer differs from the producer's own state.
+
+The copier must then find the records that arrived.
+"""
 
 FENCED = frozenset({Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_ID_MAPPING})
 """Another producer has the transactional id."""
 
 OTHER_TOPIC = frozenset({Code.UNKNOWN_TOPIC_ID, Code.INCONSISTENT_TOPIC_ID})
-"""The topic of that name has another id than the one asked for, as far as the broker knows."""
+"""Codes of a topic that has another id than the requested id, as far as the broker knows."""
 
 
 def name_of(code: int) -> str:
@@ -185,7 +190,7 @@ def refused(code: int) -> bool:
 
 
 def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogError:
-    """Turns an error of kafka-python into one of ours, which names the cluster and the principal."""
+    """Turns an error of kafka-python into twinlog's error, which names the cluster and the principal."""
     if isinstance(error, TwinlogError):
         return error
     if isinstance(error, LoginRefusedError):
@@ -210,7 +215,7 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
     if isinstance(error, KafkaConnectionError):
         return ClusterError(f"cluster {cluster}: the connection to a broker broke ({in_words(error)})")
     if isinstance(error, KafkaError):
-        # Its text begins with the name of its class.
+        # The text begins with the name of the error's class.
         return ClusterError(f"cluster {cluster}: {error}")
     if isinstance(error, OSError):
         return ClusterError(f"cluster {cluster}: {type(error).__name__}: {error}")
@@ -218,8 +223,10 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
 
 
 def in_words(error: KafkaError) -> str:
-    """The words of the library without the names of its classes, or of the system where the library gives only a
-    number."""
+    """The words of the library, without the names of its classes.
+
+    If the library gives only a number, the words are the operating system's.
+    """
     text = re.sub(r"^\[Error \d+\] |\b\w+Error(: |$)", "", str(error))
     number = re.search(r"\b\d+(?= E[A-Z]+$)|^\d+$", text)
     return text if number is None else text[: number.start()] + os.strerror(int(number[0])).lower()

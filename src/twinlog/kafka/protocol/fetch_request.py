@@ -1,7 +1,7 @@
-"""A FetchRequest (versions 10 to 13), written without kafka-python's general encoder.
+"""A FetchRequest (versions 10 to 13), written in place of kafka-python's general encoder.
 
-Version 11 adds the reader's rack (KIP-392), 12 the leader epoch of what was read before (KIP-595) and the flexible
-layout, 13 ids of topics in place of names (KIP-516).
+Version 11 adds the reader's rack (KIP-392). Version 12 adds the leader epoch of the last read record (KIP-595) and the
+flexible layout. Version 13 has ids of topics in place of names (KIP-516).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NO_ID = bytes(16)
 
 
 class FetchPosition(NamedTuple):
-    """Where to read a partition next.
+    """The next fetch position of a partition.
 
-    `leader_epoch` is that of the expected leader: a broker that does not lead with it returns an error, instead of
-    answering as a follower (KIP-320). `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown): with
-    it a broker of Kafka 2.7 or newer reports a log that was truncated below `offset` (KIP-595). `topic_id` guards
+    `leader_epoch` belongs to the expected leader: a broker that does not lead with this epoch returns an error, instead
+    of answering as a follower (KIP-320). `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown):
+    with it a broker of Kafka 2.7 or newer reports a log that was truncated below `offset` (KIP-595). `topic_id` guards
     against a recreated topic of the same name (KIP-516).
     """
 

@@ -1,6 +1,6 @@
-"""Reads a FetchResponse (versions 10 to 13) and leaves the record bytes where they are.
+"""Reads a FetchResponse (versions 10 to 13) and keeps the record bytes in the frame.
 
-kafka-python's own decoder copies them; here they stay a writable view of the received frame.
+kafka-python's own decoder copies the record bytes; here they stay a writable view of the received frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RACKS_SINCE = 11
 """From this version on a leader names a replica near the reader (KIP-392)."""
 
 EPOCHS_SINCE = 12
-"""From this version on a broker reports where its log differs from what was read (KIP-595)."""
+"""From this version on a broker reports the offset from which its log differs from the read records (KIP-595)."""
 
 TOPIC_IDS_SINCE = 13
 """From this version on a topic is named by its id (KIP-516)."""
@@ -32,7 +32,7 @@ _DIVERGING_TAG = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction whose records a `read_committed` reader must not see, from `first_offset` to its marker."""
+    """A transaction whose records are hidden from a `read_committed` reader, from `first_offset` to its marker."""
 
     producer_id: int
     first_offset: int
@@ -40,10 +40,11 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionResponse:
-    """One partition's part of the response; `records` is a writable view, complete batches first.
+    """The part of a partition in the response; `records` is a writable view, complete batches first.
 
-    `diverging_epoch` and `diverging_end` are where the broker's log differs from what was read, -1 when it does not.
-    `preferred_replica` is the broker that a leader names to read from instead (KIP-392), -1 for none.
+    `diverging_epoch` and `diverging_end` are the last epoch and its end offset up to which the broker's log agrees with
+    the read records, -1 when the whole log agrees. `preferred_replica` is the broker that a leader names to read from
+    instead (KIP-392), -1 for none.
     """
 
     partition: int

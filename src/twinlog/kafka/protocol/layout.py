@@ -1,4 +1,4 @@
-"""How the versions of a request write counts and strings: flexible ones (KIP-482), and the versions before these."""
+"""The form of counts and strings in the versions of a request: flexible (KIP-482), or older and plain."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SHORT = Struct(">h")
 class Layout(Protocol):
     """Writes and reads the parts of a message whose form depends on its version.
 
-    A count is that of an array or of bytes, a size in bytes; -1 is null. Reading raises IndexError or struct.error
-    where the bytes end.
+    A count is the length of an array or of bytes, a size in bytes; -1 is null. Reading raises IndexError or
+    struct.error if the bytes end too early.
     """
 
     def count(self, number: int) -> bytes:
@@ -25,20 +25,20 @@ class Layout(Protocol):
         """A string in UTF-8, after its length in bytes."""
 
     def tags(self) -> bytes:
-        """The end of a structure: no tagged field."""
+        """The end of a structure, with an empty list of tagged fields."""
 
     def read_count(self, frame: memoryview, at: int) -> tuple[int, int]:
         """A count, and the place after it."""
 
     def read_text(self, frame: memoryview, at: int) -> tuple[str | None, int]:
-        """A string, and the place after it; bytes that are no UTF-8 are replaced."""
+        """A string, and the place after it; bytes outside of UTF-8 are replaced."""
 
     def skip_tags(self, frame: memoryview, at: int) -> int:
         """The place after the tagged fields of a structure."""
 
 
 class _Flexible:
-    """Varints of the number plus one, and tagged fields at the end of each structure."""
+    """Varints of the number plus 1, and tagged fields at the end of each structure."""
 
     def count(self, number: int) -> bytes:
         return uvarint(number + 1)
@@ -65,7 +65,7 @@ class _Flexible:
 
 
 class _Plain:
-    """Counts of four bytes, lengths of strings of two, no tagged fields."""
+    """Counts of four bytes, lengths of strings of two bytes, structures without tagged fields."""
 
     def count(self, number: int) -> bytes:
         return _INT.pack(number)

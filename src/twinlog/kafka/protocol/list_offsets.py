@@ -1,4 +1,4 @@
-"""Asks a partition's leader where its log begins and ends."""
+"""Asks a partition's leader for the first offset and the end offset of its log."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DEBUGGING_REPLICA = -2
 def list_offsets_request(
     partitions: Iterable[tuple[TopicPartition, int]], at: int, *, read_committed: bool, log_end: bool
 ) -> Any:
-    """The request to one broker for the partitions that it leads, each with its leader epoch.
+    """The request to a broker for the partitions that it leads, each with its leader epoch.
 
-    With `log_end` for the end of the leader's own log, as Kafka's debugging replica asks.
+    With `log_end` the request asks for the end of the leader's own log, as Kafka's debugging replica.
     """
     kind = ListOffsetsRequest.ListOffsetsTopic
     topics: dict[TopicName, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""Committed offsets as requests hold them: by topic."""
+"""Committed offsets in the form of requests: by topic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinlog.model.types import TopicName
 
 
 def by_topic(offsets: GroupOffsets, topic: Callable[..., Any], partition: Callable[..., Any]) -> list[Any]:
-    """The offsets for a request whose classes `topic` and `partition` are; no leader epoch is known of them."""
+    """The offsets for a request whose classes `topic` and `partition` are; their leader epochs are unknown."""
     topics: dict[TopicName, list[Any]] = {}
     for where, committed in offsets.items():
         topics.setdefault(where.topic, []).append(

@@ -1,4 +1,4 @@
-"""Which partition a keyed record belongs to, by the rule of Kafka's clients."""
+"""Chooses the partition of a keyed record, by the rule of Kafka's clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ProduceRequest whose batches are joined into the frame without a copy of their own, and its response."""
+"""A ProduceRequest whose batches are joined into the frame without a further copy, and its response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twinlog.kafka.protocol.layout import Layout
 from twinlog.kafka.protocol.raw_request import Part, RawRequest
 
 _MESSAGES_SINCE = 8
-"""From this version on a broker says which records it refuses, and why (KIP-467)."""
+"""From this version on a broker names the refused records and the reason (KIP-467)."""
 
 _INT = Struct(">i")
 _ACKS_AND_TIMEOUT = Struct(">hi")
@@ -18,17 +18,19 @@ _PARTITION = Struct(">ihqqq")
 
 
 class RecordError(NamedTuple):
-    """Why a broker refuses one record: its number within the batch, from 0 on, and the reason, if it gives one."""
+    """The refusal of a record: its number within the batch, from 0 on, and the broker's reason, if the broker has
+    any.
+    """
 
     number: int
     message: str | None
 
 
 class Appended(NamedTuple):
-    """A broker's answer for one batch: error code, offset of its first record, and a time in ms.
+    """A broker's answer for a batch: error code, offset of the first record, and a time in ms.
 
-    The time is that of the append where the topic stamps it, and the batch's own where the broker had it already (Kafka
-    class UnifiedLog); otherwise -1. With an error come the broker's own words, and the records that it is about
+    The time is the time of the append if the topic stamps it, and the batch's own time if the broker had the batch
+    already (Kafka class UnifiedLog); otherwise -1. An error has the broker's own words, and the affected records
     (KIP-467).
     """
 
@@ -38,8 +40,10 @@ class Appended(NamedTuple):
     message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
     names_records: bool = True
-    """Whether the broker names the records that it refuses: since Kafka 2.4. Before that it reports a record without a
-    key in a compacted topic as CORRUPT_MESSAGE."""
+    """Whether the broker names the records that it refuses: since Kafka 2.4.
+
+    Older brokers report a record without a key in a compacted topic as CORRUPT_MESSAGE.
+    """
 
 
 @dataclass(slots=True)
@@ -51,10 +55,10 @@ class ProducedPartitions:
 
 
 class RawProduce(RawRequest):
-    """A ProduceRequest (versions 7 to 9; newer versions add nothing that an append here needs).
+    """A ProduceRequest (versions 7 to 9; newer versions lack additions that an append here needs).
 
-    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition. Once the
-    frame is made, they have no bytes any more.
+    `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition. The batches
+    become empty once the frame is made.
     """
 
     API_KEY = 0

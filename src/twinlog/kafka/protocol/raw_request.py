@@ -1,4 +1,4 @@
-"""Requests that are sent a thousand times a second, written and read without kafka-python's general encoder."""
+"""Requests that are sent a thousand times a second, written and read in place of kafka-python's general encoder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Part = bytes | bytearray | memoryview
 
 
 class ExpectedResponse(NamedTuple):
-    """A response that is under way: the layout of its header, and what reads its body: `read(frame, its begin)`."""
+    """A response that is under way: the layout of its header, and the reader of its body: `read(frame, its begin)`."""
 
     correlation_id: int
     layout: Layout
@@ -24,7 +24,7 @@ class ExpectedResponse(NamedTuple):
 
 
 class RawRequest:
-    """A request in one of several versions, as kafka-python's connections take it.
+    """A request in any of several versions, as kafka-python's connections take it.
 
     `API_VERSION` is the newest version that may be sent, and after `negotiate_version` the version that is sent.
     """
@@ -38,7 +38,7 @@ class RawRequest:
 
     @property
     def layout(self) -> Layout:
-        """How this version writes counts and strings."""
+        """The form of counts and strings in this version."""
         return FLEXIBLE if self.API_VERSION >= self.FLEXIBLE_SINCE else PLAIN
 
     def negotiate_version(self, api_versions: Mapping[int, tuple[int, int]]) -> None:
@@ -60,7 +60,7 @@ class RawRequest:
         return True
 
     def body(self) -> list[Part]:
-        """Everything after the header, in pieces that are joined once."""
+        """All parts after the header; the parts are joined once."""
         raise NotImplementedError
 
     def read(self, frame: memoryview, at: int) -> Any:
@@ -68,7 +68,7 @@ class RawRequest:
         raise NotImplementedError
 
     def frame(self, correlation_id: int, client_id: str) -> bytes:
-        """The framed request, with its header and length, as one bytes object."""
+        """The framed request, with its header and length, as a single bytes object."""
         client, tags = client_id.encode(), self.layout.tags()
         body = self.body()
         size = _PREFIX.size - 4 + len(client) + len(tags) + sum(map(len, body))

@@ -1,4 +1,4 @@
-"""The versions of requests that twinlog needs, and since which release Kafka has them."""
+"""The versions of requests that twinlog needs, and the first release of Kafka that has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twinlog.kafka.protocol.produce_request import RawProduce
 
 @dataclass(frozen=True, slots=True)
 class RequestVersions:
-    """A request, the versions of it that twinlog sends, and the release of Kafka that has the oldest."""
+    """A request, the versions of it that twinlog sends, and the release of Kafka that has the oldest version."""
 
     api_key: int
     name: str
@@ -27,7 +27,7 @@ NEEDED = (
 
 
 def incompatible(api_versions: Mapping[int, tuple[int, int]]) -> str | None:
-    """Why twinlog cannot work with a broker, by its (lowest, highest) version of each request; None if it can.
+    """The reason why a broker is unfit, by its (lowest, highest) version of each request; None if the broker is fit.
 
     >>> incompatible({0: (0, 6), 1: (0, 12)})  # doctest: +ELLIPSIS
     'the brokers are too old: they know Produce up to version 6, twinlog needs 7, which Kafka has since 2.1...'

@@ -9,7 +9,7 @@ from twinlog.kafka.record.batch import Batch
 
 
 class AbortedFilter:
-    """Follows aborted transactions, given as (producer id, first offset), through the batches of one fetch in order.
+    """Follows aborted transactions, given as (producer id, first offset), through the batches of a fetch in order.
 
     As Kafka's `CompletedFetch`: a producer's transactional batches are aborted from the transaction's first offset up
     to that producer's ABORT marker.

@@ -1,4 +1,4 @@
-"""Finds the record batches in the bytes that a fetch returned, without looking at a single record.
+"""Finds the record batches in the bytes of a fetch from their headers; the records stay unread.
 
 Format v2: KIP-98 and Kafka's `DefaultRecordBatch`; v0 and v1: `LegacyRecord`. Pure functions on bytes; called in tasks.
 """
@@ -32,7 +32,7 @@ RECORD_COUNT = slice(57, 61)
 """The bytes of each field of the header; no other module has their places."""
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
-"""Bytes of base offset and length, which the length itself does not count."""
+"""Bytes of base offset and length, which the length itself excludes."""
 CRC_START = 21
 """First byte that a v2 batch's CRC32C covers: the attributes."""
 
@@ -50,9 +50,9 @@ _new = tuple.__new__  # Batch(...) would unpack and repack its fields: three tim
 
 
 class Batch(NamedTuple):
-    """One record batch as its header describes it; the first thirteen fields are the v2 header itself.
+    """A record batch as its header describes it; the first thirteen fields are the v2 header itself.
 
-    `start` is where it begins in the scanned buffer. A v0 or v1 message is a batch of its own: `record_count` is 1, or
+    `start` is its first byte in the scanned buffer. A v0 or v1 message is a batch of its own: `record_count` is 1, or
     -1 for a compressed wrapper, whose `base_offset` is then the offset of its last record. Timestamps are milliseconds.
     """
 
@@ -103,9 +103,9 @@ class Batch(NamedTuple):
 
 
 def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
-    """Read the batch that begins at `at`; None if the fetch cut it off, or nothing follows.
+    """Read the batch that begins at `at`; None if the fetch cut it off, or at the end of the fetch.
 
-    Raises `CorruptBatchError` where no batch can begin: unknown magic or codec, a length below its own header.
+    Raises `CorruptBatchError` for an impossible header: unknown magic or codec, a length below the header's own size.
     """
     size = len(buffer)
     if at + HEADER_SIZE > size:
@@ -128,7 +128,7 @@ def read_batch(buffer: memoryview | bytes | bytearray, at: int) -> Batch | None:
 
 
 def scan(buffer: memoryview | bytes | bytearray, start: int = 0) -> list[Batch]:
-    """List the complete batches from `start` on; a last one that the fetch cut off is left out.
+    """List the complete batches from `start` on; a last batch that the fetch cut off is left out.
 
     Raises `CorruptBatchError` as `read_batch` does.
     """

@@ -1,4 +1,4 @@
-"""Builds record batches of format v2 from records whose key, value and headers stay encoded as they were."""
+"""Builds record batches of format v2 from records whose key, value and headers keep their encoding."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from twinlog.kafka.record.varint import encode_varint
 from twinlog.model.types import SourceOffset
 
 MAX_RECORDS = 65_536
-"""No batch is built longer than this, which bounds the tables below."""
+"""The most records of a batch, which bounds the tables below."""
 
 LARGEST_GROWTH = 24
-"""Building a record anew adds less than this many bytes to its body, or to what it took in its source batch."""
+"""An encoded record has fewer than this many bytes beyond its body, or beyond its size in its source batch."""
 
 VARINTS = [encode_varint(number) for number in range(8_300)]
 """The numbers from 0 on as varints: offset deltas and record lengths come from here. `reserve_varints` adds more."""
@@ -34,17 +34,17 @@ def reserve_varints(count: int) -> None:
 
 
 def stamp_of(delta: int) -> bytes:
-    """Attributes 0 and a timestamp delta that `STAMPS` does not have."""
+    """Attributes 0 and a timestamp delta beyond the table `STAMPS`."""
     return b"\x00" + encode_varint(delta)
 
 
 class BatchBuilder:
-    """A batch in the making: `count` records in pieces of `parts`, complete but for the codec and the header.
+    """A batch in the making: `count` records in pieces of `parts`; only the codec and the header are missing.
 
-    Offset deltas run from 0 without holes and timestamp deltas count from `base_timestamp`, the first record's.
-    `runs` keeps where records came from: (source offset, index) of each record that does not follow the one before it
-    on the source; `lag` is source offset minus index in the last run, -1 before the first. `size` is the bytes of the
-    parts, `source_bytes` what they took in the fetch, `next_offset` the source offset after the last batch taken.
+    Offset deltas run from 0 without holes and timestamp deltas count from `base_timestamp`, the first record's. `runs`
+    keeps the source of the records: (source offset, index) of each record that does not follow the previous record on
+    the source. `lag` is source offset minus index in the last run, -1 before the first run. `size` is the bytes of the
+    parts, `source_bytes` their bytes in the fetch, `next_offset` the source offset after the last batch taken.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class BatchBuilder:
         self.next_offset = -1
 
     def add(self, offset: int, timestamp: int, body: bytes) -> None:
-        """Add one record: its source offset, its timestamp in ms, and its bytes from the key's length on."""
+        """Add a record: its source offset, its timestamp in ms, and its bytes from the key's length on."""
         index = self.count
         if not index:
             self.base_timestamp = timestamp
@@ -90,9 +90,10 @@ class BatchBuilder:
     def add_records(
         self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]
     ) -> None:
-        """Add `count` records that are complete: the first of all is from `base` ms, the newest of these from `newest`.
+        """Add `count` complete records, whose newest timestamp is `newest` ms; the batch's first record is from `base`
+        ms.
 
-        `runs` are (source offset, index) where one begins.
+        `runs` are the (source offset, index) of the first record of each run.
         """
         if not self.count:
             self.base_timestamp = self.max_timestamp = base
@@ -111,23 +112,23 @@ class BatchBuilder:
 
     @property
     def mark(self) -> tuple[int, int]:
-        """What is there now, for `drop_from`."""
+        """The present numbers of parts and records, for `drop_from`."""
         return len(self.parts), self.count
 
     def drop_from(self, mark: tuple[int, int]) -> None:
-        """Forget the records that came after a mark and turned out to be corrupt; only `build` may follow."""
+        """Drop the records after a mark, which turned out to be corrupt; only `build` may follow."""
         pieces, count = mark
         del self.parts[pieces:]
         self.count = count
         self.runs = [run for run in self.runs if run[1] < count]
 
     def spans(self) -> tuple[tuple[SourceOffset, int], ...]:
-        """Where the records came from, as runs of (first source offset, count)."""
+        """The source offsets of the records, as runs of (first source offset, count)."""
         ends = [index for _, index in self.runs[1:]] + [self.count]
         return tuple((SourceOffset(offset), end - index) for (offset, index), end in zip(self.runs, ends, strict=True))
 
     def build(self, level: int | None = None) -> bytearray:
-        """Return the batch, not stamped yet: base offset 0, leader epoch and producer fields -1, CRC 0."""
+        """Return the batch before its stamp: base offset 0, leader epoch and producer fields -1, CRC 0."""
         if self.codec == NONE:
             batch = bytearray().join([bytes(HEADER_SIZE), *self.parts])
         else:
@@ -143,7 +144,7 @@ class BatchBuilder:
 
 
 def encode_batch(records: Iterable[tuple[int, bytes]], codec: int = NONE, level: int | None = None) -> bytearray:
-    """Encode (timestamp in ms, body) pieces as one batch, not stamped yet; a body starts at the key's length."""
+    """Encode (timestamp in ms, body) pieces as a batch, before its stamp; a body starts at the key's length."""
     builder = BatchBuilder(codec)
     for index, (timestamp, body) in enumerate(records):
         builder.add(index, timestamp, body)

@@ -21,18 +21,18 @@ _LITTLE = Struct("<I")
 
 _GZIP_WINDOW = 31  # in zlib: a window of 32 KB, with gzip header and trailer
 
-# Snappy comes in the framing of xerial's snappy-java; some clients leave it away and write one bare block.
+# Snappy comes in the framing of xerial's snappy-java; some clients omit the framing and write a single bare block.
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + _INT.pack(1) + _INT.pack(1)
 _XERIAL_BLOCK = 32_768
 
-# Kafka's Lz4BlockInputStream refuses blocks that depend on each other, which is what LZ4 libraries write by default.
-# So the frame is written here: version 1, independent blocks of 64 KB, no checksums; then the header's checksum byte.
+# Kafka's Lz4BlockInputStream refuses blocks that depend on each other, the default of LZ4 libraries. So the frame is
+# written here: version 1, independent blocks of 64 KB, no checksums; then the header's checksum byte.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 65_536
 _LZ4_STORED = 0x8000_0000
 _LZ4_END = bytes(4)
-_LZ4_FAST_LEVEL = 9  # Kafka's default level, which stands for the fast compressor (KIP-390)
+_LZ4_FAST_LEVEL = 9  # Kafka's default level, which means the fast compressor (KIP-390)
 _LZ4_CONTENT_SIZE = 0x08
 
 
@@ -44,7 +44,7 @@ def compress(codec: int, data: bytes | memoryview, level: int | None = None) -> 
 
 
 def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2) -> bytes:
-    """Return the records block that was compressed. Raises `CorruptBatchError` without offsets."""
+    """Return the decompressed records block. Raises `CorruptBatchError`, whose text lacks the offsets."""
     if codec == NONE:
         return bytes(data)
     if codec not in _DECOMPRESS:
@@ -66,7 +66,7 @@ def _decompress_gzip(data: bytes | memoryview) -> bytes:
 
 
 def _compress_snappy(data: bytes | memoryview, level: int | None) -> bytes:
-    del level  # Snappy has none
+    del level  # Snappy has no levels
     pieces = [_XERIAL_HEADER]
     view = memoryview(data)
     for start in range(0, len(data), _XERIAL_BLOCK):
@@ -111,7 +111,7 @@ def _compress_lz4(data: bytes | memoryview, level: int | None) -> bytes:
 
 
 def _compress_lz4_high(data: bytes | memoryview, level: int) -> bytes:
-    """Take the blocks out of the frames that the library writes: it adds a checksum to each, Kafka's classes do not."""
+    """Take the blocks out of the library's frames, which have a checksum each, unlike the frames of Kafka's classes."""
     pieces = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK):
         compressor = cramjam.lz4.Compressor(level=max(level, 3), content_checksum=False, block_linked=False)
@@ -137,8 +137,10 @@ def _decompress_zstd(data: bytes | memoryview) -> bytes:
 
 
 def _fix_lz4_header(data: bytes) -> bytes:
-    """Correct the header checksum of an LZ4 frame in a v0 message, which old clients computed over too much
-    (KAFKA-3160)."""
+    """Correct the header checksum of an LZ4 frame in a v0 message.
+
+    Old clients computed this checksum over too many bytes (KAFKA-3160).
+    """
     end = 14 if len(data) > 4 and data[4] & _LZ4_CONTENT_SIZE else 6
     if len(data) <= end:
         return data

@@ -1,4 +1,4 @@
-"""Keeps the last record of each key while a compacted topic is read: what was overwritten is never decoded."""
+"""Keeps the last record of each key while a compacted topic is read; overwritten records are never decoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_VALUE = 1
 
 
 class KeptRecord(NamedTuple):
-    """A record of which only the key was looked at; `timestamp` in ms, `body` all that follows the offset delta."""
+    """A record whose key was read; `timestamp` in ms, `body` all bytes after the offset delta."""
 
     offset: int
     timestamp: int
@@ -49,8 +49,11 @@ LastRecords = dict[bytes, KeptRecord]
 
 
 def taken(last: LastRecords, decode: Callable[[KeptRecord], T]) -> Iterator[tuple[bytes, T]]:
-    """Take each record out and decode it, in the order of their keys' first ones; so no two forms of all exist at a
-    time. Raises `CorruptBatchError`, and does so again the next time."""
+    """Take each record out and decode it, in the order of the first records of their keys.
+
+    So the encoded and the decoded form of all records never exist at the same time. Raises `CorruptBatchError`, and
+    raises it again in the next call.
+    """
     for key in list(last):
         decoded = decode(last[key])
         del last[key]
@@ -60,10 +63,10 @@ def taken(last: LastRecords, decode: Callable[[KeptRecord], T]) -> Iterator[tupl
 def keep_last(
     buffer: memoryview | bytes, batch: Batch, first_offset: int, last: LastRecords, *, deletions: bool = True
 ) -> None:
-    """Put each record of a batch that has a key, from `first_offset` on, in the place of the one before it in `last`.
+    """Put each record of a batch that has a key, from `first_offset` on, in the place of the previous record in `last`.
 
-    Without `deletions` a record that has no value is passed over, and the one before it stays. A topic of a day has
-    hundreds of thousands, so this takes about a microsecond and a half for a record. Raises `CorruptBatchError`.
+    Without `deletions` a record that has no value is skipped, and the previous record stays. A topic of a day has
+    hundreds of thousands of records, so a record takes about 1.5 us here. Raises `CorruptBatchError`.
     """
     if batch.magic != 2:
         for offset, timestamp, body in record_bodies(buffer, batch):
@@ -77,7 +80,7 @@ def keep_last(
     at = 0
     try:
         for _ in range(batch.record_count):
-            # Varints of one and two bytes are read inline: a call for each would double the time.
+            # Varints of up to two bytes are read inline: a call for each would double the time.
             byte = block[at]
             if byte < 128:
                 size, at = byte >> 1, at + 1

@@ -1,5 +1,7 @@
-"""Reads the messages of formats v0 and v1, which brokers before 0.11 wrote and later ones may still store (KIP-31,
-KIP-32; Kafka's `AbstractLegacyRecordBatch`)."""
+"""Reads the messages of formats v0 and v1 (KIP-31, KIP-32; Kafka's `AbstractLegacyRecordBatch`).
+
+Brokers before 0.11 wrote these messages, and later brokers may still store them.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ _NULL = b"\x01"  # -1 as a varint
 
 
 def legacy_records(buffer: memoryview | bytes, batch: Batch) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (offset, timestamp in ms, body) of each record, the body in format v2: key, value and no headers.
+    """Yield (offset, timestamp in ms, body) of each record, the body in format v2: key, value and empty headers.
 
-    A compressed wrapper yields the messages inside it. The timestamp is the one a consumer sees: -1 in v0, the
-    wrapper's where the broker set it. Raises `CorruptBatchError`.
+    A compressed wrapper yields the messages inside it. The timestamp is the consumer's view: -1 in v0, the wrapper's
+    timestamp if the broker set it. Raises `CorruptBatchError`.
     """
     if not batch.codec:
         yield batch.base_offset, batch.base_timestamp, _body(buffer, batch)

@@ -1,4 +1,4 @@
-"""Encodes a record of our own making: the part of a v2 record from the key's length on (KIP-98)."""
+"""Encodes twinlog's records: the part of a v2 record from the key's length on (KIP-98)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record_body(key: bytes | None, value: bytes | None, headers: Iterable[tuple[
 
 
 def portions(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Bodies of records, in order, as many at a time as make a batch that every broker takes."""
+    """Bodies of records, in order, in portions for batches that every broker takes."""
     start = size = 0
     for at, body in enumerate(bodies):
         if at > start and size + len(body) > BATCH_BYTES:
@@ -39,7 +39,7 @@ def portions(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def own_batch(records: Iterable[tuple[int, bytes]], codec: int = NONE) -> bytearray:
-    """One batch of (timestamp in ms, body) pieces, ready to append by no idempotent producer."""
+    """A batch of (timestamp in ms, body) pieces, ready to append by a producer that is not idempotent."""
     batch = encode_batch(records, codec)
     stamp(batch, -1, -1, -1)
     return batch

@@ -1,6 +1,6 @@
-"""Opens a batch: its records one by one, for the few batches that cannot be copied whole.
+"""Opens a batch and reads its records, for the few batches that cannot be copied whole.
 
-The record layout is that of Kafka's `DefaultRecord` (KIP-98).
+The record layout is the layout of Kafka's `DefaultRecord` (KIP-98).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ABORT = 0
 
 
 class Record(NamedTuple):
-    """One record as a consumer sees it; `timestamp` in ms, `headers` as (key, value) in their order."""
+    """A record as a consumer sees it; `timestamp` in ms, `headers` as (key, value) in their order."""
 
     offset: int
     timestamp: int
@@ -41,9 +41,9 @@ def records_block(buffer: memoryview | bytes, batch: Batch) -> bytes:
 
 
 def record_bodies(buffer: memoryview | bytes, batch: Batch) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (offset, timestamp in ms, body) of each record; the body is all that follows the record's offset delta.
+    """Yield (offset, timestamp in ms, body) of each record; the body is all bytes after the record's offset delta.
 
-    The timestamp is the one a consumer sees, so the batch's maximum under LogAppendTime. Raises `CorruptBatchError`.
+    The timestamp is the consumer's view, so the batch's maximum under LogAppendTime. Raises `CorruptBatchError`.
     """
     if batch.magic != 2:
         yield from legacy_records(buffer, batch)
@@ -79,7 +79,7 @@ def decode_records(buffer: memoryview | bytes, batch: Batch) -> Iterator[Record]
 
 
 def decode_body(offset: int, timestamp: int, body: bytes) -> Record:
-    """The record with a body as `record_bodies` gives it. Raises IndexError where it ends too early."""
+    """The record with a body of `record_bodies`. Raises IndexError if the body ends too early."""
     key, at = _read_bytes(body, 0)
     value, at = _read_bytes(body, at)
     count, at = read_varint(body, at)

@@ -6,10 +6,10 @@ LARGEST = 0x7FFFFFFF
 
 
 def sequence_after(sequence: int, count: int) -> int:
-    """The sequence number `count` records after one (Kafka's DefaultRecordBatch.incrementSequence)."""
+    """The sequence number `count` records after `sequence` (Kafka's DefaultRecordBatch.incrementSequence)."""
     return (sequence + count) & LARGEST
 
 
 def records_between(sequence: int, later: int) -> int:
-    """How many records there are from one sequence number up to a later one."""
+    """The number of records from a sequence number up to a later sequence number."""
     return (later - sequence) & LARGEST

@@ -1,7 +1,7 @@
-"""Makes a fetched batch a batch of our producer: the header before an append, and its checksum.
+"""Makes a fetched batch a batch of twinlog's producer: the header before an append, and its checksum.
 
 A CRC is linear: the effect of a changed header on the checksum depends on the header and on the number of bytes behind
-it. So a batch that was damaged on its way keeps a wrong checksum, and the broker of the target refuses it.
+it. So a batch that was damaged by the network keeps a wrong checksum, and the target's broker refuses the batch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _Tables = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ..
 
 
 def replace_head(crc: int, old: bytes, new: bytes, rest: int) -> int:
-    """Return the CRC32C of `new` + tail, given `crc` of `old` + tail; the tail has `rest` bytes, `old` and `new` are
-    of one length."""
+    """Return the CRC32C of `new` + tail, given `crc` of `old` + tail.
+
+    The tail has `rest` bytes; `old` and `new` have the same length.
+    """
     return crc ^ _past_zeros(value(old) ^ value(new), rest)
 
 
@@ -47,7 +49,7 @@ def _past_zeros(crc: int, zeros: int) -> int:
 
 @cache
 def _tables_past(power: int) -> _Tables:
-    """Move a checksum past 2**power zero bytes: one table for each of its four bytes."""
+    """Tables that move a checksum past 2**power zero bytes: a table for each of its four bytes."""
     images = []
     for bit in range(32):
         image = 1 << bit
@@ -85,9 +87,9 @@ def stamp(
 ) -> None:
     """Set the producer fields of a v2 batch in place, with base offset 0, leader epoch -1 and a matching CRC32C.
 
-    Of the attributes only the codec stays; `transactional` sets its bit. A CRC of 0 means that the batch was made here
-    and has none yet: it is computed over the whole batch. Any other one is corrected for the changed header only, so
-    that a damaged batch stays recognisable. Stamping again, for another producer or sequence, is allowed.
+    Of the attributes only the codec stays; `transactional` sets its bit. A CRC of 0 marks a batch that was made here:
+    its CRC is computed over the whole batch. Any other CRC is corrected for the changed header only, so that a damaged
+    batch stays recognisable. Stamping again, for another producer or sequence, is allowed.
     """
     view = memoryview(batch)
     old = bytes(view[CRC_START:HEADER_SIZE])

@@ -1,4 +1,4 @@
-"""Variable-length integers: zigzag ones of records (KIP-98), and unsigned ones of flexible requests (KIP-482)."""
+"""Variable-length integers: zigzag numbers of records (KIP-98), and unsigned numbers of flexible requests (KIP-482)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def uvarint(value: int) -> bytes:
 
 
 def skip_tags(data: memoryview, at: int) -> int:
-    """Return where a section of tagged fields ends."""
+    """Return the place after a section of tagged fields."""
     count, at = read_unsigned(data, at)
     for _ in range(count):
         _, at = read_unsigned(data, at)
@@ -27,7 +27,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a signed 64-bit number; one outside that range wraps around as a Java long does."""
+    """Encode a signed 64-bit number; a number outside that range wraps around as a Java long does."""
     value &= _MASK_64
     rest = (value << 1 & _MASK_64) ^ (_MASK_64 if value >> 63 else 0)
     if rest < 128:
@@ -43,13 +43,13 @@ def encode_varint(value: int) -> bytes:
 
 
 def read_varint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Return the number at `at` and the place after it. Raises IndexError where the buffer ends too early."""
+    """Return the number at `at` and the place after it. Raises IndexError if the buffer ends too early."""
     rest, at = read_unsigned(buffer, at)
     return rest >> 1 ^ -(rest & 1), at
 
 
 def read_unsigned(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Like `read_varint`, before the zigzag is undone."""
+    """As `read_varint`, without the zigzag."""
     byte = buffer[at]
     at += 1
     rest = byte & 127
