@@ -1,4 +1,6 @@
-"""Vectors of numbers and Arrow arrays of cells, out of the bytes of many records; pyarrow does not need numpy."""
+"""Vectors of numbers and Arrow arrays of cells, out of the bytes of many records; pyarrow itself works without
+numpy.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ _LAST_SHIFT = 63
 
 
 class UnusualError(Exception):
-    """The bytes do not look as a broker's do, so the exact way has to decide what is wrong with them, if anything."""
+    """The bytes differ from a broker's usual bytes, so the exact decoder must decide whether the bytes are damaged."""
 
 
 def read_varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
-    """The zigzag varints that begin at the places `at`, and the places after them.
+    """The zigzag varints that begin at the places `at`, and the places after the varints.
 
-    Raises UnusualError where one is longer than 64 bits, or runs past the end of `data`.
+    Raises UnusualError if a varint is longer than 64 bits, or runs past the end of `data`.
     """
     try:
         byte = data[at].astype(np.int64)
@@ -42,7 +44,7 @@ def read_varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
             shift += 7
     except IndexError:
         raise UnusualError("a number runs past the end") from None
-    # The shift of a negative number would fill in ones.
+    # The shift of a negative number would fill in 1 bits.
     return (value >> 1 & _POSITIVE) ^ -(value & 1), at
 
 
@@ -53,7 +55,7 @@ def per_record(values: list[int], counts: list[int]) -> Longs:
 
 @dataclass(slots=True)
 class Cells:
-    """Where the bytes of one column stand: first byte and length of each cell, -1 for a null one."""
+    """The places of a column's bytes: first byte and length of each cell, -1 for a null cell."""
 
     first: Longs
     length: Longs
@@ -61,9 +63,9 @@ class Cells:
 
 @dataclass(slots=True)
 class Fields:
-    """The fields of some records; deltas count from their batch's base.
+    """The fields of some records; deltas count from the base of the record's batch.
 
-    `header_counts` are the numbers of their headers, which begin at `headers_at`; `ends` are the places after records.
+    `header_counts` are the numbers of headers, which begin at `headers_at`; `ends` are the places after the records.
     """
 
     timestamp_deltas: Longs
@@ -77,7 +79,7 @@ class Fields:
 
 @dataclass(slots=True)
 class Headers:
-    """All headers of some records, in order; record number n has those from `bounds[n]` to `bounds[n + 1]`."""
+    """All headers of some records, in order; record number n has the headers from `bounds[n]` to `bounds[n + 1]`."""
 
     bounds: Longs
     names: Cells
@@ -85,7 +87,7 @@ class Headers:
 
 
 def read_fields(array: Bytes, starts: Longs) -> Fields:
-    """The fields of the records at `starts`. Raises UnusualError where one runs past the end of its record."""
+    """The fields of the records at `starts`. Raises UnusualError if a field runs past the end of its record."""
     size, at = read_varints(array, starts)
     if len(size) and (size.min() < 0 or size.max() > len(array)):
         raise UnusualError("a length that cannot be")
@@ -101,7 +103,7 @@ def read_fields(array: Bytes, starts: Longs) -> Fields:
 
 
 def read_headers(array: Bytes, fields: Fields) -> Headers | None:
-    """The headers of all records, None where no record has one. Raises UnusualError as `read_fields` does."""
+    """The headers of all records, None if all records lack headers. Raises UnusualError as `read_fields` does."""
     counts = np.maximum(fields.header_counts, 0)
     most = int(counts.max(initial=0))
     if not most:
@@ -114,7 +116,7 @@ def read_headers(array: Bytes, fields: Fields) -> Headers | None:
     having = np.flatnonzero(counts)
     at = fields.headers_at[having]
     for number in range(most):
-        # The header with this number, of all records that have so many.
+        # The header with this number, of all records that have so many headers.
         goes_on = counts[having] > number
         having, at = having[goes_on], at[goes_on]
         indexes = bounds[having] + number
@@ -156,14 +158,14 @@ _WITHOUT_HEADERS, _WITH_HEADERS = pa.schema(COLUMNS), pa.schema([*COLUMNS, HEADE
 
 
 def schema(*, headers: bool) -> Any:
-    """The columns of a topic's rows, those of Spark's own Kafka source."""
+    """The columns of a topic's rows, equal to the columns of Spark's own Kafka source."""
     return _WITH_HEADERS if headers else _WITHOUT_HEADERS
 
 
 def gather(data: Any, cells: Cells) -> Any:
-    """The cells as a binary array; they stand in `data` in this order, with or without other bytes between.
+    """The cells as a binary array; `data` has the cells in this order, perhaps with other bytes between them.
 
-    `data` is seen as one array of cells and of what is between them, of which Arrow takes every second element.
+    For Arrow `data` is an array of alternating cells and gaps; the result takes every second element.
     """
     count = len(cells.first)
     if not count or cells.length.max() < 0:
@@ -179,18 +181,18 @@ def gather(data: Any, cells: Cells) -> Any:
 
 
 def numbers(kind: Any, values: Any) -> Any:
-    """A column of numbers without nulls; `values` are of its width."""
+    """A column of numbers in which each row has a value; `values` have the column's width."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def vector(column: Any) -> Longs:
-    """A column of numbers or flags as 64-bit numbers; where it is null they are any."""
+    """A column of numbers or flags as 64-bit numbers; a null becomes an arbitrary number."""
     column = column.cast(pa.int64())
     return np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
 
 
 def text(column: Any) -> Any:
-    """A binary column as text; what is not UTF-8 is replaced."""
+    """A binary column as text; bytes outside of UTF-8 are replaced."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -198,7 +200,7 @@ def text(column: Any) -> Any:
 
 
 def header_lists(data: Any, count: int, headers: Headers | None) -> Any:
-    """The column of headers of `count` records: null for one that has none."""
+    """The column of headers of `count` records: null for a record without headers."""
     if headers is None:
         return pa.nulls(count, HEADERS_COLUMN.type)
     entries = pa.StructArray.from_arrays(
@@ -210,7 +212,7 @@ def header_lists(data: Any, count: int, headers: Headers | None) -> Any:
 
 
 def microseconds(milliseconds: Longs) -> Longs:
-    """Timestamps of records in Spark's unit. Raises OverflowError for one that has no place there."""
+    """Timestamps of records in Spark's unit. Raises OverflowError for a timestamp beyond the range of this unit."""
     most = MOST_MILLISECONDS
     if len(milliseconds) and not -most <= int(milliseconds.min()) <= int(milliseconds.max()) <= most:
         raise OverflowError

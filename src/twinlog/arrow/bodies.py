@@ -1,6 +1,6 @@
 """Records as consumers see them, to be compared: offsets, timestamps, and bodies of many records at once.
 
-A body is what of a record neither its place nor its batch changes: key, value and headers as format 2 writes them.
+A body is the part of a record that is independent of its offset and its batch: key, value and headers in format 2.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import record_bodies, records_block
 
 NO_TIMESTAMP = -1
-"""The timestamp of a record of format 0, and of one whose producer set none."""
+"""The timestamp of a record of format 0, and of a record whose producer set none."""
 
 
 @dataclass(slots=True)
 class Bodies:
-    """Records in the order of their offsets. Of those that are not `timed` a broker set the timestamp."""
+    """Records in the order of their offsets. `timed` marks a timestamp that a broker left unchanged."""
 
     offsets: Longs
     timestamps: Longs
@@ -37,7 +37,7 @@ class Bodies:
         return len(self.offsets)
 
     def part(self, start: int, end: int) -> Bodies:
-        """The records from number `start` up to, not including, number `end`; nothing is copied."""
+        """The records from number `start` to below number `end`, as views."""
         end = max(start, end)
         return Bodies(
             self.offsets[start:end],
@@ -66,7 +66,7 @@ class Bodies:
         return int(lengths[-1] - lengths[0]) if len(self) else 0
 
     def content(self) -> tuple[bytes, bytes, memoryview]:
-        """Timestamps, lengths of bodies and bodies, each of all records one after the other."""
+        """Timestamps, lengths of bodies and bodies, each as a block of all records in order."""
         bounds = self._bounds()
         data = self.cells.buffers()[2]
         block = memoryview(b"") if data is None else memoryview(data)[int(bounds[0]) : int(bounds[-1])]
@@ -81,13 +81,13 @@ class Bodies:
 
 
 MOST_BYTES = 32 << 20
-"""Bytes of records, decompressed, after which no further batch is decoded at once."""
+"""Bytes of records, decompressed, after which the remaining batches wait for another call."""
 
 
 def decode_bodies(records: memoryview, batches: Sequence[Batch], start: int, end: int) -> tuple[Bodies, int]:
-    """The records with offsets from `start` to below `end` out of some batches of a fetch; checksums are not looked at.
+    """The records with offsets from `start` to below `end` out of some batches of a fetch; checksums are ignored.
 
-    Also how many batches were decoded, at least one: compressed ones may have any number of bytes. Raises
+    Also returns the number of decoded batches, at least 1: compressed batches may have any number of bytes. Raises
     CorruptBatchError.
     """
     blocks: list[bytes] | None = None
@@ -107,7 +107,7 @@ def decode_bodies(records: memoryview, batches: Sequence[Batch], start: int, end
 
 
 def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | None) -> Bodies:
-    """`blocks` are those of the batches, decompressed, None where they are in the fetch as they are."""
+    """Decode with numpy; `blocks` are the decompressed batches, None to read the batches in the fetch itself."""
     if any(batch.magic != 2 for batch in batches):
         raise UnusualError("an old format")
     counts = [batch.record_count for batch in batches]
@@ -131,7 +131,7 @@ def _fast(records: memoryview, batches: Sequence[Batch], blocks: list[bytes] | N
 
 
 def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:
-    """One record after the other, for old formats and for what the fast way does not understand."""
+    """Decode record by record, for old formats and for bytes that the fast way rejects."""
     offsets: list[int] = []
     timestamps: list[int] = []
     bodies: list[bytes] = []
@@ -151,7 +151,7 @@ def _exactly(records: memoryview, batches: Sequence[Batch]) -> Bodies:
 
 
 def join(parts: Sequence[Bodies]) -> Bodies:
-    """Records one after the other."""
+    """The records of all parts, in order."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -166,7 +166,7 @@ def join(parts: Sequence[Bodies]) -> Bodies:
 
 
 def equal_records(source: Bodies, target: Bodies) -> Flags:
-    """Which of as many records on both sides are the same, place by place; of a timestamp see `same_timestamps`."""
+    """The equality of the records at each place on both sides; timestamps compare as in `same_timestamps`."""
     equal = pc.equal(source.cells, target.cells)
     bits = np.frombuffer(equal.buffers()[1], dtype=np.uint8)
     first = equal.offset
@@ -175,15 +175,18 @@ def equal_records(source: Bodies, target: Bodies) -> Flags:
 
 
 def same_timestamps(source: Bodies, target: Bodies) -> Flags:
-    """Where timestamps are equal, or nothing can be asked of them: the target's brokers stamp records themselves, or a
-    record of the source has none, so that each copy gets one of its own."""
+    """Whether the timestamps at each place are equal or may differ.
+
+    Timestamps may differ if the target's brokers stamp records themselves. They may also differ if the source record
+    lacks a timestamp, because each copy then gets its own timestamp.
+    """
     free: Flags = ~target.timed | (source.timestamps == NO_TIMESTAMP)
     equal: Flags = source.timestamps == target.timestamps
     return equal | free
 
 
 def first_difference(source: Bodies, target: Bodies) -> int:
-    """How many records are the same before the first that is not, or one side ends."""
+    """The number of equal records before the first difference, or before a side ends."""
     count = min(len(source), len(target))
     equal = equal_records(source.part(0, count), target.part(0, count))
     different = np.flatnonzero(~equal)
@@ -192,7 +195,7 @@ def first_difference(source: Bodies, target: Bodies) -> int:
 
 @dataclass(slots=True)
 class OffsetMatch:
-    """Two sides matched by offset: places of common records, and of those that only one side has."""
+    """Two sides matched by offset: places of common records, and of records that only the source or the target has."""
 
     source: Any
     target: Any
@@ -211,12 +214,12 @@ def match_offsets(source: Bodies, target: Bodies, shift: int) -> OffsetMatch:
 
 
 def same_bytes(one: memoryview, other: memoryview) -> bool:
-    """Whether two blocks are equal; a memoryview would compare its elements one by one."""
+    """Whether two blocks are equal; a memoryview would compare each element by itself."""
     return bool(pa.py_buffer(one).equals(pa.py_buffer(other)))
 
 
 def spans(offsets: Longs) -> list[tuple[int, int]]:
-    """Offsets, which grow, as ranges from the first to after the last."""
+    """Offsets, which grow, as ranges from the first offset to the offset after the last."""
     if not len(offsets):
         return []
     breaks = np.flatnonzero(np.diff(offsets) != 1) + 1

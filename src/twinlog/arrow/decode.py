@@ -1,7 +1,7 @@
 """Turns fetched record batches into Arrow record batches, as a consumer of the topic would see their records.
 
-Batches of old formats, and batches that the fast decoder does not understand, are read record by record with the
-decoder of the copier, which also decides whether a batch is damaged.
+Batches of old formats, and batches that the fast decoder rejects, are read record by record with the decoder of the
+copier, which also decides whether a batch is damaged.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, APPEND_TIME = -1, 0, 1
 
 
 def timestamp_type(batch: Batch) -> int:
-    """Who set the timestamps of a batch: nobody before format 1, the producer, or the broker."""
+    """The origin of the timestamps of a batch: none before format 1, the producer, or the broker."""
     if not batch.magic:
         return NO_TIMESTAMP_TYPE
     return APPEND_TIME if batch.attributes & LOG_APPEND_TIME else CREATE_TIME
 
 
 def decode_exactly(buffer: memoryview, batch: Batch) -> list[tuple[int, int, int, Any, Any, Any]]:
-    """Offset, timestamp in ms, its type, key, value and headers of each record; no headers are None.
+    """Offset, timestamp in ms, its type, key, value and headers of each record; an empty list of headers is None.
 
     Raises CorruptBatchError.
     """
@@ -67,7 +67,7 @@ def decode_exactly(buffer: memoryview, batch: Batch) -> list[tuple[int, int, int
 
 
 def _as_long(number: int) -> int:
-    """What a Java consumer makes of a number that is too large: it wraps around."""
+    """The value that a Java consumer gets for a number that is too large: the number wraps around."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -77,16 +77,18 @@ MOST_BYTES = 32 << 20
 """Bytes of records, decompressed, from which on the next batch begins another Arrow record batch."""
 
 MOST_TOGETHER = 2**31 - 1
-"""Bytes of records beyond which their places do not fit into the 32 bits of Arrow's bounds: one batch of zeros can have
-more, decompressed."""
+"""The most bytes of records whose places fit into the 32 bits of Arrow's bounds.
+
+A single batch of zeros can have more bytes, decompressed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """What a reader asked for: the column of headers; no records of aborted transactions; checksums compared.
+    """A reader's choices: the column of headers; aborted transactions left out; checksums compared.
 
-    `up_to_damage`: what comes before a damaged batch is returned, and the next call raises. `bounded`: batches after
-    the first `MOST_BYTES` are left for another call. `counts_only`: no records are returned, only what else is known.
+    `up_to_damage`: the records before a damaged batch are returned, and the next call raises. `bounded`: batches after
+    the first `MOST_BYTES` are left for another call. `counts_only`: the result has only positions and counts.
     """
 
     headers: bool = False
@@ -99,10 +101,10 @@ class RowRules:
 
 @dataclass(slots=True)
 class Rows:
-    """What one fetch came to: Arrow record batches, none of them empty, and the offset to fetch from next.
+    """The result of a fetch: Arrow record batches, each with rows, and the next offset to fetch.
 
-    `aborted` and `control` records were left out. `leader_epoch` is that of the last batch read, `codec` that of the
-    first that was decoded; -1 without one.
+    `aborted` and `control` records were left out. `leader_epoch` belongs to the last batch read, `codec` to the first
+    decoded batch; -1 if there is none.
     """
 
     batches: list[Any]
@@ -121,10 +123,11 @@ def decode(
     rules: RowRules,
     aborted: Iterable[tuple[int, int]] | None = None,
 ) -> Rows:
-    """Decode the records with offsets from `position` to below `end` out of the batches that a fetch returned.
+    """Decode the records with offsets from `position` to below `end` out of the batches of a fetch.
 
-    Control batches are left out, and so are aborted ones under `rules.read_committed`, which `aborted` names as
-    (producer id, first offset). Nothing returned refers to `records`. Raises CorruptBatchError for a damaged batch.
+    Control batches are left out, and so are aborted batches under `rules.read_committed`; `aborted` names these as
+    (producer id, first offset). The result is independent of the memory of `records`. Raises CorruptBatchError for a
+    damaged batch.
     """
     work = _Decoding(records, partition, position, end, rules)
     work.run(AbortedFilter(aborted or ()) if rules.read_committed else None)
@@ -132,7 +135,7 @@ def decode(
 
 
 class _Decoding:
-    """The batches of one fetch on their way; `section` are those that will be decoded together."""
+    """The decoding of a fetch; the batches of `section` will be decoded together."""
 
     def __init__(self, records: memoryview, partition: TopicPartition, position: int, end: int, rules: RowRules):
         self.records = records
@@ -161,7 +164,7 @@ class _Decoding:
             try:
                 self._take(batch, hidden)
             except CorruptBatchError:
-                # What was read before it is whole, unless that cannot be decoded.
+                # The records before the damaged batch are whole, unless their decoding failed.
                 if not self.rules.up_to_damage or self.position == self.first or self.decoding:
                     raise
                 break
@@ -265,7 +268,7 @@ class _Decoding:
         self.found.append(pa.RecordBatch.from_arrays(columns, schema=schema(headers=self.rules.headers)))
 
     def _add(self, records: list[tuple[int, int, int, Any, Any, Any]]) -> None:
-        """Add records that were decoded one by one."""
+        """Add records of the exact decoder."""
         inside = [record for record in records if self.first <= record[0] < self.end]
         for some in _in_portions(inside):
             self._add_portion(some)
@@ -307,7 +310,7 @@ class _Decoding:
 def _in_portions(
     records: list[tuple[int, int, int, Any, Any, Any]],
 ) -> Iterator[list[tuple[int, int, int, Any, Any, Any]]]:
-    """Records, in order, in lists of `MOST_BYTES` of keys and values, and one record more."""
+    """Records, in order, in lists of `MOST_BYTES` of keys and values, up to the record that reaches this limit."""
     portion, size = [], 0
     for record in records:
         portion.append(record)

@@ -22,8 +22,10 @@ from twinlog.kafka.record.compression import NONE, compress
 
 @dataclass(slots=True)
 class Varints:
-    """Some fields of many records, a row for each field: `rests` are their numbers in zigzag, `sizes` how many bytes
-    each takes."""
+    """Some fields of many records, a row for each field.
+
+    `rests` are the numbers of a field in zigzag, `sizes` the bytes of each number as a varint.
+    """
 
     rests: npt.NDArray[np.uint64]
     sizes: npt.NDArray[np.uint8]
@@ -43,14 +45,13 @@ class Varints:
         return Varints(self.rests[fields], self.sizes[fields])
 
     def cells(self, room: int = 0) -> Any:
-        """A binary cell of each record with its numbers, one after the other; the first with so many bytes of room
-        before them."""
+        """A binary cell of each record with its varints in order; `room` empty bytes precede the first cell."""
         count = self.rests.shape[1]
         longest = self.sizes.max(axis=1, initial=1).tolist()
         width = sum(longest)
         data = np.empty((count, width), dtype=np.uint8)
         has = np.empty((count, width), dtype=np.bool_)
-        # Of each byte whether the next one is of the same number.
+        # For each byte the mark that the next byte belongs to the same number.
         goes_on = np.zeros(width - 1, dtype=np.uint8)
         at = 0
         for rests, sizes, most in zip(self.rests, self.sizes, longest, strict=True):
@@ -72,7 +73,7 @@ class Varints:
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(kept)])
 
     def cells_with(self, behind: Varints, room: int) -> Any:
-        """The same, with other fields of these records after the own ones."""
+        """As `cells`, with the fields `behind` of the same records after the own fields."""
         rests, sizes = np.concatenate((self.rests, behind.rests)), np.concatenate((self.sizes, behind.sizes))
         return Varints(rests, sizes).cells(room)
 
@@ -98,10 +99,10 @@ def encode(
 ) -> Iterator[bytearray]:
     """Encode rows, with or without headers, as batches of `most_bytes` at most before compression.
 
-    A batch is not stamped yet: base offset 0, leader epoch and producer fields -1, CRC 0. Timestamps become whole
-    milliseconds, null ones the number -1. A record that is larger alone has a batch of its own up to `largest` bytes
-    (None: `most_bytes`); beyond that RecordTooLargeError is raised. Rows with the same number in `together`, which does
-    not decrease, are in one batch unless they are too large for that.
+    The batches are still to be stamped: base offset 0, leader epoch and producer fields -1, CRC 0. Timestamps become
+    whole milliseconds, a null timestamp the number -1. A record above `most_bytes` has a batch of its own up to
+    `largest` bytes (None: `most_bytes`); beyond that RecordTooLargeError is raised. `together` has a growing number for
+    each row. Rows with the same number are in the same batch unless they are too large for that.
     """
     largest = most_bytes if largest is None else largest
     cells = _Cells.of(rows)
@@ -134,8 +135,10 @@ def encode(
 
 @dataclass(slots=True)
 class _Cells:
-    """The cells of rows and their sizes, without keys and headers where no record has any; `sizes` are sums over a
-    row."""
+    """The cells of rows and their sizes; `sizes` are sums over a row.
+
+    `keys` and `headers` are None if all rows lack them.
+    """
 
     times: Longs
     keys: Any | None
@@ -183,7 +186,7 @@ def _batches(cells: _Cells, parts: list[slice], codec: int, level: int | None) -
     for number, count in enumerate(counts.tolist()):
         begin, end = bounds[number], bounds[number + 1]
         if codec == NONE:
-            # The header will stand over the last bytes before the records, and each byte is copied once.
+            # The header will overwrite the last bytes before the records, so each byte is copied once.
             batch = bytearray(block[begin - HEADER_SIZE : end])
         else:
             batch = bytearray(HEADER_SIZE)
@@ -198,13 +201,13 @@ def _batches(cells: _Cells, parts: list[slice], codec: int, level: int | None) -
 
 
 def _block(cells: _Cells, begins: Longs, firsts: Longs) -> tuple[memoryview, Longs]:
-    """The records one after the other, after room for a header, and where each begins.
+    """The block of all records, after room for a header, and the first byte of each record.
 
-    `begins` are the numbers of the records that their batches begin with, `firsts` the timestamps of those.
+    `begins` has for each record the number of the first record of its batch, `firsts` the timestamp of that record.
     """
     count = len(cells.times)
     fields = np.zeros((5, count), dtype=np.int64)
-    # The first are the attributes, which no record has.
+    # The first field is the attributes, which are 0 for each record.
     np.subtract(cells.times, firsts, out=fields[1])
     np.subtract(np.arange(count, dtype=np.int64), begins, out=fields[2])
     fields[3:] = cells.key_sizes, cells.value_sizes
@@ -221,7 +224,7 @@ def _block(cells: _Cells, begins: Longs, firsts: Longs) -> tuple[memoryview, Lon
 
 
 def _headers(rows: Any) -> Any | None:
-    """The encoded headers of each record, their count in front; None where no record has any."""
+    """The encoded headers of each record, after their count; None if all records lack headers."""
     if "headers" not in rows.schema.names:
         return None
     lists = rows.column("headers")
@@ -252,7 +255,7 @@ def _milliseconds(column: Any) -> Longs:
 
 
 def _lengths(cells: Any) -> Longs:
-    """The bytes of each cell, -1 for a null one."""
+    """The bytes of each cell, -1 for a null cell."""
     count = len(cells)
     if cells.null_count == count:
         return np.full(count, -1, dtype=np.int64)
@@ -263,17 +266,17 @@ def _lengths(cells: Any) -> Longs:
 
 
 def _longs(column: Any) -> Longs:
-    """A column of 64-bit numbers without nulls as a vector; the same memory."""
+    """A column of 64-bit numbers as a vector in the same memory; the column has no nulls."""
     return np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
 
 
 def _join(columns: list[Any]) -> Any:
-    """The cells of several columns after each other, row by row; null ones have no bytes."""
+    """The cells of several columns in sequence, row by row; null cells become empty."""
     return pc.binary_join_element_wise(*columns, _NOTHING, null_handling="replace", null_replacement=b"")
 
 
 def _joined(columns: list[Any]) -> tuple[memoryview, Longs]:
-    """All cells, row by row, and where each row begins, after the room in front of the first."""
+    """All cells, row by row, and the first byte of each row; the first row begins after the room for a header."""
     joined = _join(columns)
     _, bounds, data = joined.buffers()
     ends = np.frombuffer(bounds, dtype=np.int32)[joined.offset : joined.offset + len(joined) + 1]

@@ -1,4 +1,4 @@
-"""Finds where each record of many batches begins: each one has its length, and so where the next one begins."""
+"""Finds the first byte of each record of many batches: the length of a record leads to the next record."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twinlog.kafka.record.batch import HEADER_SIZE, Batch
 from twinlog.kafka.record.varint import read_varint
 
 LOCK_STEP_FROM = 48
-"""From so many batches on that are in step, one step of all takes less time than the same steps one by one."""
+"""From so many batches in step on, a common step takes less time than single steps in a loop."""
 
 
 def laid_out(
     records: memoryview, batches: Sequence[Batch], blocks: Sequence[bytes | memoryview] | None
 ) -> tuple[bytes | memoryview, list[int], list[int]]:
-    """Bytes that have the records of all batches of a fetch, and where in them those of each batch begin and end.
+    """The bytes with the records of all batches of a fetch, and the begin and end of each batch in these bytes.
 
-    `blocks` are the batches' records, some of them decompressed; with None they are read where they are in the fetch.
+    `blocks` are the batches' records, some of them decompressed; with None the records are read in the fetch itself.
     """
     if blocks is None:
         return records, [batch.start + HEADER_SIZE for batch in batches], [batch.end for batch in batches]
@@ -30,10 +30,10 @@ def laid_out(
 def find_starts(
     data: bytes | memoryview, array: Bytes, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]
 ) -> Longs:
-    """The places of all records in `data`, in order; batch number n has `counts[n]` of them from `begins[n]` to
-    `ends[n]`. `array` are the same bytes as `data`.
+    """The places of all records in `data`, in order; batch number n has `counts[n]` records from `begins[n]` to
+    `ends[n]`.
 
-    Raises UnusualError where the records of a batch do not fill its block.
+    `array` has the same bytes as `data`. Raises UnusualError unless the records of each batch fill their block.
     """
     if sum(counts) >= LOCK_STEP_FROM * max(counts, default=1):
         return _in_lock_step(array, begins, ends, counts)
@@ -43,7 +43,7 @@ def find_starts(
 def _one_by_one(
     data: bytes | memoryview, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]
 ) -> list[int]:
-    """A plain loop that does no more than it must; signs of lengths are looked at later."""
+    """A plain, minimal loop; signs of lengths are checked later."""
     starts: list[int] = []
     add = starts.append
     try:
@@ -71,7 +71,7 @@ def _one_by_one(
 
 
 def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]) -> Longs:
-    """Step number n finds the n-th record of every batch that has one."""
+    """Find the records step by step; step number n finds the n-th record of every batch that has so many records."""
     many = np.asarray(counts, dtype=np.int64)
     order = np.argsort(-many, kind="stable")
     behind = np.cumsum(many)
@@ -80,7 +80,7 @@ def _in_lock_step(array: Bytes, begins: Sequence[int], ends: Sequence[int], coun
     sorted_counts = many[order]
     at = np.asarray(begins, dtype=np.int64)[order]
     starts = np.empty(total, dtype=np.int64)
-    # How many batches have more than n records.
+    # For each n the number of batches with more than n records.
     steps = np.arange(int(sorted_counts[0]))
     active = len(many) - np.searchsorted(sorted_counts[::-1], steps, side="right")
     for step, left in enumerate(active.tolist()):

@@ -1,1 +1,1 @@
-"""Makes the batches that a remote topic takes out of the batches that a source returned: whole, merged, or split."""
+"""Makes the batches that a remote topic takes out of fetched source batches: whole, merged, or split."""

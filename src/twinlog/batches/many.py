@@ -1,4 +1,4 @@
-"""Decides where the small batches of a fetch are so many that they are merged all at once."""
+"""Decides whether a fetch has so many small batches that they are merged all at once."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ IMPORT_FROM = 1_000
 """Batches in a row for which numpy is imported: that takes 0.1 s and 18 MB of the task's memory, once."""
 
 FROM = 300
-"""Batches in a row from which on it is faster than the loops of `merge`."""
+"""Batches in a row from which on numpy is faster than the loops of `merge`."""
 
 LARGEST_SECTION = 512 << 10
-"""Bytes of a fetch that are looked at together: what is noted of their batches stays in a processor's cache."""
+"""Bytes of a fetch that are examined together: the notes about their batches fit into a processor's cache."""
 
 SMALLEST_SECTION = 64 << 10
 
 PAUSE = 2 << 20
-"""Bytes after a look in vain up to the next one: beside what the loops take for them it is cheap."""
+"""Bytes between a vain look and the next look: beside the time of the loops for these bytes a look is cheap."""
 
 _AT_ONCE = "twinlog.batches.small_batches"
 
 
 class ManySmallBatches:
-    """The small batches of one fetch, as far as they are many; `limit` bytes of the source become one batch."""
+    """The small batches of a fetch, if they are many; `limit` bytes of the source become a batch."""
 
     __slots__ = ("_begin", "_limit", "_records", "_rules", "_section")
 
@@ -43,9 +43,9 @@ class ManySmallBatches:
         self._begin = 0
 
     def may_begin(self, batch: Batch) -> bool:
-        """Whether there may be many, this one the first: there are if all that follow are as large.
+        """Whether many small batches may begin here: the remaining bytes must hold many batches of this size.
 
-        Not without checksums: what is damaged would be read in another way than the loops read it.
+        False unless checksums are compared: numpy would read damaged bytes in another way than the loops.
         """
         if not self._rules.check_crcs:
             return False
@@ -55,11 +55,11 @@ class ManySmallBatches:
         return len(self._records) - batch.start >= many * batch.size
 
     def blocks(self, batch: Batch, builder: BatchBuilder | None, room: int, *, transactional: bool) -> list[Block]:
-        """The records of the batch and of small ones after it, in blocks: the first one follows what `builder` has, if
-        there is one, and each other begins a batch.
+        """The records of the batch and of the small batches after it, in blocks.
 
-        Up to the next call there may be no more of them. Empty where they are not many, or where a batch may become
-        larger than `room` bytes: one by one they are taken up to that exactly.
+        The first block follows the records of `builder`, if given; each later block begins a batch. A call may leave
+        small batches for the next call. The result is empty if the batches are few. It is also empty if a batch may
+        become larger than `room` bytes: the loops take batches up to that size exactly.
         """
         from twinlog.batches.small_batches import merge  # noqa: PLC0415 - numpy
 

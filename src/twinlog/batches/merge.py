@@ -1,7 +1,7 @@
 """Takes records out of fetched batches into a batch in the making: the loops that run once per record.
 
-They are written for speed: names bound to locals, numbers of one and two bytes decoded in place, one piece per record.
-Each loop knows one shape of input and leaves the rest to the next, more careful one.
+They are written for speed: names are bound to locals, numbers of up to two bytes are decoded in place, a record is a
+single piece. Each loop knows a single shape of input and leaves other input to the next, more careful loop.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _LONGEST = 8_000
 def take_row(
     builder: BatchBuilder, records: memoryview, first: Batch, *, room: int, largest: int, most: int, transactional: bool
 ) -> Batch | None:
-    """Take a row of small dense batches, from `first` on, as long as they look alike; return the last one taken.
+    """Take a row of small dense batches, from `first` on, as long as they look alike; return the last taken batch.
 
-    They have the codec of `first`, less than `largest` bytes and at most `most` records each, and together at most
-    `room` bytes, before as after decompression; none belongs to a transaction unless `transactional`. Whatever else is
-    unusual ends the row too, a wrong checksum among it. The builder is not empty.
+    The batches have the codec of `first`, less than `largest` bytes and at most `most` records each, and together at
+    most `room` bytes, before as after decompression. They are outside of transactions unless `transactional`. Any other
+    unusual batch ends the row, too, as does a wrong checksum. The builder must have a record.
     """
     window = bytes(records[first.start : first.start + min(max(_WINDOW, first.size), room)])
     parts = builder.parts
@@ -66,7 +66,7 @@ def take_row(
         if checksum(window[start + CRC_START : end]) != crc:
             break
         elapsed = timestamp - base_timestamp
-        # Of one record, the length takes one or two bytes; after it come its attributes and deltas, all 0 if plain.
+        # For a single record: its length takes up to two bytes; its attributes and deltas follow, all 0 if plain.
         if (
             count == 1
             and not codec
@@ -92,7 +92,7 @@ def take_row(
                 break
         if offset - index != lag:
             if offset - index < lag:
-                # It is not after the batch before it.
+                # The batch overlaps the previous batch.
                 del parts[before + index - builder.count :]
                 break
             lag = offset - index
@@ -118,7 +118,7 @@ def _take_dense(
 ) -> bool:
     """Append the records between `at` and `stop`, with offset deltas `numbers` and `later` by so many ms.
 
-    Return False, with some of them appended, where they are not what a dense batch holds, or very long.
+    Return False for records that are unusual for a dense batch, or very long; some records are appended then.
     """
     varints, stamps = VARINTS, STAMPS
     known_stamps = len(stamps)
@@ -142,7 +142,7 @@ def _take_dense(
             else:
                 rest, at = read_unsigned(block, at + 1)
             elapsed = later + (rest >> 1 ^ -(rest & 1))
-            # The offset delta is the record's number in its batch: nothing to learn from it.
+            # The offset delta is the record's number in its batch, which is known.
             while block[at] >= 128:
                 at += 1
             at += 1
@@ -161,9 +161,9 @@ def take_records(
 ) -> tuple[int, int]:
     """Take the records of any v2 batch from source offset `position` on, until `room` bytes are filled.
 
-    `at` and `taken` are where to begin in `block` and how many records come before that; both are returned for the
-    next call, so the batch is done once `taken` is its record count. A builder always takes its first record, even
-    above `room`. A LogAppendTime batch gives its time to each record. Raises `CorruptBatchError`.
+    `at` is the place in `block` to begin at, `taken` the number of records before it. Both are returned for the next
+    call, so the batch is done once `taken` is its record count. A builder always takes its first record, even above
+    `room`. A LogAppendTime batch gives its time to each record. Raises `CorruptBatchError`.
     """
     parts = builder.parts
     index = builder.count

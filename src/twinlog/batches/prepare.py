@@ -1,6 +1,6 @@
-"""Turns fetched batches into batches that a broker accepts from a producer: most go on as they are.
+"""Turns fetched batches into batches that a broker accepts from a producer; most batches stay unchanged.
 
-Called in tasks, once per partition and fetch; a pure function that changes no byte of what it is given.
+Called in tasks, once per partition and fetch; a pure function that leaves its input unchanged.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def prepare(
     rules: CopyRules,
     aborted: Iterable[tuple[int, int]] | None = None,
 ) -> PreparedFetch:
-    """Prepare the batches of one partition's fetch for the remote topic, from source offset `position` on.
+    """Prepare the batches of a partition's fetch for the remote topic, from source offset `position` on.
 
     `records` is a writable view that belongs to the caller until the appends are acknowledged: appends share its bytes.
     `aborted` is the fetch's list of aborted transactions as (producer id, first offset), used under
-    `rules.read_committed`. A batch that is opened is checked against its CRC first; one that goes on as it is only
-    under `rules.check_crcs`, because it keeps its checksum.
+    `rules.read_committed`. An opened batch is checked against its CRC first. An unchanged batch is checked only under
+    `rules.check_crcs`, because it keeps its checksum.
 
-    Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record: when others come
-    before the bad one, those are returned with the position of the rest, and the next call raises. Only a batch that is
-    not after the one before it raises `CorruptBatchError` at once: no checksum covers the offset of either, so that
-    it is unknown which one is right.
+    Raises `CorruptBatchError` and `RecordTooLargeError`, but only for the first batch or record. The batches before a
+    later bad batch are returned with the position of the remaining batches, and the next call raises. A batch that
+    overlaps the previous batch raises `CorruptBatchError` at once: checksums exclude the offsets, so the correct batch
+    of the two is unknown.
     """
     work = _FetchPreparation(records, position, rules)
     try:
@@ -56,8 +56,11 @@ def prepare(
 
 
 class _FetchPreparation:
-    """The batches of one fetch on their way: `builder` collects records, `lone` is a small batch that waits for a
-    second one to be merged with; never both."""
+    """The preparation of a fetch.
+
+    `builder` collects records. `lone` is a small batch that waits for a second batch to be merged with. At most one of
+    the two is set.
+    """
 
     __slots__ = (
         "builder",
@@ -80,16 +83,16 @@ class _FetchPreparation:
         self.target = min(rules.merge_batch_bytes, rules.max_batch_bytes)
         self.position = position
         self.past = 0
-        """The offset after the last v2 batch that was looked at."""
+        """The offset after the last v2 batch that was examined."""
         self.prepared = PreparedFetch(SourceOffset(position))
         self.many = ManySmallBatches(records, rules, self.target)
         self.builder: BatchBuilder | None = None
         self.lone: Batch | None = None
         self.road: Road = "merged"
-        """Why there is a builder."""
+        """The reason for the builder."""
 
     def run(self, hidden: AbortedFilter | None) -> None:
-        """Take all complete batches, in order; `hidden` finds the aborted ones."""
+        """Take all complete batches, in order; `hidden` finds the aborted batches."""
         at = 0
         try:
             while (batch := read_batch(self.records, at)) is not None:
@@ -101,7 +104,7 @@ class _FetchPreparation:
         self.prepared.position = SourceOffset(self.position)
 
     def _next(self, batch: Batch, hidden: AbortedFilter | None) -> int:
-        """Take one batch, or a row of small ones; return where the next one begins."""
+        """Take a batch, or a row of small batches; return the first byte of the next batch."""
         rules, prepared = self.rules, self.prepared
         past = batch.last_offset + 1
         prepared.leader_epoch = batch.leader_epoch
@@ -158,7 +161,7 @@ class _FetchPreparation:
         return self.rules.max_batch_bytes - HEADER_SIZE if codec == NONE else _LARGEST_BLOCK
 
     def _joins(self, batch: Batch) -> bool:
-        """Whether the batch can be merged with what comes right before it; if so, a builder is ready for it."""
+        """Whether the batch can be merged with the records right before it; if so, a builder is ready for the batch."""
         lone = self.lone
         if lone is not None:
             if self._codec_for(lone) != self._codec_for(batch) or lone.size + batch.size > self.target:
@@ -175,7 +178,7 @@ class _FetchPreparation:
         )
 
     def _take(self, batch: Batch, position: int) -> None:
-        """Put a batch's records from `position` on into the builder; begin another one as often as it is full."""
+        """Put a batch's records from `position` on into the builder; begin another builder as often as it is full."""
         if not self.rules.check_crcs:
             check_crc(self.records, batch)
         builder = self.builder
@@ -208,7 +211,9 @@ class _FetchPreparation:
         return self.builder
 
     def _take_row(self, batch: Batch, *, transactional: bool) -> Batch | None:
-        """Take the batch and what follows, if they are small and plain; return the last one, None if not even one."""
+        """Take the batch and later batches as long as they are small and plain; return the last, None if none was
+        taken.
+        """
         builder, rules = self.builder, self.rules
         assert builder is not None
         return take_row(
@@ -222,7 +227,7 @@ class _FetchPreparation:
         )
 
     def _take_many(self, batch: Batch, *, transactional: bool) -> int:
-        """Take the batch and the small ones after it, if they are many; return where the next one begins, or 0."""
+        """Take the batch and later small batches, if they are many; return the first byte of the next batch, or 0."""
         if not self._joins(batch):
             self._flush()
         codec = self._codec_for(batch)
@@ -252,7 +257,7 @@ class _FetchPreparation:
             self._append_built(builder)
 
     def _pass_on(self, batch: Batch) -> None:
-        """Append a whole batch as it is, or only its codec changed; build it anew if it is too large for that."""
+        """Append a whole batch unchanged, or with another codec; build it again if it is too large for that."""
         codec = self._codec_for(batch)
         as_it_is = codec == batch.codec
         data = self.records[batch.start : batch.end] if as_it_is else self._recompressed(batch, codec)
@@ -286,7 +291,7 @@ class _FetchPreparation:
 
 
 def _road(batch: Batch, position: int) -> Road:
-    """Why a batch cannot go on as it is."""
+    """The reason why a batch must change."""
     if batch.magic < 2:
         return "old format"
     if batch.base_offset < position:

@@ -1,4 +1,4 @@
-"""Reads and merges thousands of small batches of one fetch at once: numpy takes the place of a loop over batches.
+"""Reads and merges thousands of small batches of a fetch at once: numpy takes the place of a loop over batches.
 
 `prepare` imports this module for a fetch with a thousand small batches, because numpy takes 18 MB of a task's memory.
 """
@@ -42,10 +42,10 @@ LONGEST = 8_000
 """Bytes of the largest batch taken: the length of each record, old and new, has two bytes at most."""
 
 MOST = 64
-"""Records of the fullest batch taken: the number of each is an offset delta of one byte."""
+"""Records of the fullest batch taken: the number of each record is an offset delta of a single byte."""
 
 _RARE = 8
-"""If more than one byte of so many looks like a magic, there is too much to look at."""
+"""If a larger share of the bytes than 1 in 8 looks like a magic, there is too much to examine."""
 
 _WORD = 8
 _SMALLEST = HEADER_SIZE + 7
@@ -74,7 +74,9 @@ _ALL_RIGHT = 0xFFFF_FFFF
 
 
 def windows(array: Bytes, size: int) -> Any:
-    """`size` bytes from each place of an array on; to take or set those at many places costs one copy for each."""
+    """`size` bytes from each place of an array on; to take or set the bytes at many places costs a copy for each
+    place.
+    """
     return np.ndarray((max(0, len(array) - size + 1),), dtype=f"V{size}", buffer=array, strides=(1,))
 
 
@@ -82,8 +84,8 @@ def windows(array: Bytes, size: int) -> Any:
 class SmallBatches:
     """Small dense batches that follow each other in a fetch, uncompressed, whole and with right checksums.
 
-    Of each batch: where it starts and ends in `array`, its first offset, how many records it has. Of each record: its
-    timestamp in ms, and place and length of its body, which is all from the key's length on.
+    Of each batch: its begin and end in `array`, its first offset, its number of records. Of each record: its timestamp
+    in ms, and place and length of its body, which is all from the key's length on.
     """
 
     array: Bytes
@@ -105,8 +107,8 @@ def find_small(
 ) -> SmallBatches | None:
     """The small batches from `first` on; None if they are fewer than `least`.
 
-    They have less than `largest` bytes and at most `most` records each, and the leader epoch of `first`; none belongs
-    to a transaction unless `transactional`. Whatever else is unusual ends them.
+    The batches have less than `largest` bytes and at most `most` records each, and the leader epoch of `first`. They
+    are outside of transactions unless `transactional`. Any other unusual batch ends them.
     """
     array = np.frombuffer(records, dtype=np.uint8)[first.start :]
     found = _chain(array, first, largest=min(largest, LONGEST), most=min(most, MOST), transactional=transactional)
@@ -129,10 +131,10 @@ def find_small(
 def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional: bool) -> tuple[Longs, Any] | None:
     """Places and headers of the batches that follow each other without a hole.
 
-    Places where a header may be are those with the magic and the leader epoch of `first`; that each batch ends where
-    the next one begins proves the chain.
+    A header may be at each place with the magic and the leader epoch of `first`. The chain is proved if each batch ends
+    at the begin of the next batch.
     """
-    # A word after each place is read together.
+    # A word after each place is read together with the place.
     limit = len(array) - HEADER_SIZE - _WORD
     if limit <= 0:
         return None
@@ -161,17 +163,17 @@ def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional
 
 
 def _right_checksums(array: Bytes, at: Longs, heads: Any) -> bool:
-    """Whether all checksums are right, found out by a single one.
+    """Whether all checksums are right, by a single checksum over all batches.
 
-    The register of a CRC is 0 after a message and its own checksum. So the batches are copied, each with the checksum
-    after it, in the place of what its checksum does not cover, which is set to zeros: a register that is 0 before a
-    batch is 0 after it. What one damaged batch leaves in the register never vanishes by itself, and what several leave
-    cancels out once in four thousand million times.
+    The register of a CRC is 0 after a message and its own checksum. So the batches are copied, each followed by its
+    checksum in the place of the bytes that the checksum excludes, which are set to zeros. A register that is 0 before a
+    batch is then 0 after it. The trace of a single damaged batch in the register never vanishes by itself. The traces
+    of several damaged batches cancel out once in four thousand million times.
     """
     end = int(at[-1]) + int(heads["length"][-1]) + LOG_OVERHEAD
     copy = array[: end + 4].copy()
     patches = np.zeros((len(at) + 1, _PATCH), dtype=np.uint8)
-    # CRC32C begins with ones, which change its first four bytes, and its result is inverted.
+    # CRC32C begins with 1 bits, which change its first four bytes, and its result is inverted.
     whole = windows(array, HEADER_SIZE)[at].view(np.uint8).reshape(-1, HEADER_SIZE)
     patches[:-1, CRC_START:] = whole[:, CRC_START:_PATCH] ^ np.uint8(255)
     patches[1:, :4] = (heads["crc"] ^ _UNSET).astype(_LITTLE).view(np.uint8).reshape(-1, 4)
@@ -182,9 +184,10 @@ def _right_checksums(array: Bytes, at: Longs, heads: Any) -> bool:
 
 
 def _records(array: Bytes, places: Longs, ends: Longs, counts: Longs, spans: Longs) -> tuple[Longs, Longs, Longs, int]:
-    """Timestamp delta, place and length of the body of each record, and how many batches are as usual.
+    """Timestamp delta, place and length of the body of each record, and the number of usual batches before the first
+    other.
 
-    Step number n takes the n-th record of every batch that has one.
+    Step number n takes the n-th record of every batch that has so many records.
     """
     most = int(counts.max())
     words = np.ndarray((len(array) - _WORD + 1,), dtype="<i8", buffer=array, strides=(1,))
@@ -215,10 +218,10 @@ def _records(array: Bytes, places: Longs, ends: Longs, counts: Longs, spans: Lon
 
 
 def _step(words: Any, at: Longs, number: int) -> tuple[Longs, Longs, Longs, Any]:
-    """Of a record at each place: timestamp delta, where its body begins and ends, and whether it is as usual.
+    """Of a record at each place: timestamp delta, begin and end of its body, and whether the record is usual.
 
-    Length, attributes and the two deltas are read from one word: a length of one or two bytes, a timestamp delta of up
-    to three, and the offset delta, which is the record's number.
+    Length, attributes and the two deltas are read from a single word: a length of up to two bytes, a timestamp delta of
+    up to three, and the offset delta, which is the record's number.
     """
     word = words[at]
     longer = word >> 7 & 1
@@ -257,9 +260,9 @@ _SLACK = 8
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Batches number `first` to `end` that become one; `index` records are there already, the first one at `base` ms.
+    """Batches number `first` to `end` that become a single batch.
 
-    A batch that begins here has `base` None.
+    The batch has `index` records already, the first record at `base` ms. A batch that begins here has `base` None.
     """
 
     first: int
@@ -270,10 +273,10 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The records of a group, ready to follow those that are there already.
+    """The records of a group, ready to follow the earlier records of their batch.
 
-    `batches` it was, of `source_bytes`, with `count` records; the first of all is from `base` ms, the newest of these
-    from `newest`. `runs` and `next_offset` are as in a builder.
+    The group had `batches` batches of `source_bytes`, with `count` records. The first record of the whole batch is from
+    `base` ms, the newest record of the group from `newest`. `runs` and `next_offset` are as in a builder.
     """
 
     data: memoryview
@@ -300,15 +303,15 @@ def merge(
 ) -> list[Block]:
     """The records of small batches from `first` on, up to the end of `records`; the first block is for `builder`.
 
-    Each block is of as many batches as `limit` bytes of the source hold. Empty where the batches are fewer than `least`
-    (see `find_small`), their timestamps are too far apart, or a block may be larger than `room`.
+    Each block has as many batches as fit into `limit` bytes of the source. The result is empty if the batches are fewer
+    than `least` (see `find_small`), their timestamps are too far apart, or a block may be larger than `room`.
     """
     small = find_small(records, first, largest=largest, most=most, least=least, transactional=transactional)
     if small is None:
         return []
     blocks = _blocks(small, _groups(small, builder, limit))
     before = 0 if builder is None else builder.size
-    # While there is room for one more batch, the loops take it as well.
+    # While there is room for a further batch, the loops take this batch as well.
     one_more = int((small.ends - small.starts).max())
     fits = all(len(block.data) + one_more <= room - before * (not number) for number, block in enumerate(blocks))
     return blocks if fits else []
@@ -327,7 +330,7 @@ def _groups(small: SmallBatches, builder: BatchBuilder | None, limit: int) -> li
 
 
 def _fit(small: SmallBatches, first: int, most_bytes: int, most_records: int) -> int:
-    """The number of the batch after those that fit, from number `first` on."""
+    """The number of the first batch that exceeds a limit, from number `first` on."""
     end = int(np.searchsorted(small.ends, int(small.starts[first]) + most_bytes, side="right"))
     records = np.cumsum(small.counts[first:end])
     return first + int(np.searchsorted(records, most_records, side="right"))
@@ -375,7 +378,7 @@ def _blocks(small: SmallBatches, groups: Sequence[_Group]) -> list[Block]:
 
 
 def _write(source: Bytes, timestamps: Longs, numbers: Longs, bodies: Longs, lengths: Longs) -> tuple[Any, Longs]:
-    """Records from their deltas, after zigzag, and bodies; returns the bytes and where each begins, and the end."""
+    """Records from their deltas, after zigzag, and bodies; returns the bytes, the begin of each record, and the end."""
     stamps, stamp_sizes = _varints(timestamps)
     deltas, delta_sizes = _varints(numbers)
     inside = 1 + stamp_sizes + delta_sizes + lengths
@@ -383,7 +386,7 @@ def _write(source: Bytes, timestamps: Longs, numbers: Longs, bodies: Longs, leng
     places = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(inside + head_sizes, out=places[1:])
     data = np.empty(int(places[-1]) + _SLACK, dtype=np.uint8)
-    # Each piece is written with some bytes too many, which the next one overwrites.
+    # Each piece is written with some bytes too many, which the next piece overwrites.
     at = places[:-1]
     windows(data, 8)[at] = (heads | stamps << 8 * (head_sizes + 1)).view("V8")
     at = at + head_sizes + 1 + stamp_sizes
@@ -393,7 +396,7 @@ def _write(source: Bytes, timestamps: Longs, numbers: Longs, bodies: Longs, leng
 
 
 def _varints(raw: Longs) -> tuple[Longs, Longs]:
-    """Each number as the bytes of its varint in one word, the first one lowest, and how many they are."""
+    """Each number as the bytes of its varint in a word, the first byte lowest, and the number of these bytes."""
     words, sizes = raw & 0x7F, np.ones(len(raw), dtype=np.int64)
     most = int(raw.max(initial=0))
     shift = 7
@@ -407,7 +410,7 @@ def _varints(raw: Longs) -> tuple[Longs, Longs]:
 
 
 def _copy(source: Bytes, sources: Longs, target: Bytes, targets: Longs, lengths: Longs) -> None:
-    """Copy pieces of 2 to 8,191 bytes: each by two of a power of two, which may overlap, one from either end."""
+    """Copy pieces of 2 to 8,191 bytes: each by two copies of a power of two, from both ends, which may overlap."""
     least, most = int(lengths.min()), int(lengths.max())
     size = 1 << least.bit_length() - 1
     while size <= most:

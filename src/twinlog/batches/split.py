@@ -1,4 +1,4 @@
-"""Cuts a batch into smaller ones, where it is too large for the remote topic, or the target refuses some records."""
+"""Cuts a batch into smaller batches if it is too large for the remote topic, or the target refuses some records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_appends(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append | 
         if append.bytes <= limit:
             yield append
         elif rules.oversized == "dead-letter":
-            # The target refuses it, and the record is then written to the dead-letter topic.
+            # The target refuses this append, and the record is then written to the dead-letter topic.
             yield append
         elif rules.oversized != "skip":
             raise RecordTooLargeError(
@@ -45,7 +45,7 @@ def build_appends(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append | 
 def split_append(append: Append, rules: CopyRules) -> list[Append]:
     """Cut an append that the target refused into appends of at most `rules.max_batch_bytes`, with the same codec.
 
-    A record that is above it alone gets an append of its own.
+    A record above this limit gets an append of its own.
     """
     batch, block = _opened(append)
     builder = _part(batch.codec, batch.base_timestamp, block, append.spans, 0, append.count)
@@ -56,8 +56,10 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
 
 
 def isolate(append: Append, numbers: Sequence[int], rules: CopyRules) -> list[Append]:
-    """Cut an append so that the records with these numbers, counted from 0, have an append each; without numbers into
-    two halves. An append of one record stays whole. The codec is kept."""
+    """Cut an append so that each record with a number in `numbers`, counted from 0, has its own append.
+
+    Without numbers the append is cut into two halves. An append of a single record stays whole. The codec is kept.
+    """
     bounds = {0, append.count, *numbers, *(number + 1 for number in numbers)}
     if not numbers:
         bounds.add(append.count // 2)
@@ -87,7 +89,7 @@ def _opened(append: Append) -> tuple[Batch, bytes]:
 
 
 def _offset_of(spans: tuple[tuple[SourceOffset, int], ...], number: int) -> SourceOffset:
-    """The source offset of the record with a number, `ADDED` where it has none."""
+    """The source offset of the record with a number, `ADDED` for a record that a transform added."""
     for offset, count in spans:
         if number < count:
             return offset if offset == ADDED else SourceOffset(offset + number)
@@ -96,7 +98,7 @@ def _offset_of(spans: tuple[tuple[SourceOffset, int], ...], number: int) -> Sour
 
 
 def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
-    """The batch in pieces that are not above `rules.max_batch_bytes`, or are one record."""
+    """The batch in pieces of at most `rules.max_batch_bytes`, or of a single record."""
     if builder.count:
         spans = builder.spans()
         past = SourceOffset(max(builder.next_offset, sum(spans[-1])))
@@ -104,8 +106,10 @@ def _halved(builder: BatchBuilder, rules: CopyRules) -> Iterator[Append]:
 
 
 def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, past: SourceOffset) -> Iterator[Append]:
-    """The same; `first_source` is the source offset of the first record, or of that which it was added to, and `past`
-    the position once all of it is acknowledged."""
+    """The batch in pieces, as in `_halved`; `past` is the position once all pieces are acknowledged.
+
+    `first_source` is the source offset of the first record, or of the record that the first record was added to.
+    """
     count = builder.count
     data = builder.build(rules.codec_level)
     spans = builder.spans()
@@ -118,19 +122,19 @@ def _cut(builder: BatchBuilder, rules: CopyRules, first_source: SourceOffset, pa
     first = _part(builder.codec, builder.base_timestamp, block[:at], spans, 0, middle)
     second = _part(builder.codec, builder.base_timestamp, block[at:], spans, middle, count)
     owner, next_source = _owner(first.spans(), first_source), second.spans()[0][0]
-    # If the second half begins with rows added to a record, the first half does not hold all rows of that record.
+    # If the second half begins with rows added to a record, the first half lacks some rows of that record.
     yield from _cut(first, rules, first_source, owner if next_source == ADDED else SourceOffset(owner + 1))
     yield from _cut(second, rules, owner if next_source == ADDED else next_source, past)
 
 
 def _owner(spans: tuple[tuple[SourceOffset, int], ...], first_source: SourceOffset) -> SourceOffset:
-    """The source offset of the last record, or of that which it was added to."""
+    """The source offset of the last record, or of the record that the last record was added to."""
     own = [SourceOffset(offset + count - 1) for offset, count in spans if offset != ADDED]
     return own[-1] if own else first_source
 
 
 def _skip(block: bytes, records: int, at: int = 0) -> int:
-    """Where so many records after the place `at` end."""
+    """The place after so many records that begin at `at`."""
     for _ in range(records):
         size, at = read_varint(block, at)
         at += size
@@ -140,7 +144,9 @@ def _skip(block: bytes, records: int, at: int = 0) -> int:
 def _part(
     codec: int, base_timestamp: int, block: bytes, spans: tuple[tuple[SourceOffset, int], ...], first: int, end: int
 ) -> BatchBuilder:
-    """Put the records numbered `first` to `end` of a batch into a builder of their own; `block` holds only those."""
+    """Put the records numbered `first` to `end` of a batch into a builder of their own; `block` holds only these
+    records.
+    """
     builder = BatchBuilder(codec)
     batch = Batch(0, 0, -1, 2, 0, codec, end - 1, base_timestamp, base_timestamp, -1, -1, -1, end - first, 0)
     take_records(builder, block, batch, 0, 0, position=0, room=sys.maxsize)

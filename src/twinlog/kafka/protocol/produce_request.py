@@ -18,9 +18,7 @@ _PARTITION = Struct(">ihqqq")
 
 
 class RecordError(NamedTuple):
-    """The refusal of a record: its number within the batch, from 0 on, and the broker's reason, if the broker has
-    any.
-    """
+    """The refusal of a record: its number within the batch, from 0 on, and the broker's reason, if given."""
 
     number: int
     message: str | None

@@ -90,10 +90,10 @@ class BatchBuilder:
     def add_records(
         self, data: memoryview, count: int, base: int, newest: int, runs: Iterable[tuple[int, int]]
     ) -> None:
-        """Add `count` complete records, whose newest timestamp is `newest` ms; the batch's first record is from `base`
-        ms.
+        """Add `count` complete records.
 
-        `runs` are the (source offset, index) of the first record of each run.
+        The newest timestamp of these records is `newest` ms; the first record of the batch is from `base` ms. `runs`
+        are the (source offset, index) of the first record of each run.
         """
         if not self.count:
             self.base_timestamp = self.max_timestamp = base
