@@ -1,4 +1,4 @@
 """Record batches become Arrow record batches, a whole fetch at once, and rows become record batches.
 
-The package needs numpy and pyarrow; a copier without a transform runs without this package.
+The package needs numpy and pyarrow; only a copier with a transform imports the package.
 """

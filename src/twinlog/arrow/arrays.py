@@ -1,5 +1,6 @@
-"""Vectors of numbers and Arrow arrays of cells, out of the bytes of many records; pyarrow itself works without
-numpy.
+"""Vectors of numbers and Arrow arrays of cells, out of the bytes of many records.
+
+pyarrow itself works independently of numpy.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from twinlog.kafka.record.compression import NONE
 from twinlog.kafka.record.records import record_bodies, records_block
 
 NO_TIMESTAMP = -1
-"""The timestamp of a record of format 0, and of a record whose producer set none."""
+"""The timestamp of a record of format 0, and of a record whose producer left the timestamp unset."""
 
 
 @dataclass(slots=True)

@@ -266,7 +266,7 @@ def _lengths(cells: Any) -> Longs:
 
 
 def _longs(column: Any) -> Longs:
-    """A column of 64-bit numbers as a vector in the same memory; the column has no nulls."""
+    """A column of 64-bit numbers as a vector in the same memory; each row must have a value."""
     return np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column)]
 
 

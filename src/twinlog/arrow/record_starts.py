@@ -30,10 +30,10 @@ def laid_out(
 def find_starts(
     data: bytes | memoryview, array: Bytes, begins: Sequence[int], ends: Sequence[int], counts: Sequence[int]
 ) -> Longs:
-    """The places of all records in `data`, in order; batch number n has `counts[n]` records from `begins[n]` to
-    `ends[n]`.
+    """The places of all records in `data`, in order.
 
-    `array` has the same bytes as `data`. Raises UnusualError unless the records of each batch fill their block.
+    Batch number n has `counts[n]` records from `begins[n]` to `ends[n]`. `array` has the same bytes as `data`. Raises
+    UnusualError unless the records of each batch fill their block.
     """
     if sum(counts) >= LOCK_STEP_FROM * max(counts, default=1):
         return _in_lock_step(array, begins, ends, counts)

@@ -58,8 +58,8 @@ def prepare(
 class _FetchPreparation:
     """The preparation of a fetch.
 
-    `builder` collects records. `lone` is a small batch that waits for a second batch to be merged with. At most one of
-    the two is set.
+    `builder` collects records. `lone` is a small batch that waits for a second batch to be merged with. Either of the
+    two is None.
     """
 
     __slots__ = (
@@ -211,8 +211,9 @@ class _FetchPreparation:
         return self.builder
 
     def _take_row(self, batch: Batch, *, transactional: bool) -> Batch | None:
-        """Take the batch and later batches as long as they are small and plain; return the last, None if none was
-        taken.
+        """Take the batch and later batches as long as they are small and plain.
+
+        Returns the last taken batch, None if the batch itself is unusual.
         """
         builder, rules = self.builder, self.rules
         assert builder is not None

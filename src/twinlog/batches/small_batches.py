@@ -74,8 +74,9 @@ _ALL_RIGHT = 0xFFFF_FFFF
 
 
 def windows(array: Bytes, size: int) -> Any:
-    """`size` bytes from each place of an array on; to take or set the bytes at many places costs a copy for each
-    place.
+    """`size` bytes from each place of an array on, as a view.
+
+    To take or set the bytes at many places costs a copy for each place.
     """
     return np.ndarray((max(0, len(array) - size + 1),), dtype=f"V{size}", buffer=array, strides=(1,))
 
@@ -129,7 +130,7 @@ def find_small(
 
 
 def _chain(array: Bytes, first: Batch, *, largest: int, most: int, transactional: bool) -> tuple[Longs, Any] | None:
-    """Places and headers of the batches that follow each other without a hole.
+    """Places and headers of the batches that follow each other directly.
 
     A header may be at each place with the magic and the leader epoch of `first`. The chain is proved if each batch ends
     at the begin of the next batch.
@@ -167,8 +168,8 @@ def _right_checksums(array: Bytes, at: Longs, heads: Any) -> bool:
 
     The register of a CRC is 0 after a message and its own checksum. So the batches are copied, each followed by its
     checksum in the place of the bytes that the checksum excludes, which are set to zeros. A register that is 0 before a
-    batch is then 0 after it. The trace of a single damaged batch in the register never vanishes by itself. The traces
-    of several damaged batches cancel out once in four thousand million times.
+    batch is then 0 after it. The trace of a single damaged batch stays in the register. The traces of several damaged
+    batches cancel out once in four thousand million times.
     """
     end = int(at[-1]) + int(heads["length"][-1]) + LOG_OVERHEAD
     copy = array[: end + 4].copy()
@@ -184,10 +185,10 @@ def _right_checksums(array: Bytes, at: Longs, heads: Any) -> bool:
 
 
 def _records(array: Bytes, places: Longs, ends: Longs, counts: Longs, spans: Longs) -> tuple[Longs, Longs, Longs, int]:
-    """Timestamp delta, place and length of the body of each record, and the number of usual batches before the first
-    other.
+    """Timestamp delta, place and length of the body of each record, and the number of usual batches.
 
-    Step number n takes the n-th record of every batch that has so many records.
+    The number counts the batches before the first unusual batch. Step number n takes the n-th record of every batch
+    that has so many records.
     """
     most = int(counts.max())
     words = np.ndarray((len(array) - _WORD + 1,), dtype="<i8", buffer=array, strides=(1,))

@@ -58,7 +58,7 @@ def split_append(append: Append, rules: CopyRules) -> list[Append]:
 def isolate(append: Append, numbers: Sequence[int], rules: CopyRules) -> list[Append]:
     """Cut an append so that each record with a number in `numbers`, counted from 0, has its own append.
 
-    Without numbers the append is cut into two halves. An append of a single record stays whole. The codec is kept.
+    With an empty list the append is cut into two halves. An append of a single record stays whole. The codec is kept.
     """
     bounds = {0, append.count, *numbers, *(number + 1 for number in numbers)}
     if not numbers:
@@ -144,9 +144,7 @@ def _skip(block: bytes, records: int, at: int = 0) -> int:
 def _part(
     codec: int, base_timestamp: int, block: bytes, spans: tuple[tuple[SourceOffset, int], ...], first: int, end: int
 ) -> BatchBuilder:
-    """Put the records numbered `first` to `end` of a batch into a builder of their own; `block` holds only these
-    records.
-    """
+    """Put the records numbered `first` to `end` of a batch into a builder of their own; `block` has only these."""
     builder = BatchBuilder(codec)
     batch = Batch(0, 0, -1, 2, 0, codec, end - 1, base_timestamp, base_timestamp, -1, -1, -1, end - first, 0)
     take_records(builder, block, batch, 0, 0, position=0, room=sys.maxsize)

@@ -45,8 +45,8 @@ With 8 MB a fetch and 1 GB/s half of the time would be spent waiting.
 class ClusterClient:
     """The client of a cluster on a loop.
 
-    Long polls have connections of their own (`data`), so that a request waits behind no fetch. Writes that other
-    processes can see have connections of their own (`changes`): such a connection sends nothing while writes are
+    Long polls have connections of their own (`data`), so that other requests never wait behind a fetch. Writes that
+    other processes can see have connections of their own (`changes`): these connections are silent while writes are
     forbidden. Changes of topics have connections of their own (`topic_changes`): after a change a quota may keep a
     connection silent for minutes (KIP-599).
     """
@@ -61,7 +61,7 @@ class ClusterClient:
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     round_trip_s: float = field(init=False, default=float("inf"))
-    """The shortest time of a request that waits behind no other request: an upper bound of the round trip.
+    """The shortest time of a request that was first in its connection: an upper bound of the round trip.
 
     The time of the first request also has the time to connect, perhaps to a broker that is still starting.
     """
@@ -137,7 +137,7 @@ class ClusterClient:
         """Send on a control connection; `node` None means any broker. Raises ClusterError or RefusedError.
 
         A request to any broker is sent again after an error, `retries` times and for `default.api.timeout.ms` or
-        `timeout_s` seconds at most. The request raises at once when no broker at all can be reached.
+        `timeout_s` seconds at most. The request raises at once when all brokers are unreachable.
         """
         settings = self.settings
         most_s = settings.default_api_timeout_ms / 1000
@@ -203,7 +203,7 @@ class ClusterClient:
         return await self._send(self._changes, request, node, timeout_s)
 
     async def ask_controller(self, request: Any, timeout_s: float) -> Any:
-        """Ask the present controller to create or grow topics; any broker if the metadata names no controller.
+        """Ask the present controller to create or grow topics; any broker if the controller is unknown.
 
         Raises ThrottledError while a quota throttles these requests, ClusterError and RefusedError.
         """
@@ -227,8 +227,8 @@ class ClusterClient:
                 self.round_trip_s = min(self.round_trip_s, self.loop.clock.monotonic() - asked_at)
         except (KafkaError, OSError, RuntimeError, asyncio.CancelledError) as error:
             # Connections keep this error, and all their requests share it: its traceback would keep the requests in
-            # flight in memory while the broker is away. Our own error is raised without a variable, which would make a
-            # cycle with the frame.
+            # flight in memory while the broker is away. Our own error is raised directly, because a variable would make
+            # a cycle with the frame.
             error.__traceback__ = None
             raise self._fault(manager, asked, node, error) from error
         finally:
@@ -236,7 +236,7 @@ class ClusterClient:
         return answer
 
     def _fault(self, manager: Any, asked: Any, node: int | None, error: BaseException) -> TwinlogError:
-        """Note that a request got no answer; returns our error for the request."""
+        """Note that a request failed; returns our error for the request."""
         fault = error_codes.from_kafka(error, self.alias, principal(self.settings))
         throttled = isinstance(error, NodeNotReadyError) and node is not None and manager.throttled_s(node) > 0
         if isinstance(fault, RefusedError):
@@ -256,7 +256,7 @@ class ClusterClient:
         return reasons([one.failures for one in managers], self.settings.security_protocol, connected=self.connected)
 
     def open_for_data(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin to connect to the leaders of partitions that will be needed soon; failures are not reported."""
+        """Begin to connect to the leaders of partitions that will be needed soon; failures are ignored."""
         for node in {leader.node for part in partitions if (leader := self.leader(part)) is not None}:
             # A later request reports the failure.
             with contextlib.suppress(KafkaError):
@@ -314,7 +314,7 @@ class ClusterClient:
         return found
 
     async def refresh_soon(self, topics: Iterable[TopicName]) -> Mapping[TopicName, TopicMetadata]:
-        """As `refresh`, in one request with all other calls of the next 50 ms."""
+        """As `refresh`, with all other calls of the next 50 ms in the same request."""
         return await self._rounds.request_metadata(topics)
 
     def topic(self, name: TopicName) -> TopicMetadata | None:
@@ -322,7 +322,7 @@ class ClusterClient:
         return self._topics.get(name)
 
     def forget_topic(self, name: TopicName) -> None:
-        """Drop the metadata of a topic that is no longer needed."""
+        """Drop the metadata of a topic that has become unnecessary."""
         self._topics.pop(name, None)
 
     def leader(self, partition: TopicPartition) -> Leader | None:

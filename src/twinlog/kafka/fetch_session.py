@@ -46,7 +46,7 @@ class FetchSession:
         self._names: dict[uuid.UUID, TopicName] = {}
         """The names of the topics that the broker was asked for in this session."""
         self._verified = VerifiedLogs()
-        """Verified logs of brokers before Kafka 2.7, whose fetches do not report a truncated log."""
+        """Verified logs of brokers before Kafka 2.7, whose fetches hide a truncated log."""
         self._reset()
 
     def _reset(self) -> None:
@@ -75,8 +75,8 @@ class FetchSession:
         """Read the records of each wanted partition from its position on; waits up to `max_wait_ms` for `min_bytes`.
 
         A leader that gets our `rack` may name a replica near us to read from instead (KIP-392). A truncation of the log
-        below the position is reported, also for brokers whose fetches do not report it. Raises ClusterError when the
-        broker cannot be reached or the session is lost; the next call starts a new session.
+        below the position is reported, also for brokers whose fetches hide it. Raises ClusterError when the broker is
+        unreachable or the session is lost; the next call starts a new session.
         """
         if not self._kept:
             # A request to a throttling broker fails at once, and a reader of a whole log would retry for ever.
@@ -97,7 +97,7 @@ class FetchSession:
         self._verified.begin_fetch(now())
         with_ids = all(at.topic_id is not None for at in wanted.values())
         request = RawFetch(
-            # A cluster's metadata format may be older than its brokers, without ids (Kafka class FetchRequest).
+            # A cluster's metadata format may be older than its brokers, and lack ids (Kafka class FetchRequest).
             API_VERSION=RawFetch.NEWEST if with_ids else TOPIC_IDS_SINCE - 1,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
@@ -155,7 +155,7 @@ class FetchSession:
             if one.answer.error in (Code.NONE, Code.OFFSET_OUT_OF_RANGE)
             and one.partition in wanted
             and self._verified.lacks(one.partition, wanted[one.partition])
-            # A follower answers no such question.
+            # Only the leader answers this question.
             and self._client.leads(one.partition, self._node)
         }
         if not unsure:

@@ -33,8 +33,8 @@ async def find_divergence(
 ) -> dict[TopicPartition, PartitionResponse]:
     """Find the partitions whose logs differ from the read records, or whose leader refuses to answer.
 
-    Returns the answers in the form of a fetch of version 12, without records. A log that lacks the epoch of the read
-    records is out of range. Brokers that lack the request are not asked. Raises ClusterError.
+    Returns the answers in the form of a fetch of version 12, with empty records. A log that lacks the epoch of the read
+    records is out of range. Brokers that lack the request are skipped. Raises ClusterError.
     """
     if not client.supports(OffsetForLeaderEpochRequest.API_KEY, _WITH_CURRENT_EPOCH):
         return {}
@@ -70,15 +70,18 @@ async def find_divergence(
 
 
 UNREAD_S = 1.0
-"""For so many seconds a partition may be in no fetch and its log still count as verified: elections take longer."""
+"""For so many seconds a partition may be absent from fetches and its log still count as verified.
+
+Elections take longer.
+"""
 
 
 class VerifiedLogs:
     """Partitions whose logs have the read records, as their leader has confirmed, each in a leader epoch.
 
-    A log is truncated only between two epochs. Brokers before Kafka 2.4 have no reliable epochs, so that each is -1.
+    A log is truncated only between two epochs. Brokers before Kafka 2.4 have unreliable epochs, so that each is -1.
     With these brokers an election shows in the error of a fetch, or in a broken connection, as long as a fetch names
-    the partition. So a partition loses its verification when the last fetch did not name it.
+    the partition. So a partition loses its verification when the last fetch omitted it.
     """
 
     def __init__(self) -> None:
@@ -113,7 +116,7 @@ class VerifiedLogs:
         self._epochs.pop(partition, None)
 
     def clear(self) -> None:
-        """Drop all verifications: without a connection nothing shows an election."""
+        """Drop all verifications: only a connection shows an election."""
         self._epochs.clear()
 
 
@@ -135,8 +138,8 @@ async def compare_leader_epochs(
     """The order of each partition, and the end of the leader's own log; the end is -1 if the epochs differ.
 
     The leader itself compares: it refuses a question for another epoch. An epoch in `read_epochs` is -1 when unknown;
-    brokers of other products may lack the comparison. A partition is missing if its leader does not compare now. Raises
-    ClusterError when a broker does not answer.
+    brokers of other products may lack the comparison. A partition is missing if the comparison fails now. Raises
+    ClusterError when a broker fails to answer.
     """
     compares = client.supports(ListOffsetsRequest.API_KEY, _COMPARING)
     asked = {partition: epoch for partition, epoch in read_epochs.items() if compares and epoch >= 0}

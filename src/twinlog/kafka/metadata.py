@@ -1,4 +1,4 @@
-"""The metadata of a topic: leaders and leader epochs; concurrent requests for metadata become one request."""
+"""The metadata of a topic: leaders and leader epochs; concurrent requests for metadata share a request."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class TopicMetadata:
     """A topic as a cluster describes it; `topic_id` is None before Kafka 2.8.
 
     `leaders` has an entry for each of the `partitions` with a present leader. `replicas` are the online brokers that
-    hold a partition. `epochs` are the epochs of the last leaders, also for a partition without a present leader.
-    `errors` are the codes of partitions without a leader. `older_since` is the monotonic second since which answers had
-    older epochs; None if the last answer had no older epoch.
+    hold a partition. `epochs` are the epochs of the last leaders, also for a partition that lacks a leader now.
+    `errors` are the codes of partitions that lack a leader. `older_since` is the monotonic second since which answers
+    had older epochs; None if all epochs of the last answer were current.
     """
 
     name: TopicName
@@ -94,16 +94,16 @@ def described(topic: Any) -> TopicMetadata:
 OLDER_S = 30.0
 """For so many seconds an answer with older leader epochs counts as old metadata of a broker.
 
-After that time a topic without an id counts as recreated.
+After that time a topic that lacks an id counts as recreated.
 """
 
 
 def newest(before: TopicMetadata | None, found: TopicMetadata, now: float) -> TopicMetadata:
     """Merge the answer `found`, of the monotonic second `now`, into the metadata of a topic.
 
-    For each partition the newer leader epoch counts. Any broker answers a metadata request, also a broker that does not
-    know a new leader yet (KIP-320, Kafka class Metadata). A topic with another id is another topic, whose epochs begin
-    again.
+    For each partition the newer leader epoch counts. Any broker answers a metadata request, also a broker that is
+    unaware of a new leader (KIP-320, Kafka class Metadata). A topic with another id is another topic, whose epochs
+    begin again.
     """
     if before is None or before.topic_id != found.topic_id:
         return found

@@ -16,7 +16,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 TROUBLED_S = 10.0
-"""An error of a shorter time, as the restart of a broker, is not logged as a warning."""
+"""An error is logged as a warning after so many seconds; a shorter error is usual, as the restart of a broker."""
 
 
 async def patiently(client: ClusterClient, patience_s: float, step: Callable[[], Coroutine[Any, Any, T]]) -> T:

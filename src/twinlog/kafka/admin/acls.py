@@ -23,16 +23,16 @@ CHUNK = 500
 
 
 async def describe_topic_acls(client: ClusterClient) -> list[TopicAcl] | None:
-    """All rights on topics, with names of any pattern; None when the cluster has no authorizer.
+    """All rights on topics, with names of any pattern; None when the cluster lacks an authorizer.
 
-    Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
+    Raises RefusedError if the principal lacks DESCRIBE on the cluster, ClusterError when the cluster fails to answer.
     """
     found = await describe_acls(client, ResourceType.TOPIC)
     return None if found is None else [acl.of_topic for acl in found]
 
 
 async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl] | None:
-    """All rights on resources of a kind, or of any kind; None when the cluster has no authorizer.
+    """All rights on resources of a kind, or of any kind; None when the cluster lacks an authorizer.
 
     Raises as `describe_topic_acls`.
     """
@@ -71,7 +71,7 @@ async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl
 async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], timeout_s: float) -> bool:
     """Whether the authorizer of every broker knows these rights; each broker is asked.
 
-    Raises ClusterError when a broker does not answer within `timeout_s`.
+    Raises ClusterError when a broker fails to answer within `timeout_s`.
     """
     wanted = set(acls)
     for one in {replace(acl, topic=TopicName("")) for acl in wanted}:
@@ -97,7 +97,7 @@ async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], ti
 async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> dict[TopicAcl, Refusal]:
     """Add rights; returns the refused rights, with the reason. An existing right counts as added.
 
-    Raises RefusedError without ALTER on the cluster.
+    Raises RefusedError if the principal lacks ALTER on the cluster.
     """
     refused: dict[TopicAcl, Refusal] = {}
     creation = CreateAclsRequest.AclCreation
@@ -131,7 +131,7 @@ async def create_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
 async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> None:
     """Remove exactly these rights; an absent right counts as removed.
 
-    Raises RefusedError without ALTER on the cluster, ClusterError when the cluster cannot remove a right.
+    Raises RefusedError if the principal lacks ALTER on the cluster, ClusterError when the cluster keeps a right.
     """
     kind = DeleteAclsRequest.DeleteAclsFilter
     for start in range(0, len(acls), CHUNK):
@@ -163,9 +163,10 @@ async def delete_topic_acls(client: ClusterClient, acls: Sequence[TopicAcl]) -> 
 
 
 async def everyone_allowed_without_acls(client: ClusterClient) -> bool:
-    """Whether a topic without any right is open to everyone, by `allow.everyone.if.no.acl.found` of a broker.
+    """Whether a topic that lacks rights is open to everyone, by `allow.everyone.if.no.acl.found` of a broker.
 
-    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the setting cannot be read.
+    Raises RefusedError if the principal lacks DESCRIBE_CONFIGS on the cluster, ClusterError when the setting is
+    unreadable.
     """
     found = await read_broker_setting(client, _EVERYONE)
     return (found or "").lower() == "true"

@@ -1,6 +1,6 @@
 """Describes and creates the topics of a cluster; blocking calls for the driver, with many topics per request.
 
-Each call raises ClusterError when the cluster does not answer and RefusedError when a permission is missing.
+Each call raises ClusterError when the cluster fails to answer and RefusedError when a permission is missing.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ Connect = Callable[[str, ClientSettings], "ClusterAdmin"]
 class ClusterAdmin:
     """A cluster for the driver; may be used from several threads.
 
-    Its `loop` brings the clock and the connections. The constructor raises RuntimeError if the system allows no more
-    threads.
+    Its `loop` brings the clock and the connections. The constructor raises RuntimeError if the system refuses a thread.
     """
 
     def __init__(self, alias: str, settings: ClientSettings, loop: Loop | None = None) -> None:
@@ -84,7 +83,7 @@ class ClusterAdmin:
         self.call(self.client.connect, timeout_s)
 
     def keep_in_contact(self) -> None:
-        """Send a request after `CONTACT_S` seconds without an answer, from now on, so that `reach` is current."""
+        """Send a request after `CONTACT_S` seconds of silence, from now on, so that `reach` is current."""
         self._loop.call_threadsafe(lambda: self._loop.spawn(self._keep_in_contact))
 
     async def _keep_in_contact(self) -> None:
@@ -165,9 +164,10 @@ class ClusterAdmin:
     def validate_topics(
         self, topics: Sequence[NewTopic]
     ) -> tuple[dict[TopicName, Refusal], dict[TopicName, list[ConfigEntry]]]:
-        """The result of `create_topics`, without any creation, and the settings that each topic would have.
+        """Check `create_topics`: returns its result, and the settings that each topic would have.
 
-        Settings are missing if the principal may not read them, and before Kafka 2.4 (KIP-525).
+        The cluster stays unchanged. Settings are missing if they are hidden from the principal, and before Kafka 2.4
+        (KIP-525).
         """
         return self.call(self._send_topics, list(topics), True)
 
@@ -225,7 +225,7 @@ class ClusterAdmin:
         return self.call(self._create_partitions, counts, False)
 
     def validate_partitions(self, counts: Mapping[TopicName, int]) -> dict[TopicName, Refusal]:
-        """The result of `create_partitions`, without any change."""
+        """Check `create_partitions`: returns its result; the cluster stays unchanged."""
         return self.call(self._create_partitions, counts, True)
 
     async def _create_partitions(
@@ -264,9 +264,9 @@ class ClusterAdmin:
         return self._offsets(partitions, LATEST if latest else EARLIEST, read_committed=read_committed, log_end=log_end)
 
     def first_since(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """The first offset of each partition with this timestamp in ms or a later timestamp; -1 if there is none.
+        """The first offset of each partition with this timestamp in ms or a later timestamp; -1 if it is absent.
 
-        Raises ClusterError if a partition has no leader, because the partition may have a matching record.
+        Raises ClusterError if a partition lacks a leader, because the partition may have a matching record.
         """
         wanted = list(partitions)
         found = self._offsets(wanted, timestamp)
@@ -278,9 +278,9 @@ class ClusterAdmin:
     def list_answered_offsets(
         self, partitions: Iterable[TopicPartition], at: int, *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """Offsets at EARLIEST, at LATEST or since a timestamp (-1 for none) of partitions whose leader answers.
+        """Offsets at EARLIEST, at LATEST or since a timestamp (-1 if absent) of partitions whose leader answers.
 
-        If a broker does not answer, or refuses, the result still has the partitions of the other brokers.
+        If a broker refuses or fails to answer, the result still has the partitions of the other brokers.
         """
         return self._offsets(partitions, at, read_committed=read_committed, each=True)
 
@@ -338,7 +338,7 @@ class ClusterAdmin:
 
 
 def both_clusters(flow: FlowSettings, connect: Connect = ClusterAdmin) -> tuple[ClusterAdmin, ClusterAdmin]:
-    """Source and target of a flow, before their first request; closes both if the system allows no more threads."""
+    """Source and target of a flow, before their first request; closes both if the system refuses a thread."""
     source = connect(flow.source, flow.source_admin.client)
     try:
         return source, connect(flow.target, flow.target_admin.client)

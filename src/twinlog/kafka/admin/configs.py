@@ -53,7 +53,8 @@ async def describe_configs(
 async def read_broker_setting(client: ClusterClient, key: str) -> str | None:
     """A setting of the broker with the lowest id; None if brokers of this release lack the setting.
 
-    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the setting cannot be read.
+    Raises RefusedError if the principal lacks DESCRIBE_CONFIGS on the cluster, ClusterError when the setting is
+    unreadable.
     """
     node = (await client.nodes())[0]
     resource = DescribeConfigsRequest.DescribeConfigsResource(
@@ -107,7 +108,7 @@ async def alter_configs(
 async def replace_configs(
     client: ClusterClient, configs: Mapping[TopicName, Mapping[str, str | None]], *, validate_only: bool = False
 ) -> dict[TopicName, Refusal]:
-    """Replace all settings of topics, for clusters without KIP-339: an omitted setting falls back to its default."""
+    """Replace all settings of topics, for clusters that lack KIP-339: an omitted setting falls back to its default."""
     kind = AlterConfigsRequest.AlterConfigsResource
     resources = [
         kind(
@@ -123,8 +124,8 @@ async def replace_configs(
 def alter_command(client: ClusterClient, topic: TopicName, settings: Mapping[str, str]) -> str:
     """The command of Kafka's own tools by which an operator changes settings of a topic of a cluster.
 
-    Tools of Kafka 2.5 and newer change single settings, which brokers before 2.3 cannot (KIP-339). For these brokers
-    the tools of the brokers' own release write to ZooKeeper.
+    Tools of Kafka 2.5 and newer change single settings, which needs brokers of 2.3 or newer (KIP-339). For older
+    brokers the tools of the brokers' own release write to ZooKeeper.
     """
     changes = ",".join(f"{name}={value}" for name, value in settings.items())
     servers = ",".join(client.settings.bootstrap_servers)

@@ -40,7 +40,7 @@ async def describe_cluster(client: ClusterClient) -> DescribedCluster:
 async def describe_topics(
     client: ClusterClient, names: Collection[TopicName] | None = None
 ) -> tuple[dict[TopicName, DescribedTopic], dict[TopicName, int]]:
-    """Topics with the principal's rights on each (KIP-430), and the error codes of topics without a description.
+    """Topics with the principal's rights on each (KIP-430), and the error codes of topics whose description failed.
 
     The rights are None before Kafka 2.3. `names` None means every topic that the principal may describe. A missing
     topic has the error code UNKNOWN_TOPIC_OR_PARTITION. Raises ClusterError.
@@ -69,6 +69,6 @@ async def describe_topics(
 
 
 def operations_of(bits: Iterable[int] | None) -> frozenset[int] | None:
-    """The operations that a broker reports as allowed; None when the answer has no operations."""
+    """The operations that a broker reports as allowed; None when the answer lacks operations."""
     known = None if bits is None else frozenset(bits)
     return None if known is None or _UNKNOWN in known else known

@@ -1,4 +1,4 @@
-"""Describes consumer groups, and commits offsets for groups without being a member: many groups at a time.
+"""Describes consumer groups, and commits offsets for groups from outside of the groups: many groups at a time.
 
 Requests for offsets go to the coordinators of the groups: a request to a broker has up to a hundred groups (KIP-709,
 KIP-699). A commit is a request for a single group; many commits are in flight to a broker at the same time.
@@ -45,7 +45,7 @@ _LOADING = frozenset({Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AV
 class GroupAdmin:
     """The groups of a cluster; its coroutines run on the client's loop.
 
-    Each coroutine raises ClusterError when the cluster does not answer. Errors of single groups are returned as the
+    Each coroutine raises ClusterError when the cluster fails to answer. Errors of single groups are returned as the
     protocol's error code by group.
     """
 
@@ -57,7 +57,7 @@ class GroupAdmin:
     async def listed(self) -> dict[GroupId, GroupListing]:
         """Every group that this principal may describe, with its state, from all brokers.
 
-        The lists of brokers before Kafka 2.6 have no states (KIP-518): these brokers are asked for descriptions, too.
+        The lists of brokers before Kafka 2.6 lack states (KIP-518): these brokers are asked for descriptions, too.
         """
         deadline = self._client.loop.clock.monotonic() + LOADING_S
         while True:
@@ -105,18 +105,18 @@ class GroupAdmin:
         return (await self._client.refresh([GROUPS_TOPIC]))[GROUPS_TOPIC].error != Code.UNKNOWN_TOPIC_OR_PARTITION
 
     async def unlisted(self) -> int:
-        """The number of partitions of `GROUPS_TOPIC` without a present leader: no broker lists the groups in them.
+        """The number of partitions of `GROUPS_TOPIC` that lack a leader now: their groups are missing from all lists.
 
-        0 if this principal may not see that topic.
+        0 if the topic is hidden from this principal.
         """
         topic = (await self._client.refresh([GROUPS_TOPIC]))[GROUPS_TOPIC]
         return 0 if topic.error else topic.partitions - len(topic.leaders)
 
     async def offsets(self, groups: Iterable[GroupId]) -> _Offsets:
-        """The committed offsets of each group, and the error codes of groups whose offsets could not be read.
+        """The committed offsets of each group, and the error codes of groups whose offsets are unreadable.
 
-        A missing group has no committed offsets. Offsets of a transaction count once the transaction has ended. If
-        nothing changed since the last call with the same groups, the same values are returned.
+        The offsets of a missing group are empty. Offsets of a transaction count once the transaction has ended. If the
+        answer equals the answer of the last call with the same groups, the same values are returned.
         """
         return await self._read(groups, stable=False)
 
@@ -172,12 +172,12 @@ class GroupAdmin:
     async def commit(
         self, offsets: Mapping[GroupId, GroupOffsets], kept_ms: int | None = None
     ) -> dict[GroupId, dict[TopicPartition, int]]:
-        """Commit offsets for groups without being a member; returns the error codes of refused partitions.
+        """Commit offsets for groups from outside of the groups; returns the error codes of refused partitions.
 
         The cluster keeps the offsets for `kept_ms`, or for the brokers' `offsets.retention.minutes`. The broker takes
         offsets only for a group without members, and creates a missing group (Kafka class OffsetMetadataManager,
-        validateOffsetCommit). A group without a coordinator has the code of the lookup for each partition. A process
-        that may no longer be the flow's leader commits nothing (ClusterError).
+        validateOffsetCommit). If a group lacks a coordinator, each partition has the error code of the lookup. A
+        process that may have lost the leadership of the flow commits nothing (ClusterError).
         """
         by_node, wrong = await self._by_coordinator(offsets)
         asked = [(node, group) for node, theirs in by_node.items() for group in theirs]
@@ -199,9 +199,10 @@ class GroupAdmin:
         return refused
 
     async def described(self, group: GroupId) -> GroupMembers:
-        """A group of the classic protocol with its members; a missing group is returned without members.
+        """A group of the classic protocol with its members; a missing group is returned with an empty list of members.
 
-        Raises ClusterError also when its coordinator does not answer, RefusedError without DESCRIBE on the group.
+        Raises ClusterError also when its coordinator fails to answer, RefusedError if the principal lacks DESCRIBE on
+        the group.
         """
         deadline = self._client.loop.clock.monotonic() + LOADING_S
         while True:

@@ -27,8 +27,8 @@ class LogDirs:
 async def describe_log_dirs(client: ClusterClient) -> LogDirs:
     """Ask each broker once about all of its logs. A directory that failed is left out.
 
-    The space of a disk is known since Kafka 3.3 (KIP-827). Raises RefusedError without DESCRIBE on the cluster,
-    ClusterError when a broker does not answer.
+    The space of a disk is known since Kafka 3.3 (KIP-827). Raises RefusedError if the principal lacks DESCRIBE on the
+    cluster, ClusterError when a broker fails to answer.
     """
     found = LogDirs()
     nodes = await client.nodes()

@@ -31,9 +31,9 @@ _REPLICAS_UNKNOWN = 3
 async def ask_for_topics(client: ClusterClient, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Any:
     """The answer to a single request for all of these topics.
 
-    Brokers before Kafka 2.4 lack -1 for their default (KIP-464). They get the value of their own setting. If the
-    principal may not read this setting, they get the usual number of replicas, at most the number of brokers. Raises
-    ClusterError when the cluster does not answer.
+    Brokers before Kafka 2.4 lack -1 for their default (KIP-464). They get the value of their own setting. If this
+    setting is hidden from the principal, they get the usual number of replicas, at most the number of brokers. Raises
+    ClusterError when the cluster fails to answer.
     """
     defaults = client.supports(CreateTopicsRequest.API_KEY, _WITH_DEFAULTS)
     if not defaults and any(topic.replication_factor == -1 for topic in topics):
@@ -71,7 +71,7 @@ async def _default_factor(client: ClusterClient) -> int:
 async def create_topic(client: ClusterClient, topic: NewTopic, purpose: str) -> Refusal | None:
     """Create a topic; returns the reason of a refusal, None if the topic exists now. Its leaders may still be missing.
 
-    Raises RefusedError without the right to create the topic, ClusterError when the cluster does not answer.
+    Raises RefusedError if the principal lacks CREATE on the topic, ClusterError when the cluster fails to answer.
     """
     (answer,) = (await ask_for_topics(client, [topic])).topics
     if answer.error_code in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):

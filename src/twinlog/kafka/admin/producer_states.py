@@ -29,10 +29,10 @@ class ProducerState(NamedTuple):
 async def producer_states(
     client: ClusterClient, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
-    """The active producers of partitions, a request per leader; and the errors of partitions without an answer.
+    """The active producers of partitions, a request per leader; and the errors of unanswered partitions.
 
     The list of a partition is empty if brokers lack the request (Kafka before 2.8, other products), or refuse the
-    request without READ on the topic. Raises ClusterError when a broker does not answer.
+    request because the principal lacks READ on the topic. Raises ClusterError when a broker fails to answer.
     """
     found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
     errors: dict[TopicPartition, str] = {}
@@ -75,8 +75,8 @@ async def open_transactions(
 ) -> dict[TopicPartition, list[ProducerState]]:
     """The producers with an open transaction in partitions, a request per leader.
 
-    The list of a partition is empty if brokers lack the request or refuse it. Raises ClusterError when a broker does
-    not answer, or no longer leads a partition.
+    The list of a partition is empty if brokers lack the request or refuse it. Raises ClusterError when a broker fails
+    to answer, or has lost the leadership of a partition.
     """
     found, errors = await producer_states(client, partitions)
     for partition, why in errors.items():

@@ -25,7 +25,8 @@ def supports_quotas(client: ClusterClient) -> bool:
 async def describe_producer_quotas(client: ClusterClient) -> list[Quota]:
     """Every quota for appending of a user, a client id or both.
 
-    Raises RefusedError without DESCRIBE_CONFIGS on the cluster, ClusterError when the cluster does not answer.
+    Raises RefusedError if the principal lacks DESCRIBE_CONFIGS on the cluster, ClusterError when the cluster fails to
+    answer.
     """
     found = []
     for entry in await _entries(client):
@@ -62,7 +63,8 @@ async def _entries(client: ClusterClient) -> Sequence[Any]:
 async def alter_producer_quotas(client: ClusterClient, quotas: Sequence[Quota]) -> None:
     """Set quotas for appending, and remove quotas whose rate is None.
 
-    Raises RefusedError without ALTER_CONFIGS on the cluster, ClusterError when the cluster refuses a quota.
+    Raises RefusedError if the principal lacks ALTER_CONFIGS on the cluster, ClusterError when the cluster refuses a
+    quota.
     """
     kind = AlterClientQuotasRequest.EntryData
     entries = [

@@ -14,7 +14,7 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 async def describe_scram_users(client: ClusterClient) -> dict[str, tuple[str, ...]]:
     """Each user with its mechanisms; brokers keep passwords and salted passwords secret.
 
-    Raises RefusedError without DESCRIBE on the cluster, ClusterError when the cluster does not answer.
+    Raises RefusedError if the principal lacks DESCRIBE on the cluster, ClusterError when the cluster fails to answer.
     """
     # Null also means all users. But a broker that refuses a null list fails and never answers (Kafka 4.3).
     response = await client.send_request(DescribeUserScramCredentialsRequest(users=[]))

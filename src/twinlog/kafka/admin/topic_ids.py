@@ -10,7 +10,7 @@ from twinlog.kafka.protocol.fetch_request import FetchPosition
 from twinlog.model.types import TopicPartition
 
 _NOWHERE = 2**62
-"""An offset above the end of any log, so the fetch returns no record."""
+"""An offset above the end of any log, so the fetch returns an empty answer."""
 
 _OF_ANOTHER = OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 

@@ -1,8 +1,8 @@
 """Obtains the token of a client's login, keeps it while it is good, and fetches the next token before its end.
 
 Follows Kafka's OAuthBearerLoginCallbackHandler and ClientCredentialsJwtRetriever (KIP-768, KIP-1139, KIP-1258), and its
-ExpiringCredentialRefreshingLogin for the time of a renewal. Nothing runs between two logins: brokers end a session
-together with its token (KIP-368), so a connection asks again in time.
+ExpiringCredentialRefreshingLogin for the time of a renewal. The module is idle between two logins: brokers end a
+session together with its token (KIP-368), so a connection asks again in time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ The login needs a new token by then, because an old token would give a very shor
 """
 
 _OPAQUE_S = 60.0
-"""The seconds after which a file is read again, if its token has no time at which it ends."""
+"""The seconds after which a file is read again, if its token lacks an expiry."""
 
 OLD_TOKEN_S = 2.0
 """The seconds that a login waits for a new token while the old token is still good."""
@@ -83,14 +83,14 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]
             try:
                 threading.Thread(target=self._fetch, name="token", daemon=True).start()
             except RuntimeError as error:
-                # Without this, every login would wait for ever for a thread that never started.
+                # All waiting logins end here, because the thread that they wait for never started.
                 failure = None if self._good() else NoTokenError(f"no token can be fetched: {error}")
                 self._end_waiting(failure, besides=done)
                 if failure is not None:
                     raise failure from error
                 return
         now = net.now()
-        # The login gives up a moment before the connection's own time-out, whose error has no reason.
+        # The login gives up a moment before the connection's own time-out, whose error lacks a reason.
         timeout_at = now + 0.8 * (timeout_at - now)
         if self._good():
             timeout_at = min(timeout_at, now + OLD_TOKEN_S)
@@ -198,7 +198,7 @@ def _unsigned(settings: TokenSettings, now: float) -> str:
 def _dated(text: str, settings: TokenSettings, now: float, lasts_s: float | None = None) -> BearerToken:
     """The token with its times.
 
-    Raises LoginRefusedError for a text that is no JSON web token or has no expiry, NoTokenError for an expired token.
+    Raises LoginRefusedError for a text that is no JSON web token or lacks an expiry, NoTokenError for an expired token.
     """
     try:
         claims = _claims(text)

@@ -31,7 +31,7 @@ class LoginRefusedError(KafkaError):  # type: ignore[misc]
 
 
 class NoTokenError(KafkaConnectionError):  # type: ignore[misc]
-    """The client cannot obtain a token at the moment."""
+    """The client is unable to obtain a token at the moment."""
 
     @property
     def sentence(self) -> str:

@@ -22,7 +22,7 @@ class FetchSize:
     """The most bytes of a partition in an answer of a broker.
 
     The size is at least `least_bytes`, and grows with full answers that spend too much time on the way. A fetch is sent
-    after the previous answer, which has the next offset. So each fetch costs a round trip in which no bytes arrive.
+    after the previous answer, which has the next offset. So during a round trip for each fetch the connection is idle.
     From a distant broker only a large fetch makes the round trip cheap.
     """
 
@@ -55,7 +55,7 @@ WINDOW_S = 0.05
 """The shortest time in seconds over which the rate is measured."""
 
 LARGE_BYTES = 32 << 10
-"""After an answer of so many bytes there is no pause: its records share their requests already."""
+"""After an answer of so many bytes the next fetch follows at once: its records share their requests already."""
 
 _LENGTH = Struct(">i")
 _LENGTH_AT = 8

@@ -11,7 +11,7 @@ from twinlog.kafka.protocol.fetch_response import PartitionResponse
 from twinlog.model.types import TopicPartition
 
 SHUN_S = 10.0
-"""The seconds for which fetches carry no rack after a near replica failed. Meanwhile leaders return the records.
+"""The seconds for which fetches omit the rack after a near replica failed. Meanwhile leaders return the records.
 
 The cluster itself usually notices the failure within this time (`broker.session.timeout.ms` is 9 s).
 """
@@ -33,7 +33,7 @@ class NearestReplicas:
     or epoch, when the replica is offline, and with any error. Then the leader is asked again.
 
     Until the cluster notices the death of a replica, a leader would name the dead replica to Kafka's consumer again at
-    once. Here fetches carry no rack meanwhile, and each further failure of the same replica doubles this time.
+    once. Here fetches omit the rack meanwhile, and each further failure of the same replica doubles this time.
     """
 
     def __init__(self, client: ClusterClient, rack: str, max_age_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Reads source partitions: one long poll per broker, so that a copier has a new record within two milliseconds.
+"""Reads source partitions: a long poll per broker, so that a copier has a new record within two milliseconds.
 
 A partition is read from its leader, or from a replica in our rack that the leader named (`nearest`).
 """
@@ -23,8 +23,8 @@ from twinlog.settings.flow import ConsumerSettings
 SHORT_WAIT_MS = 10
 """Long-poll limit in ms while a partition is held back by unacknowledged appends, so that its wait is short.
 
-The limit grows by a millisecond for every `HELD_SHARE` ms without an acknowledgement. Otherwise an absent target would
-cause a hundred fetches a second.
+The limit grows by a millisecond for every `HELD_SHARE` ms since the last acknowledgement. Otherwise an absent target
+would cause a hundred fetches a second.
 """
 
 HELD_SHARE = 4
@@ -39,9 +39,9 @@ LEAST_WAIT_MS = 25
 """A shorter wait would send fetch after fetch to an idle broker; a record ends the wait in any case."""
 
 EMPTY_ANSWERS = 3
-"""So many answers in a row may come early and without a record. Then the reader pauses.
+"""So many answers in a row may come early and empty. Then the reader pauses.
 
-Brokers usually wait; the pause keeps the reader from a loop without a wait.
+Brokers usually wait; the pause keeps the reader from a tight loop.
 """
 
 LONG_S = 0.25
@@ -65,7 +65,7 @@ class Cursor(Protocol):
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         """The next fetch position; its `max_bytes` is ignored.
 
-        None while `read_ahead` bytes of the partition wait to be appended, or while the partition is not read.
+        None while `read_ahead` bytes of the partition wait to be appended, or while reading is stopped.
         """
 
 
@@ -146,8 +146,8 @@ class SourceReader:
     def answered_at(self, partition: TopicPartition) -> float | None:
         """The monotonic second of the last answer of the partition's broker, None before its first answer.
 
-        The broker is the leader or the near replica that the partition is read from. A broker also answers for
-        partitions without new records.
+        The broker is the leader or the near replica that the partition is read from. A broker also answers for idle
+        partitions.
         """
         node = self._nearest.node(partition)
         return None if node is None else self._client.contact.data_at(node)
@@ -246,7 +246,7 @@ class SourceReader:
 
     def _most_bytes(self, poll: _Poll) -> int:
         most = max(MAX_FETCH_BYTES, poll.size.bytes)
-        # Brokers without a wanted partition need no share.
+        # Only brokers with a wanted partition need a share.
         asked = sum(1 for one in self._polls.values() if one.wanted)
         return min(most, self._settings.fetch_max_bytes, self._memory.share_bytes(asked))
 
@@ -303,8 +303,8 @@ class SourceReader:
         """Update the positions that the poll fetches; of thousands of idle partitions only the changed partitions."""
         changed, poll.changed = poll.changed | poll.held_back, {}
         size = poll.size.bytes
-        # A partition without waiting appends is read even when all memory is in use: reserving memory frees some
-        # memory.
+        # A partition whose appends are acknowledged is read even when all memory is in use: reserving memory frees
+        # some.
         read_ahead = max(1, min(max(READ_AHEAD_BYTES, size), self._memory.room_bytes))
         if poll.rebuild:
             poll.rebuild = False
@@ -320,8 +320,7 @@ class SourceReader:
             if position is None:
                 poll.wanted.pop(partition, None)
             else:
-                # With the leader epoch a former leader returns an error; without it a former leader answers as a
-                # follower.
+                # With the leader epoch a former leader returns an error; otherwise it answers as a follower.
                 leader = self._client.leader(partition)
                 epoch = -1 if leader is None else leader.epoch
                 poll.wanted[partition] = position._replace(leader_epoch=epoch, max_bytes=size)

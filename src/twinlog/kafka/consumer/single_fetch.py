@@ -25,7 +25,7 @@ async def fetch_once(
 
     An answer has up to `partition_bytes` of each partition; less if the partitions of a leader share the `most_bytes`
     of an answer. `epochs` are leader epochs of the records before the offsets: a leader answers with the offset from
-    which its log differs from a log with a record of this epoch (KIP-595). A partition is missing if it has no leader
+    which its log differs from a log with a record of this epoch (KIP-595). A partition is missing if it lacks a leader
     or if the answer of its leader omits it, as over a quota. Raises ClusterError.
     """
     by_node: dict[int, list[TopicPartition]] = {}

@@ -27,8 +27,7 @@ FETCH_BYTES = 4 << 20
 """The most bytes of an answer of a broker, and so the bytes in memory at once for each broker."""
 
 STALLED_S = 5.0
-"""The seconds for which a call waits for a partition without progress: without a leader, or behind an open transaction.
-"""
+"""The seconds for which a call waits for a stalled partition, which lacks a leader or has an open transaction."""
 
 ANSWER_MS = 100
 """The milliseconds for which a broker waits for records; with records an answer comes at once."""
@@ -60,9 +59,9 @@ class TopicPages:
     continues at the new beginning. If the log lost its end (an unclean election), reading continues at the first offset
     with a different record.
 
-    With `committed` aborted records are hidden, and the reader waits for open transactions below the end: such a
-    transaction may hold the newest record of a key. Only one reading runs at a time. `stalled_s` is the time in seconds
-    to wait for a partition without progress, None for `STALLED_S`. With `last` the first reading begins so many offsets
+    With `committed` aborted records are hidden, and the reader waits for open transactions below the end: an open
+    transaction may hold the newest record of a key. At most a single reading runs at a time. `stalled_s` is the time in
+    seconds to wait for a stalled partition, None for `STALLED_S`. With `last` the first reading begins so many offsets
     before the end of each partition, if the partition has more.
     """
 
@@ -88,7 +87,7 @@ class TopicPages:
         self._topic_id: uuid.UUID | None = None
 
     def set_client(self, client: ClusterClient) -> None:
-        """Continue to read over other connections to the same cluster; no reading may run."""
+        """Continue to read over other connections to the same cluster; call this between two readings."""
         self._client = client
 
     @property
@@ -98,7 +97,7 @@ class TopicPages:
 
     @property
     def exists(self) -> bool:
-        """Whether the topic existed at the last reading; before Kafka 2.8 topics have no ids to show this."""
+        """Whether the topic existed at the last reading; before Kafka 2.8 topics lack the ids that would show this."""
         return bool(self._next)
 
     def next_offset(self, partition: TopicPartition) -> int:
@@ -118,7 +117,7 @@ class TopicPages:
         return TopicScan(self, _Patience(self._client, self._topic, stalled_s, timeout_s))
 
     async def held_up(self, held: TopicPartition, end: int) -> ClusterError:
-        """Why a partition whose leader answers returns no more records."""
+        """Why a partition whose leader answers has stalled."""
         where = f"cluster {self._client.alias}: {held} is held up at offset {self._next[held].offset} of {end}"
         if not self._committed:
             return ClusterError(f"{where}: its leader returns no more records")
@@ -128,7 +127,7 @@ class TopicPages:
         )
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """The partitions that were not read to these ends."""
+        """The partitions that are still to read up to these ends."""
         return [part for part, end in ends.items() if self._next[part].offset < end]
 
     def visible(self, fetched: Fetched) -> Iterator[tuple[TopicPartition, PartitionResponse, Batch]]:
@@ -148,7 +147,7 @@ class TopicPages:
             next_fetch.epoch = batch.leader_epoch
 
     def check_fetched(self, fetched: Fetched) -> str | None:
-        """Why a partition cannot be read, None if it can. Raises RefusedError."""
+        """The trouble of a partition, None if it is readable. Raises RefusedError."""
         answer, next_fetch = fetched.answer, self._next[fetched.partition]
         if error_codes.refused(answer.error):
             raise self._lacks_read()
@@ -241,7 +240,7 @@ class TopicPages:
         known: Container[TopicPartition],
         errors: Mapping[TopicPartition, int],
     ) -> None:
-        """Raise ClusterError if partitions lack a value, with the first such partition and the reason."""
+        """Raise ClusterError if partitions lack a value, with the first of these partitions and the reason."""
         missing = [part for part in wanted if part not in known]
         if missing:
             more = f" (nor do {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -266,8 +265,8 @@ class TopicScan:
     async def page(self) -> list[Fetched]:
         """The next answers, empty at the end. Read their `TopicPages.visible` batches before the next call.
 
-        Raises ClusterError when a partition makes no progress or a cluster does not answer, RefusedError without READ
-        on the topic. The next reading returns the remaining records.
+        Raises ClusterError when a partition stalls or a cluster fails to answer, RefusedError if the principal lacks
+        READ on the topic. The next reading returns the remaining records.
         """
         pages, patience = self._pages, self._patience
         while True:
@@ -293,8 +292,7 @@ class TopicScan:
     async def _look_back(self) -> None:
         """Handle the troubles of the previous page. Raises ClusterError."""
         if self._progressed:
-            # Progress is noted here: a caller that takes long over a page must not look like a partition without
-            # progress.
+            # Progress is noted here: the time that a caller takes over a page must count as progress.
             self._progressed = False
             self._patience.progressed()
         trouble, self._trouble = self._trouble, None
@@ -309,7 +307,7 @@ class TopicScan:
                 raise await self._pages.held_up(held, self._aim.ends[held])
 
     def _no_further(self, aim: _Aim) -> _Aim:
-        # A partition that grows must not hide a partition that returns nothing.
+        # A partition that grows must not hide a stalled partition.
         if self._first is None or self._first.topic_id != aim.topic_id:
             self._first = aim
         first = self._first
@@ -317,7 +315,7 @@ class TopicScan:
 
 
 class _Patience:
-    """The limits of a reading: `stalled_s` without any progress, or `timeout_s` in all."""
+    """The limits of a reading: `stalled_s` since the last progress, or `timeout_s` in all."""
 
     def __init__(self, client: ClusterClient, topic: TopicName, stalled_s: float, timeout_s: float | None) -> None:
         self.limited = timeout_s is not None
@@ -338,7 +336,7 @@ class _Patience:
             self._over_at = self._now() + self._stalled_s
 
     async def limit(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        """Run a coroutine for no longer than the remaining time. Raises ClusterError."""
+        """Run a coroutine within the remaining time. Raises ClusterError."""
         if not self.limited:
             return await step(*args)
         ended = self._loop.signal()

@@ -14,7 +14,7 @@ from twinlog.model.types import TopicName, TopicPartition
 
 
 class TopicReader:
-    """`TopicPages` for a thread that waits; one thread at a time may use it.
+    """`TopicPages` for a thread that waits; only a single thread at a time may use it.
 
     Pages come over the cluster's own thread. The caller's thread decodes the records.
     """
@@ -32,7 +32,7 @@ class TopicReader:
         self._pages = TopicPages(admin.client, topic, optional=optional, committed=committed, last=last)
 
     def set_cluster(self, admin: ClusterAdmin) -> None:
-        """Continue to read over other connections to the same cluster; no reading may run."""
+        """Continue to read over other connections to the same cluster; call this between two readings."""
         self._admin = admin
         self._pages.set_client(admin.client)
 
@@ -49,8 +49,8 @@ class TopicReader:
     def read(self) -> Iterator[tuple[TopicPartition, Record]]:
         """Yields the records since the last call, up to the present end.
 
-        Raises ClusterError when a partition makes no progress for seconds or a cluster does not answer, RefusedError
-        without READ on the topic. The next call yields the remaining records.
+        Raises ClusterError when a partition stalls for seconds or a cluster fails to answer, RefusedError if the
+        principal lacks READ on the topic. The next call yields the remaining records.
         """
         pages = self._pages
         for fetched in self._fetched(None):

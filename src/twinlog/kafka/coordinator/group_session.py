@@ -54,7 +54,7 @@ class GroupSession:
         self._unanswered = unanswered
         self._joining_since: float | None = None
         self._void = False
-        """Whether the expected answer will never come."""
+        """Whether the expected answer is lost."""
         self._synced = -1
         """The generation whose assignment this client has."""
 
@@ -67,7 +67,7 @@ class GroupSession:
         return self._joining_since is not None
 
     async def join(self, metadata: bytes) -> Generation | None:
-        """Join the next generation; None when the answer is no longer needed. `sync` must follow."""
+        """Join the next generation; None when the answer has become unnecessary. `sync` must follow."""
         known = self._membership.generation
         sent_at = self._joining_since = self._now()
         try:
@@ -86,7 +86,7 @@ class GroupSession:
     async def sync(self, generation: Generation, assignments: Mapping[str, bytes]) -> bytes | None:
         """Give the other members their assignments if this member leads, and return the assignment of this member.
 
-        None when the next rebalance began meanwhile, or when the answer is no longer needed.
+        None when the next rebalance began meanwhile, or when the answer has become unnecessary.
         """
         sent_at = self._now()
         given = await self._patiently(self._membership.sync, assignments)
@@ -138,12 +138,12 @@ class GroupSession:
             if result is HeartbeatResult.REBALANCE:
                 self.rejoin()
         elif stable and sent_at - self._joining_since >= VOID_S:
-            # Another broker has taken the group over without the rebalance: the answer to the join never comes.
+            # Another broker has taken the group over and dropped the rebalance: the answer to the join never comes.
             self._void = True
             self.rejoin()
 
     async def _patiently(self, step: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T | None:
-        """Run a step that may wait for other members; None when the answer is no longer needed."""
+        """Run a step that may wait for other members; None when the answer has become unnecessary."""
         self._void = False
         outcome = self._loop.spawn(step, *args)
         outcome.add_both(lambda _: self.wake.set())

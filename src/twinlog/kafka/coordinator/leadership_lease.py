@@ -6,16 +6,16 @@ from twinlog.clock import LONG_AGO
 from twinlog.kafka.coordinator.membership import REBALANCE_S
 
 MARGIN_S = 1.0
-"""The seconds before the end of its session from which on a leader no longer counts as leader."""
+"""The seconds before the end of its session from which on a leader counts as replaced."""
 
 
 class LeadershipLease:
     """The time until which this process is certainly the leader, by the answers of the coordinator.
 
     The coordinator starts a session when a heartbeat arrives, which is after its sending. So another leader comes at
-    the earliest one session after the sending. The coordinator also replaces a leader that does not join again, or does
-    not confirm its join, within the time for a rebalance. This rebalance begins at the earliest with the last heartbeat
-    of a stable generation.
+    the earliest a session timeout after the sending. The coordinator also replaces a leader that fails to join again,
+    or fails to confirm its join, within the time for a rebalance. This rebalance begins at the earliest with the last
+    heartbeat of a stable generation.
     """
 
     def __init__(self, rebalance_s: float = REBALANCE_S) -> None:

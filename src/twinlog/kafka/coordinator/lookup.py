@@ -23,7 +23,7 @@ AT_ONCE = 32
 """Requests in flight, of the 64 that a connection may have."""
 
 MOST_NODES = 10_000
-"""Up to so many coordinators are cached without a check that their names still exist."""
+"""Up to so many coordinators are cached before the coordinators of absent names are dropped."""
 
 MOVED = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR})
 """Codes after which the coordinator must be found again."""
@@ -45,9 +45,9 @@ class Coordinators:
         self._timeout_s = timeout_s
 
     async def find_nodes(self, names: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
-        """The coordinator of each name, and the error codes of names without a coordinator now.
+        """The coordinator of each name, and the error codes of names that lack a coordinator now.
 
-        A name that `nodes` lacks is looked up. Raises ClusterError when no broker answers.
+        A name that `nodes` lacks is looked up. Raises ClusterError when all brokers fail to answer.
         """
         if len(self.nodes) > max(MOST_NODES, 2 * len(names)):
             # Names come and go.
@@ -69,7 +69,7 @@ class Coordinators:
                     wrong[name] = int(one.error_code)
                 else:
                     found[name] = self.nodes[name] = int(one.node_id)
-        # A name that the answer leaves out has no coordinator either.
+        # A name that the answer leaves out lacks a coordinator, too.
         wrong.update(dict.fromkeys(set(unknown) - found.keys() - wrong.keys(), int(Code.COORDINATOR_NOT_AVAILABLE)))
         # A coordinator may be a new broker, which the metadata must have before it can be asked.
         await self._client.refresh([])

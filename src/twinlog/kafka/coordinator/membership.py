@@ -1,7 +1,7 @@
 """Membership in a group by Kafka's classic protocol, as the workers of Kafka Connect use it.
 
 The group's coordinator is a broker. A leader stays the leader for as long as it is a member. The coordinator forgets a
-member that sent no heartbeat for the session timeout. (Kafka classes GroupMetadataManager and ClassicGroup.)
+member that was silent for the session timeout. (Kafka classes GroupMetadataManager and ClassicGroup.)
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ REBALANCE_S = 60.0
 """The seconds for which the coordinator waits for members to join again."""
 
 ANSWER_S = 3.0
-"""The seconds that a coordinator may take for an answer that needs no other member."""
+"""The seconds that a coordinator may take for an answer that is independent of other members."""
 
 _PROTOCOL = "v2"
-"""The protocol name of the members' metadata; a member with another name cannot join."""
+"""The protocol name of the members' metadata; all members of a group need the same name."""
 
 
 class HeartbeatResult(Enum):
@@ -186,7 +186,7 @@ class Membership:
         return HeartbeatResult.STABLE
 
     async def leave_group(self) -> None:
-        """End the membership, also while `join` waits, so that no other member waits for the end of the session."""
+        """End the membership, also while `join` waits, so that the other members continue before the session's end."""
         if not self._member_id:
             return
         if self._client.supports(LeaveGroupRequest.API_KEY, _SEVERAL_MEMBERS):

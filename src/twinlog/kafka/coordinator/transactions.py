@@ -88,7 +88,7 @@ class TransactionCoordinator:
     async def add(self, holder: ProducerEpoch, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Let partitions take part in the open transaction; opens a transaction if necessary.
 
-        Returns the error code of each partition that cannot take part; with any such partition, none takes part.
+        Returns the error code of each partition that cannot take part; after an error all partitions stay outside.
         """
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         topics: dict[str, list[int]] = {}
@@ -130,7 +130,7 @@ class TransactionCoordinator:
         self._check(response.error_code)
 
     async def end(self, holder: ProducerEpoch, *, commit: bool) -> bool:
-        """Commit or abort; False when no open transaction can end in this way.
+        """Commit or abort; False when the coordinator lacks an open transaction that can end in this way.
 
         After True the outcome is decided. The markers of the partitions follow, and the next transaction waits for the
         markers.
@@ -219,8 +219,8 @@ def _code_of(response: Any) -> int:
 async def list_transactional_ids(client: ClusterClient, prefix: str) -> list[str] | None:
     """Transactional ids of the form prefix + number that the cluster remembers (KIP-664).
 
-    None when its brokers are older than Kafka 3.0, which lack the request. Ids are missing if the principal may not
-    describe them. Raises ClusterError while a coordinator cannot answer.
+    None when its brokers are older than Kafka 3.0, which lack the request. The result omits ids that are hidden from
+    the principal. Raises ClusterError while a coordinator is unable to answer.
     """
     if not client.supports(_LIST_TRANSACTIONS):
         return None

@@ -14,8 +14,8 @@ T = TypeVar("T")
 def canonical(servers: Iterable[str]) -> list[str]:
     """Each bootstrap server, as `host:port`, once for each of its addresses, by the address's canonical name.
 
-    Blocks, for seconds if a name server does not answer. An address without a name is returned as the address; a host
-    without an address stays as it is (Kafka class ClientUtils, `resolve_canonical_bootstrap_servers_only`).
+    Blocks, for seconds if a name server fails to answer. An address that lacks a name is returned as the address; a
+    host that lacks an address stays as it is (Kafka class ClientUtils, `resolve_canonical_bootstrap_servers_only`).
     """
     found: dict[str, None] = {}
     for server in servers:

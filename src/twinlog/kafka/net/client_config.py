@@ -48,5 +48,5 @@ def principal(settings: ClientSettings) -> str:
     if settings.security_protocol.startswith("SASL_"):
         subject = settings.tokens.subject if settings.tokens else None
         return f"User:{subject}" if subject else "the principal of this client's token"
-    # With TLS and no certificate a client is anonymous, too.
+    # With TLS but no certificate a client is anonymous, too.
     return f"User:{settings.tls.subject}" if settings.tls and settings.tls.subject else "User:ANONYMOUS"

@@ -1,7 +1,7 @@
 """Opens, keeps and closes the connections to a cluster, by the settings of its client.
 
 The module adds abilities that kafka-python lacks beside `frames` and `bootstrap`. kafka-python gives up on brokers that
-moved while no connection was open. It asks a hanging broker although another broker has just answered. It counts a
+moved while all connections were closed. It asks a hanging broker although another broker has just answered. It counts a
 connection with a failed login as good.
 """
 
@@ -110,8 +110,7 @@ class Connections(FrameManager):
         node = super().least_loaded_node()
         if node in self._conns and self._conns[node].connected:
             return node
-        # Without a connection the library picks a random broker; the broker that has just answered is the better
-        # choice.
+        # If all connections are closed, the library picks a random broker; the broker that has just answered is better.
         at = self._answers_at
         answers = (broker.node_id for broker in self.cluster.brokers() if (broker.host, broker.port) == at)
         return next((one for one in answers if not self.unreachable(one)), node)
@@ -132,7 +131,7 @@ class Connections(FrameManager):
             raise
 
     def _look_at_brokers(self, _cluster: Any) -> None:
-        """After new metadata, close connections to addresses that a broker no longer has."""
+        """After new metadata, close connections to old addresses of a broker."""
         self._asked_since = None
         before = self._addresses
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in self.cluster.brokers()}
@@ -167,7 +166,7 @@ class Connections(FrameManager):
             self._refused_at[node.node_id] = self._net.now()
         failed = conn.init_future.exception is not None
         if failed and node.node_id not in self._backoff and options.get("reset_backoff_on_connect", True):
-            # The library counts a connection as made even when its first requests got no answer.
+            # The library counts a connection as made even when its first requests failed.
             if before is not None:
                 self._backoff[node.node_id] = before
             self.update_backoff(node.node_id)

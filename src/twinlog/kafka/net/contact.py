@@ -53,20 +53,22 @@ class Contact:
             self._data[question.node] = now
 
     def record_failure(self, number: int) -> None:
-        """Note that no answer will come."""
+        """Note that a request failed."""
         question = self._open.pop(number, None)
         if self._failed_at is None:
             now = self._clock()
-            # A request that timed out was without an answer all the time.
+            # A request that timed out was open all the time.
             overdue = question is not None and question.due_at < now
             self._failed_at = question.asked_at if overdue and question is not None else now
 
     def drop_request(self, number: int) -> None:
-        """Drop a request whose caller no longer waits for an answer."""
+        """Drop a request whose caller has stopped waiting for an answer."""
         self._open.pop(number, None)
 
     def waits(self) -> tuple[int | None, float] | None:
-        """The broker (None: any) of the longest open request, and its wait in seconds; None without an open request."""
+        """The broker (None: any) of the longest open request, and its wait in seconds; None if all requests are
+        answered.
+        """
         oldest = min(list(self._open.values()), key=lambda question: question.asked_at, default=None)
         return None if oldest is None else (oldest.node, self._clock() - oldest.asked_at)
 

@@ -19,7 +19,7 @@ MOST_BYTES = 64 << 20
 """At most so many bytes are kept for reuse: the read-ahead of a task for eight partitions."""
 
 KEEP_S = 5.0
-"""After so many seconds without a large frame, all kept frames are freed."""
+"""After so many seconds since the last large frame, all kept frames are freed."""
 
 _STEP = 256 << 10
 
@@ -82,7 +82,7 @@ class FrameMemory:
         return memoryview(self._kept[-1])[:size]
 
     def keep_at_most(self, free_bytes: int) -> None:
-        """Free the frames without a view, if they have more than `free_bytes`."""
+        """Free the unused frames, if they have more than `free_bytes`."""
         if self.kept_bytes + self._lent_bytes - self.used_bytes > free_bytes:
             self._drop_free()
 
@@ -109,4 +109,4 @@ def _references(kept: list[bytearray], index: int) -> int:
 
 
 _UNSEEN = _references([bytearray()], 0)
-"""The references to a frame without a view: each memoryview, and each slice of a memoryview, adds a reference."""
+"""The references to an unused frame: each memoryview, and each slice of a memoryview, adds a reference."""

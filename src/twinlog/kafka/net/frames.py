@@ -48,7 +48,7 @@ _INT = struct.Struct(">i")
 class UndecodedResponse:
     """A response to a repeated request, which is decoded only when it differs from the previous response.
 
-    `content` is the response without the throttle time at its beginning.
+    `content` is the response after the throttle time at its beginning.
     """
 
     __slots__ = ("_body", "_response_type", "_version", "throttle_time_ms")
@@ -80,7 +80,7 @@ class FrameParser(KafkaProtocol):  # type: ignore[misc]
         return correlation
 
     def receive_bytes(self, data: memoryview) -> list[tuple[int, Any]]:
-        """Take a whole frame, without its length, as a writable view; returns [(correlation id, response)]."""
+        """Take a whole frame, after its length, as a writable view; returns [(correlation id, response)]."""
         header = self.in_flight_requests.popleft()
         (correlation_id,) = _INT.unpack_from(data, 0)
         if correlation_id != header.correlation_id:
@@ -109,8 +109,8 @@ _MADE_ONCE = threading.Lock()
 """Guards the making of response classes.
 
 kafka-python makes the class of a response, and compiles its decoder, when the first response of its version arrives. If
-two threads did so at the same time, one thread would leave a dead reference, and every later response of that kind
-would fail.
+two threads did so at the same time, the slower thread would leave a dead reference, and every later response of that
+kind would fail.
 """
 
 _compiled: set[tuple[Any, int]] = set()
@@ -202,7 +202,8 @@ class FrameManager(KafkaConnectionManager):  # type: ignore[misc]
             raise
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
-        # The manager has no factory for connections; a fresh connection is still unused, so its class can be exchanged.
+        # The manager lacks a factory for connections; a fresh connection is still unused, so its class can be
+        # exchanged.
         conn.__class__ = FrameConnection
         await super()._connect(node, conn, **options)
         # `initialize` leaves its error with the connection, and the manager would try the same login again.

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 async def run_in_thread(net: Any, function: Callable[[], T]) -> T:
     """Return the result of `function`, or raise its error, while kafka-python's loop `net` continues to run.
 
-    `function` runs on a thread of its own. Raises KafkaConnectionError when no thread can be started.
+    `function` runs on a thread of its own. Raises KafkaConnectionError when the system refuses a thread.
     """
     done = Future()
     results: list[T] = []
@@ -132,7 +132,7 @@ class Loop:
 
     @property
     def ended(self) -> bool:
-        """Whether the loop's own thread has ended by an error: then coroutines no longer run."""
+        """Whether the loop's own thread has ended by an error: then all coroutines have stopped."""
         return self.net.ended
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ def _log_crash(error: BaseException) -> None:
 
 
 class Signal:
-    """Wakes coroutines that wait for a change; a signal without a waiter is kept for the next waiter."""
+    """Wakes coroutines that wait for a change; a signal before the first waiter is kept for that waiter."""
 
     __slots__ = ("_loop", "_set", "_waiters")
 
@@ -187,7 +187,7 @@ class Signal:
 
 
 class Lock:
-    """Lets coroutines through, one after the other; use with `async with`."""
+    """Lets coroutines through in turn; use with `async with`."""
 
     __slots__ = ("_free", "_held")
 

@@ -1,4 +1,4 @@
-"""kafka-python's selector without the costs for each message.
+"""A selector that avoids kafka-python's costs for each message.
 
 The library registers a socket again for each read, through an exception that spells out the socket. It writes to a pipe
 to wake itself up, and formats trace lines that are dropped. At a thousand small answers per second and more that was
@@ -71,7 +71,7 @@ class _Callback(Task):  # type: ignore[misc]
     _stack: tuple[Any, None] | None
 
     def __init__(self, function: Callable[[], Any]) -> None:
-        # Set as in the library, without its four checks of the function's type.
+        # Set as in the library, but the library checks the function's type four times.
         self._stack = (function, None)
         self._res = self._exc = self.scheduled_at = None
         self.state = TaskState.CREATED
@@ -151,7 +151,7 @@ class LeanSelector(NetworkSelector):  # type: ignore[misc]
     def start(self) -> None:
         """Run on a thread of its own from now on.
 
-        Raises RuntimeError if the system allows no more threads; the selector is closed then.
+        Raises RuntimeError if the system refuses a thread; the selector is closed then.
         """
         try:
             super().start()

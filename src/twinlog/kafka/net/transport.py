@@ -19,7 +19,7 @@ from twinlog.kafka.net.frame_memory import FrameMemory
 from twinlog.settings.tls import TlsContext
 
 SCRATCH_BYTES = 64 << 10
-"""Read size in bytes while no frame is open.
+"""Read size in bytes between two frames.
 
 A read holds many small answers, and costs a small copy at the head of a large answer.
 """
@@ -28,7 +28,7 @@ _INT = struct.Struct(">i")
 
 
 class ClosedHereError(KafkaConnectionError):  # type: ignore[misc]
-    """A connection was closed on this side, without a fault of its broker."""
+    """A connection was closed on this side; its broker is healthy."""
 
 
 class MayNotSendError(ClosedHereError):
@@ -184,7 +184,7 @@ class TlsTransport(_Frames, KafkaSSLTransport):  # type: ignore[misc]
     """host:port of the broker, for messages."""
 
     async def handshake(self) -> None:
-        """Do the TLS handshake; raises LoginRefusedError when one side refuses the other side."""
+        """Do the TLS handshake; raises LoginRefusedError when a side refuses the other side."""
         try:
             await super().handshake()
         except ssl.SSLError as error:

@@ -1,4 +1,4 @@
-"""Explains why a broker cannot be reached, and names the way out."""
+"""Explains why a broker is unreachable, and names the way out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def note_failure(failures: dict[str, BaseException], address: str, error: BaseEx
 
 
 def reasons(failures: Iterable[Mapping[str, BaseException]], protocol: str, *, connected: bool) -> str:
-    """The reason why each broker cannot be reached, by the `failures` of several managers of connections.
+    """The reason why each broker is unreachable, by the `failures` of several managers of connections.
 
     `connected` when the cluster has answered before, and so the protocol is right.
     """

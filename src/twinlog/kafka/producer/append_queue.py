@@ -1,7 +1,7 @@
 """The appends of a remote partition on their way to the target: order, sequence numbers, acknowledged records.
 
 The idempotent producer's rules (KIP-98, Kafka class ProducerStateManager) make a retry safe. At most five batches are
-in flight, sequence numbers have no hole, and a repeated batch keeps its bytes. The module does no I/O.
+in flight, sequence numbers are consecutive, and a repeated batch keeps its bytes. The module does no I/O.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class LateAppends:
     """Marks the appends that may meet a late append: the first appends, until their size reaches `bytes`.
 
     Of two appends with the same sequence numbers the target takes the first, and answers the second like a retry. Both
-    hold the same records if this copier's appends continue without a hole, because a source only loses records. After a
-    hole this copier's appends are unverified.
+    hold the same records if this copier's appends continue directly, because a source only loses records. After a hole
+    this copier's appends are unverified.
     """
 
     __slots__ = ("_next_source", "bytes")
@@ -56,13 +56,13 @@ class LateAppends:
             self._next_source = first + count
 
     def count_again(self, refused: Sequence[SentAppend]) -> None:
-        """Count refused appends again when they are sent again; no hole precedes the first append."""
+        """Count refused appends again when they are sent again; the first append keeps its verification."""
         self.bytes += sum(sent.append.bytes for sent in refused if sent.counted)
         first = refused[0]
         self._next_source = -1 if first.unverified else first.append.spans[0][0]
 
     def clear(self) -> None:
-        """Expect no late append."""
+        """Stop expecting late appends."""
         self.bytes = 0
 
 
@@ -72,7 +72,7 @@ MAX_WINDOW = 5
 KNOWN_S = 600.0
 """After so many seconds of silence the first batch is sent alone.
 
-A broker forgets a producer that was silent for `producer.id.expiration.ms`, one day by default. It takes any first
+A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day by default. It takes any first
 sequence number of an unknown producer (Kafka class ProducerAppendInfo). If the broker refused the first batch, the
 batches in flight after it would overtake it.
 """
@@ -102,9 +102,9 @@ class AppendQueue:
     """Appends of a remote partition in source order.
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has the append on all
-    in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and no batch is in flight.
-    The owner then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. After `end` the queue makes no call
-    of `troubled`.
+    in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and all sent batches are
+    answered. The owner then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. `troubled` is called only
+    before `end`.
 
     `sequence` belongs to the first append: 0, unless this producer epoch appended to the partition before. `late` are
     appends of an earlier copier that may still arrive. An append whose records may be the earlier copier's gets the
@@ -183,7 +183,7 @@ class AppendQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether the queue is empty and no append is in flight."""
+        """Whether all appends are acknowledged."""
         return not self.pending and not self._window
 
     @property
@@ -226,7 +226,7 @@ class AppendQueue:
         return not self.idle and now - self.waits_since > limit_s
 
     def next_bytes(self, now: float) -> int:
-        """Bytes of the next append of `take_append`, 0 without an append to send at time `now` (monotonic seconds)."""
+        """Bytes of the next append of `take_append` at time `now` (monotonic seconds), 0 if all appends must wait."""
         if self.stopped or now < self.not_before or self.gate is Gate.SHUT:
             return 0
         again = self._next_again()
@@ -297,7 +297,7 @@ class AppendQueue:
         """Send the failed appends again from a monotonic time on, with their bytes and sequence numbers."""
         self.not_before = not_before
         self.stopped = self._ended
-        # A recreated topic, or a leader that lost its log, may not know the producer.
+        # A recreated topic, or a leader that lost its log, may have forgotten the producer.
         self._known = False
         self._again()
 

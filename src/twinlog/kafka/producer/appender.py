@@ -1,4 +1,4 @@
-"""Sends queued appends to the target: per broker five requests in flight, each with at most one batch per partition."""
+"""Sends queued appends to the target: per broker five requests in flight, each with at most a batch per partition."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class _BrokerAppender:
                 await self.wake.wait(later)
 
     def _collect(self, now: float) -> tuple[list[tuple[AppendQueue, SentAppend]], float | None]:
-        """Appends for a request, and the seconds to wait when there are none (None: until woken)."""
+        """Appends for a request, and the seconds to wait if the list is empty (None: until woken)."""
         owner = self._appender
         if not self._ready or self._in_flight >= owner._max_in_flight:
             return [], None
@@ -154,7 +154,7 @@ class _BrokerAppender:
             return [], None
         if not owner._allowed():
             return [], 1.0
-        # Appends that were not taken are not in flight: a release does not wait for them.
+        # These appends stay in their queue: a release waits only for appends in flight.
         if throttled_s := owner._client.throttled_s(self._node):
             return [], throttled_s
         entries: list[tuple[AppendQueue, SentAppend]] = []

@@ -41,9 +41,9 @@ class CopyRules:
     for a record that the target refuses for another reason. A transform gets the first `most_records` records of a
     fetch, None for all records.
 
-    A broker takes one batch per partition and request, and a request costs about 50 us of CPU here and as much there.
-    Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4). Up to
-    these limits merging is the cheaper way.
+    A broker takes a single batch per partition and request, and a request costs about 50 us of CPU here and as much
+    there. Merging costs about 0.7 us a record, and with a codec as much again for every 100 (zstd) to 200 bytes (lz4).
+    Up to these limits merging is the cheaper way.
     """
 
     max_batch_bytes: int = DEFAULT_MAX_MESSAGE_BYTES

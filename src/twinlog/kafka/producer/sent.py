@@ -12,7 +12,7 @@ from twinlog.kafka.protocol.produce_request import Appended
 from twinlog.model.types import TargetOffset
 
 NO_ANSWER = -2
-"""Code of an append whose request got no answer: the target may have it, so it is sent again unchanged."""
+"""Code of an append whose answer is missing: the target may have it, so it is sent again unchanged."""
 
 UNVERIFIED = -3
 """Code of an append whose sequence numbers the target has already, perhaps with other records."""
@@ -41,11 +41,11 @@ class SendState(Enum):
 class SentAppend:
     """An append in the window: its sequence number, and the broker's answer (`code`; `base_offset` on the target).
 
-    `failures` counts the failures that held up later appends. `unreached` counts the failures without a connection, and
-    `corrupt` the failures because the target found the batch corrupt. `reached`: the last try had a connection, as far
-    as is known. `behind`: an earlier append was unacknowledged when the answer came. `unverified`: the target may have
-    an earlier writer's append under these sequence numbers. `counted`: the append was subtracted from the bytes of late
-    appends. `refusal` is the broker's last error.
+    `failures` counts the failures that held up later appends. `unreached` counts the failures for want of a connection,
+    and `corrupt` the failures because the target found the batch corrupt. `reached`: the last try had a connection, as
+    far as is known. `behind`: an earlier append was unacknowledged when the answer came. `unverified`: the target may
+    have an earlier writer's append under these sequence numbers. `counted`: the append was subtracted from the bytes of
+    late appends. `refusal` is the broker's last error.
     """
 
     append: Append

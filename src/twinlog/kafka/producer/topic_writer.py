@@ -28,7 +28,7 @@ _IN_THE_LOG = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_
 """Codes of records that are in the leader's log, and that followers may still get."""
 
 _Round = list[tuple[int, Sequence[bytes]]]
-"""At most one batch of a partition, as its number and the bodies of its records: the content of a request."""
+"""The content of a request: for each partition a batch, as the partition's number and the bodies of its records."""
 
 
 class TopicWriter:
@@ -72,9 +72,9 @@ class TopicWriter:
     ) -> None:
         """Append records in order, with `at_once` in a single batch; returns once all in-sync replicas have them.
 
-        All records get the same timestamp (None: now). If a broker does not answer, the other brokers still get their
-        records. Raises ClusterError when some record could not be appended now, NotAppendedError when a broker gives
-        the reason, RefusedError without WRITE on the topic.
+        All records get the same timestamp (None: now). If a broker fails to answer, the other brokers still get their
+        records. Raises ClusterError when an append failed for now, NotAppendedError when a broker gives the reason,
+        RefusedError if the principal lacks WRITE on the topic.
         """
         self.appended, self.in_doubt = 0, False
         topic = await self._look_up()

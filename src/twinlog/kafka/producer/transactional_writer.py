@@ -23,10 +23,10 @@ TRY_FOR_S = 60.0
 
 
 class TransactionalWriter:
-    """The writer under a transactional id; `begin` comes first. Only one append runs at a time.
+    """The writer under a transactional id; `begin` comes first. At most a single append runs at a time.
 
-    Every call tries again for a minute, and then raises ClusterError; RefusedError without WRITE on the topic or on the
-    transactional id, and FencedError once another writer has begun.
+    Every call tries again for a minute, and then raises ClusterError. It raises RefusedError if the principal lacks
+    WRITE on the topic or on the transactional id, and FencedError once another writer has begun.
     """
 
     def __init__(self, client: ClusterClient, topic: TopicName, transactional_id: str) -> None:

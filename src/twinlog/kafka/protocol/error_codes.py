@@ -157,7 +157,7 @@ The answer names the refused records (KIP-467).
 """
 
 OUT_OF_STEP = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
-"""Codes of a batch whose sequence number does not follow the target's state of the producer."""
+"""Codes of a batch whose sequence number contradicts the target's state of the producer."""
 
 PRODUCER_LOST = OUT_OF_STEP | {Code.INVALID_PRODUCER_EPOCH}
 """Codes after which the target's state of the producer differs from the producer's own state.
@@ -223,7 +223,7 @@ def from_kafka(error: BaseException, cluster: str, who: str = "") -> TwinlogErro
 
 
 def in_words(error: KafkaError) -> str:
-    """The words of the library, without the names of its classes.
+    """The words of the library; the names of its classes are removed.
 
     If the library gives only a number, the words are the operating system's.
     """

@@ -44,7 +44,7 @@ class PartitionResponse:
 
     `diverging_epoch` and `diverging_end` are the last epoch and its end offset up to which the broker's log agrees with
     the read records, -1 when the whole log agrees. `preferred_replica` is the broker that a leader names to read from
-    instead (KIP-392), -1 for none.
+    instead (KIP-392), else -1.
     """
 
     partition: int

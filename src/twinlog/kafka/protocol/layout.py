@@ -65,7 +65,7 @@ class _Flexible:
 
 
 class _Plain:
-    """Counts of four bytes, lengths of strings of two bytes, structures without tagged fields."""
+    """Counts of four bytes, lengths of strings of two bytes, structures that lack tagged fields."""
 
     def count(self, number: int) -> bytes:
         return _INT.pack(number)

@@ -1,4 +1,4 @@
-"""A ProduceRequest whose batches are joined into the frame without a further copy, and its response."""
+"""A ProduceRequest whose batches are copied once, directly into the frame, and its response."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ def stamp_of(delta: int) -> bytes:
 class BatchBuilder:
     """A batch in the making: `count` records in pieces of `parts`; only the codec and the header are missing.
 
-    Offset deltas run from 0 without holes and timestamp deltas count from `base_timestamp`, the first record's. `runs`
-    keeps the source of the records: (source offset, index) of each record that does not follow the previous record on
-    the source. `lag` is source offset minus index in the last run, -1 before the first run. `size` is the bytes of the
+    Offset deltas run from 0 in steps of 1 and timestamp deltas count from `base_timestamp`, the first record's. `runs`
+    keeps the source of the records: the (source offset, index) of the first record of each run of consecutive source
+    offsets. `lag` is source offset minus index in the last run, -1 before the first run. `size` is the bytes of the
     parts, `source_bytes` their bytes in the fetch, `next_offset` the source offset after the last batch taken.
     """
 

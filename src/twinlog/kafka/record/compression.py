@@ -27,7 +27,7 @@ _XERIAL_HEADER = _XERIAL_MAGIC + _INT.pack(1) + _INT.pack(1)
 _XERIAL_BLOCK = 32_768
 
 # Kafka's Lz4BlockInputStream refuses blocks that depend on each other, the default of LZ4 libraries. So the frame is
-# written here: version 1, independent blocks of 64 KB, no checksums; then the header's checksum byte.
+# written here: version 1, independent blocks of 64 KB, checksums off; then the header's checksum byte.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK = 65_536
 _LZ4_STORED = 0x8000_0000
@@ -66,7 +66,7 @@ def _decompress_gzip(data: bytes | memoryview) -> bytes:
 
 
 def _compress_snappy(data: bytes | memoryview, level: int | None) -> bytes:
-    del level  # Snappy has no levels
+    del level  # Snappy lacks levels
     pieces = [_XERIAL_HEADER]
     view = memoryview(data)
     for start in range(0, len(data), _XERIAL_BLOCK):

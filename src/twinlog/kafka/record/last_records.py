@@ -51,8 +51,8 @@ LastRecords = dict[bytes, KeptRecord]
 def taken(last: LastRecords, decode: Callable[[KeptRecord], T]) -> Iterator[tuple[bytes, T]]:
     """Take each record out and decode it, in the order of the first records of their keys.
 
-    So the encoded and the decoded form of all records never exist at the same time. Raises `CorruptBatchError`, and
-    raises it again in the next call.
+    So each record exists either encoded or decoded, which saves memory. Raises `CorruptBatchError`, and raises it again
+    in the next call.
     """
     for key in list(last):
         decoded = decode(last[key])
@@ -65,8 +65,8 @@ def keep_last(
 ) -> None:
     """Put each record of a batch that has a key, from `first_offset` on, in the place of the previous record in `last`.
 
-    Without `deletions` a record that has no value is skipped, and the previous record stays. A topic of a day has
-    hundreds of thousands of records, so a record takes about 1.5 us here. Raises `CorruptBatchError`.
+    If `deletions` is false, a tombstone is skipped, and the previous record stays. A topic of a day has hundreds of
+    thousands of records, so a record takes about 1.5 us here. Raises `CorruptBatchError`.
     """
     if batch.magic != 2:
         for offset, timestamp, body in record_bodies(buffer, batch):

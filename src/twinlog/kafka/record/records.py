@@ -1,4 +1,4 @@
-"""Opens a batch and reads its records, for the few batches that cannot be copied whole.
+"""Opens a batch and reads its records, for the few batches that must change in a copy.
 
 The record layout is the layout of Kafka's `DefaultRecord` (KIP-98).
 """

@@ -49,7 +49,7 @@ def read_varint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def read_unsigned(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
-    """As `read_varint`, without the zigzag."""
+    """As `read_varint`, before the zigzag is reverted."""
     byte = buffer[at]
     at += 1
     rest = byte & 127
