@@ -25,7 +25,7 @@ NO_TIMESTAMP = -1
 
 @dataclass(slots=True)
 class Bodies:
-    """Records in the order of their offsets. `timed` marks a timestamp that a broker left unchanged."""
+    """Records in the order of their offsets. `timed` is false for a timestamp that a broker set."""
 
     offsets: Longs
     timestamps: Longs
@@ -166,7 +166,10 @@ def join(parts: Sequence[Bodies]) -> Bodies:
 
 
 def equal_records(source: Bodies, target: Bodies) -> Flags:
-    """The equality of the records at each place on both sides; timestamps compare as in `same_timestamps`."""
+    """Whether the records at each place are equal; both sides must have the same number of records.
+
+    Timestamps compare as in `same_timestamps`.
+    """
     equal = pc.equal(source.cells, target.cells)
     bits = np.frombuffer(equal.buffers()[1], dtype=np.uint8)
     first = equal.offset
@@ -177,8 +180,8 @@ def equal_records(source: Bodies, target: Bodies) -> Flags:
 def same_timestamps(source: Bodies, target: Bodies) -> Flags:
     """Whether the timestamps at each place are equal or may differ.
 
-    Timestamps may differ if the target's brokers stamp records themselves. They may also differ if the source record
-    lacks a timestamp, because each copy then gets its own timestamp.
+    Timestamps may differ if the target's brokers stamp records themselves, or if the source record lacks a timestamp.
+    In the latter case each copy gets its own timestamp.
     """
     free: Flags = ~target.timed | (source.timestamps == NO_TIMESTAMP)
     equal: Flags = source.timestamps == target.timestamps

@@ -1,7 +1,7 @@
 """Turns fetched record batches into Arrow record batches, as a consumer of the topic would see their records.
 
 Batches of old formats, and batches that the fast decoder rejects, are read record by record with the decoder of the
-copier, which also decides whether a batch is damaged.
+copier. This decoder also decides whether a batch is damaged.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class RowRules:
     """A reader's choices: the column of headers; aborted transactions left out; checksums compared.
 
     `up_to_damage`: the records before a damaged batch are returned, and the next call raises. `bounded`: batches after
-    the first `MOST_BYTES` are left for another call. `counts_only`: the result has only positions and counts.
+    the first `MOST_BYTES` are left for another call. `counts_only`: the records stay undecoded, and `Rows` has only the
+    other values.
     """
 
     headers: bool = False

@@ -101,8 +101,8 @@ def encode(
 
     The batches are still to be stamped: base offset 0, leader epoch and producer fields -1, CRC 0. Timestamps become
     whole milliseconds, a null timestamp the number -1. A record above `most_bytes` has a batch of its own up to
-    `largest` bytes (None: `most_bytes`); beyond that RecordTooLargeError is raised. `together` has a growing number for
-    each row. Rows with the same number are in the same batch unless they are too large for that.
+    `largest` bytes (None: `most_bytes`); beyond that RecordTooLargeError is raised. `together` has a number for each
+    row, in ascending order. Rows with the same number are in the same batch unless the rows are too large for that.
     """
     largest = most_bytes if largest is None else largest
     cells = _Cells.of(rows)

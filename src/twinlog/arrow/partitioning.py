@@ -17,8 +17,9 @@ _R = np.uint32(24)
 
 
 def key_partitions(keys: Any, partitions: int) -> Longs:
-    """The partition of each key in a topic of so many partitions; `keys` is a binary column with a value in each
-    row.
+    """The partition of each key in a topic of so many partitions.
+
+    `keys` is a binary column with a value in each row.
     """
     return (_murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 

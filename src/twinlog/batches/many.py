@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from twinlog.batches.small_batches import Block
 
 IMPORT_FROM = 1_000
-"""Batches in a row for which numpy is imported: that takes 0.1 s and 18 MB of the task's memory, once."""
+"""Batches in a row for which numpy is imported: the import takes 0.1 s and 18 MB of the task's memory, once."""
 
 FROM = 300
 """Batches in a row from which on numpy is faster than the loops of `merge`."""
@@ -58,8 +58,8 @@ class ManySmallBatches:
         """The records of the batch and of the small batches after it, in blocks.
 
         The first block follows the records of `builder`, if given; each later block begins a batch. A call may leave
-        small batches for the next call. The result is empty if the batches are few. It is also empty if a batch may
-        become larger than `room` bytes: the loops take batches up to that size exactly.
+        small batches for the next call. The result is empty if the batches are few, or if a batch may become larger
+        than `room` bytes: the loops take batches up to that size exactly.
         """
         from twinlog.batches.small_batches import merge  # noqa: PLC0415 - numpy
 

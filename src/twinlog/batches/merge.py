@@ -1,7 +1,7 @@
 """Takes records out of fetched batches into a batch in the making: the loops that run once per record.
 
-They are written for speed: names are bound to locals, numbers of up to two bytes are decoded in place, a record is a
-single piece. Each loop knows a single shape of input and leaves other input to the next, more careful loop.
+The loops are written for speed: names are bound to locals, numbers of up to two bytes are decoded in place, a record is
+a single piece. Each loop knows a single shape of input and leaves other input to the next, more careful loop.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def take_row(
     """Take a row of small dense batches, from `first` on, as long as they look alike; return the last taken batch.
 
     The batches have the codec of `first`, less than `largest` bytes and at most `most` records each, and together at
-    most `room` bytes, before as after decompression. They are outside of transactions unless `transactional`. Any other
+    most `room` bytes, before as after decompression. Transactional batches are taken only if `transactional`. Any other
     unusual batch ends the row, too, as does a wrong checksum. The builder must have a record.
     """
     window = bytes(records[first.start : first.start + min(max(_WINDOW, first.size), room)])

@@ -45,7 +45,7 @@ MOST = 64
 """Records of the fullest batch taken: the number of each record is an offset delta of a single byte."""
 
 _RARE = 8
-"""If a larger share of the bytes than 1 in 8 looks like a magic, there is too much to examine."""
+"""If more than 1 in so many bytes looks like a magic, there is too much to examine."""
 
 _WORD = 8
 _SMALLEST = HEADER_SIZE + 7
@@ -108,8 +108,8 @@ def find_small(
 ) -> SmallBatches | None:
     """The small batches from `first` on; None if they are fewer than `least`.
 
-    The batches have less than `largest` bytes and at most `most` records each, and the leader epoch of `first`. They
-    are outside of transactions unless `transactional`. Any other unusual batch ends them.
+    The batches have less than `largest` bytes and at most `most` records each, and the leader epoch of `first`.
+    Transactional batches are taken only if `transactional`. Any other unusual batch ends the row.
     """
     array = np.frombuffer(records, dtype=np.uint8)[first.start :]
     found = _chain(array, first, largest=min(largest, LONGEST), most=min(most, MOST), transactional=transactional)
@@ -221,8 +221,8 @@ def _records(array: Bytes, places: Longs, ends: Longs, counts: Longs, spans: Lon
 def _step(words: Any, at: Longs, number: int) -> tuple[Longs, Longs, Longs, Any]:
     """Of a record at each place: timestamp delta, begin and end of its body, and whether the record is usual.
 
-    Length, attributes and the two deltas are read from a single word: a length of up to two bytes, a timestamp delta of
-    up to three, and the offset delta, which is the record's number.
+    Length, attributes and the two deltas are read from a single word. The length has up to two bytes, the timestamp
+    delta up to three. The offset delta is the record's number.
     """
     word = words[at]
     longer = word >> 7 & 1

@@ -1,8 +1,8 @@
 """Asks leaders for their epochs, and for the offsets from which their logs differ from the read records (KIP-320).
 
 Fetches report these offsets from version 12 on (Kafka 2.7, KIP-595). For older brokers Kafka's own consumer sends
-requests of their own (Kafka class OffsetsForLeaderEpochClient). Metadata has the epochs of leaders. Before Kafka 2.4
-these may be old (KAFKA-9212), and kafka-python drops old epochs.
+separate requests (Kafka class OffsetsForLeaderEpochClient). Metadata has the epochs of leaders. Before Kafka 2.4 these
+may be old (KAFKA-9212), and kafka-python drops old epochs.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ async def compare_leader_epochs(
 ) -> dict[TopicPartition, tuple[EpochOrder, int]]:
     """The order of each partition, and the end of the leader's own log; the end is -1 if the epochs differ.
 
-    The leader itself compares: it refuses a question for another epoch. An epoch in `read_epochs` is -1 when unknown;
-    brokers of other products may lack the comparison. A partition is missing if the comparison fails now. Raises
-    ClusterError when a broker fails to answer.
+    The leader itself compares: the leader refuses a question for another epoch. An epoch in `read_epochs` is -1 when
+    unknown; brokers of other products may lack the comparison. A partition is missing if the comparison fails now.
+    Raises ClusterError when a broker fails to answer.
     """
     compares = client.supports(ListOffsetsRequest.API_KEY, _COMPARING)
     asked = {partition: epoch for partition, epoch in read_epochs.items() if compares and epoch >= 0}

@@ -31,9 +31,9 @@ _REPLICAS_UNKNOWN = 3
 async def ask_for_topics(client: ClusterClient, topics: Sequence[NewTopic], *, validate_only: bool = False) -> Any:
     """The answer to a single request for all of these topics.
 
-    Brokers before Kafka 2.4 lack -1 for their default (KIP-464). They get the value of their own setting. If this
-    setting is hidden from the principal, they get the usual number of replicas, at most the number of brokers. Raises
-    ClusterError when the cluster fails to answer.
+    Brokers before Kafka 2.4 lack -1 for their default (KIP-464), so the request has the value of the broker's own
+    setting. If this setting is hidden from the principal, topics get the usual number of replicas, at most the number
+    of brokers. Raises ClusterError when the cluster fails to answer.
     """
     defaults = client.supports(CreateTopicsRequest.API_KEY, _WITH_DEFAULTS)
     if not defaults and any(topic.replication_factor == -1 for topic in topics):

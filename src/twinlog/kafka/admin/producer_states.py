@@ -31,8 +31,8 @@ async def producer_states(
 ) -> tuple[dict[TopicPartition, list[ProducerState]], dict[TopicPartition, str]]:
     """The active producers of partitions, a request per leader; and the errors of unanswered partitions.
 
-    The list of a partition is empty if brokers lack the request (Kafka before 2.8, other products), or refuse the
-    request because the principal lacks READ on the topic. Raises ClusterError when a broker fails to answer.
+    The list of a partition is empty if brokers lack the request (Kafka before 2.8, other products). The list is also
+    empty if the principal lacks READ on the topic. Raises ClusterError when a broker fails to answer.
     """
     found: dict[TopicPartition, list[ProducerState]] = {partition: [] for partition in partitions}
     errors: dict[TopicPartition, str] = {}

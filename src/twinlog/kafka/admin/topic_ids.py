@@ -20,7 +20,7 @@ async def require_current_id(client: ClusterClient, partition: TopicPartition) -
 
     Any broker answers a metadata request, also a broker that is unaware that a topic was recreated. Offsets are read by
     name, so the new topic's offsets would be taken for the old topic's offsets. With brokers before Kafka 3.1, whose
-    fetches name topics, the check always passes.
+    fetches name topics, the check overlooks a recreated topic.
     """
     topic, leader = client.topic(partition.topic), client.leader(partition)
     if topic is None or topic.topic_id is None:

@@ -22,8 +22,8 @@ class FetchSize:
     """The most bytes of a partition in an answer of a broker.
 
     The size is at least `least_bytes`, and grows with full answers that spend too much time on the way. A fetch is sent
-    after the previous answer, which has the next offset. So during a round trip for each fetch the connection is idle.
-    From a distant broker only a large fetch makes the round trip cheap.
+    after the previous answer, which has the next offset. So the connection is idle for a round trip in each fetch. From
+    a distant broker only a large fetch makes the round trip cheap.
     """
 
     __slots__ = ("_least_bytes", "bytes")
@@ -46,7 +46,7 @@ class FetchSize:
 LINGER_SHARE = 0.35
 """The part of `linger.ms` that a reader waits.
 
-The wait shall delay a record half as long as a producer that waits for the whole `linger.ms`.
+With this wait a record is under way half as long as with a producer that waits for the whole `linger.ms`.
 """
 
 MOST_S = 0.02

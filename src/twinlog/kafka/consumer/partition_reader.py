@@ -45,7 +45,9 @@ Brokers usually wait; the pause keeps the reader from a tight loop.
 """
 
 LONG_S = 0.25
-"""After so many seconds with the answers of a broker the loop serves its other coroutines, as the line to the driver.
+"""The longest time in seconds with the answers of a broker.
+
+Then the loop serves its other coroutines, as the line to the driver.
 """
 
 READ_AHEAD_BYTES = 8 << 20
@@ -65,12 +67,12 @@ class Cursor(Protocol):
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         """The next fetch position; its `max_bytes` is ignored.
 
-        None while `read_ahead` bytes of the partition wait to be appended, or while reading is stopped.
+        None while `read_ahead` bytes of the partition wait to be appended, or while reading of the partition is paused.
         """
 
 
 class Memory(Protocol):
-    """The memory for answers: see `task.memory.CopierMemory`."""
+    """The memory for answers: see `copier.memory.CopierMemory`."""
 
     @property
     def room_bytes(self) -> int:
@@ -275,9 +277,9 @@ class SourceReader:
             if asked is not None and not self._stopped:
                 poll.changed[fetched.partition] = None
                 if fetched.answer.records:
-                    # Ask for this partition after all other partitions. A broker without room for another fetch session
-                    # fills its answers in the order of the request, and a long backlog would keep the other partitions
-                    # from being read (KIP-74).
+                    # Ask for this partition after all other partitions. A broker that lacks room for another fetch
+                    # session fills its answers in the order of the request. A long backlog would keep the other
+                    # partitions from being read (KIP-74).
                     poll.wanted[fetched.partition] = poll.wanted.pop(fetched.partition)
                 accepted = self._take(node, asked, fetched) and accepted
         return accepted

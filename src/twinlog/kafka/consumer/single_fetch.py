@@ -24,9 +24,9 @@ async def fetch_once(
     """Returns the answers of the leaders for the records of each partition from an offset on.
 
     An answer has up to `partition_bytes` of each partition; less if the partitions of a leader share the `most_bytes`
-    of an answer. `epochs` are leader epochs of the records before the offsets: a leader answers with the offset from
-    which its log differs from a log with a record of this epoch (KIP-595). A partition is missing if it lacks a leader
-    or if the answer of its leader omits it, as over a quota. Raises ClusterError.
+    of an answer. `epochs` are leader epochs of the records before the offsets. With an epoch a leader answers with the
+    offset from which its log differs from a log with a record of this epoch (KIP-595). A partition is missing if it
+    lacks a leader or if the answer of its leader omits it, as over a quota. Raises ClusterError.
     """
     by_node: dict[int, list[TopicPartition]] = {}
     for partition in offsets:

@@ -105,7 +105,7 @@ class TopicPages:
         return self._next[partition].offset
 
     def pass_by(self, partition: TopicPartition, offset: int) -> None:
-        """Pass a record that was taken: it is read only once, even after an error."""
+        """Pass a record that was taken: the record is read only once, even after an error."""
         self._next[partition].offset = offset + 1
 
     def begin_scan(self, timeout_s: float | None = None) -> TopicScan:
@@ -156,7 +156,7 @@ class TopicPages:
         if answer.error:
             return f"{fetched.partition}: {error_codes.explain(answer.error)}"
         if answer.diverging_epoch >= 0:
-            # The leader's log has lost the records from this offset on; it may have other records at their offsets.
+            # The leader's log has lost the read records from this offset on; other records may have their offsets.
             next_fetch.offset = min(next_fetch.offset, answer.diverging_end)
             next_fetch.epoch = answer.diverging_epoch
         return None
@@ -184,7 +184,8 @@ class TopicPages:
         ends = await client.list_offsets(leaders, LATEST, errors=errors)
         everything = [TopicPartition(self._topic, number) for number in range(topic.partitions)]
         self._require_all("where it ends", everything, ends, errors)
-        # A log that lost its end is examined again: its new records may lie before the next fetch position.
+        # A log that ends below the next offset is read again from its beginning: its new records may lie before this
+        # offset.
         unknown = [
             part
             for part, end in ends.items()
@@ -292,7 +293,7 @@ class TopicScan:
     async def _look_back(self) -> None:
         """Handle the troubles of the previous page. Raises ClusterError."""
         if self._progressed:
-            # Progress is noted here: the time that a caller takes over a page must count as progress.
+            # Progress is noted only now, so that the time of a caller for a page is never counted as a stall.
             self._progressed = False
             self._patience.progressed()
         trouble, self._trouble = self._trouble, None

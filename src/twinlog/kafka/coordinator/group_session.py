@@ -13,7 +13,9 @@ from twinlog.kafka.net.loop import Loop
 T = TypeVar("T")
 
 BEAT_S = 0.5
-"""The seconds between heartbeats of a member; also the delay after which it notices that another member joined or left.
+"""The seconds between heartbeats of a member.
+
+A member notices up to so many seconds late that another member joined or left.
 """
 
 VOID_S = 3 * BEAT_S

@@ -1,4 +1,4 @@
-"""Commits offsets of a group within a transaction: they count once it is committed (KIP-98)."""
+"""Commits offsets of a group within a transaction: the offsets count once the transaction is committed (KIP-98)."""
 
 from __future__ import annotations
 

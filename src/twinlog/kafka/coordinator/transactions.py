@@ -50,8 +50,9 @@ NOBODY = ProducerEpoch(-1, -1)
 class TransactionCoordinator:
     """The coordinator of a transactional id on a cluster, on its present broker.
 
-    Every call raises ClusterError for an error that may pass, RefusedError when the principal lacks a right, and
-    FencedError when another producer has taken the id over; ForgottenError when the owner of the id is unknown.
+    Every call raises ClusterError for an error that may pass, and RefusedError when the principal lacks a right. Every
+    call raises FencedError when another producer has taken the id over; ForgottenError when the owner of the id is
+    unknown.
     """
 
     def __init__(self, client: ClusterClient, transactional_id: str, timeout_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Reads the brokers of a cluster from the first bootstrap server that answers, also after all brokers have moved.
 
-kafka-python asks the servers in sequence. It waits for a hanging server as long as a connection may take, ten seconds,
-which is all the time of most callers. It waits longer still for a server that hangs after the connect.
+kafka-python asks the servers in sequence, and waits for a hanging server as long as a connection may take. This wait is
+ten seconds, which is all the time of most callers. The wait is even longer for a server that hangs after the connect.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Bootstrap:
     async def run(self, servers: Sequence[Any]) -> Any:
         """Ask the servers until a server answers.
 
-        Raises KafkaTimeoutError at the deadline, or when all servers were asked once. Raises at once an error that all
-        servers would return.
+        Raises KafkaTimeoutError at the deadline, or when all servers were asked once. Raises at once an error that
+        other servers cannot fix.
         """
         connections = self._connections
         try:

@@ -1,8 +1,8 @@
 """Opens, keeps and closes the connections to a cluster, by the settings of its client.
 
 The module adds abilities that kafka-python lacks beside `frames` and `bootstrap`. kafka-python gives up on brokers that
-moved while all connections were closed. It asks a hanging broker although another broker has just answered. It counts a
-connection with a failed login as good.
+moved while all connections were closed. kafka-python asks a hanging broker although another broker has just answered,
+and counts a connection with a failed login as good.
 """
 
 from __future__ import annotations

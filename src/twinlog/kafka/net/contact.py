@@ -66,8 +66,9 @@ class Contact:
         self._open.pop(number, None)
 
     def waits(self) -> tuple[int | None, float] | None:
-        """The broker (None: any) of the longest open request, and its wait in seconds; None if all requests are
-        answered.
+        """The broker (None: any) of the longest open request, and its wait in seconds.
+
+        None if all requests are answered.
         """
         oldest = min(list(self._open.values()), key=lambda question: question.asked_at, default=None)
         return None if oldest is None else (oldest.node, self._clock() - oldest.asked_at)

@@ -61,7 +61,7 @@ class FrameMemory:
         return self._lent_bytes + sum(in_use)
 
     def allocate_frame(self, size: int) -> memoryview:
-        """`size` writable bytes with arbitrary content; they are reused after their last view is gone."""
+        """`size` writable bytes with arbitrary content; the memory is reused after the last view of it is gone."""
         now = self._now()
         if size < LARGE_BYTES:
             if self._kept and now - self._needed_at > KEEP_S:

@@ -1,9 +1,9 @@
 """A selector that avoids kafka-python's costs for each message.
 
-The library registers a socket again for each read, through an exception that spells out the socket. It writes to a pipe
-to wake itself up, and formats trace lines that are dropped. At a thousand small answers per second and more that was
-half of a copier's time. Behaviour stays the library's (`kafka.net.selector.NetworkSelector`); `watch_socket` adds
-permanent readers.
+The library registers a socket again for each read, through an exception that spells out the socket. The library writes
+to a pipe to wake itself up, and formats trace lines that are dropped. At a thousand small answers per second and more
+that was half of a copier's time. Behaviour stays the library's (`kafka.net.selector.NetworkSelector`); `watch_socket`
+adds permanent readers.
 """
 
 from __future__ import annotations

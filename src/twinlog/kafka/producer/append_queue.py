@@ -72,9 +72,9 @@ MAX_WINDOW = 5
 KNOWN_S = 600.0
 """After so many seconds of silence the first batch is sent alone.
 
-A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day by default. It takes any first
+A broker forgets a producer that was silent for `producer.id.expiration.ms`, a day by default. A broker takes any first
 sequence number of an unknown producer (Kafka class ProducerAppendInfo). If the broker refused the first batch, the
-batches in flight after it would overtake it.
+batches in flight after the first batch would overtake it.
 """
 
 
@@ -102,9 +102,9 @@ class AppendQueue:
     """Appends of a remote partition in source order.
 
     `acknowledged(append, base_offset)` is called once per append, in order, after the target has the append on all
-    in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and all sent batches are
-    answered. The owner then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. `troubled` is called only
-    before `end`.
+    in-sync replicas. `troubled(sent)` is called when the first batch in the window failed and no batch is in flight.
+    The owner then calls `retry_failed`, `accept_first`, `replace_first` or `clear`. `troubled` is called only before
+    `end`.
 
     `sequence` belongs to the first append: 0, unless this producer epoch appended to the partition before. `late` are
     appends of an earlier copier that may still arrive. An append whose records may be the earlier copier's gets the
@@ -183,7 +183,7 @@ class AppendQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether all appends are acknowledged."""
+        """Whether the queue and the window are empty."""
         return not self.pending and not self._window
 
     @property

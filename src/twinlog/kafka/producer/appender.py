@@ -20,8 +20,8 @@ class TargetAppender:
     """All appends of a task to a cluster.
 
     `allowed()` is asked before each request; while it is False, appends wait. `lost(error)` is called when the cluster
-    refuses for good. Once `max_in_flight_bytes` are in flight, each broker has a single request at a time, because the
-    frame of a request is a copy of its batches until the socket takes the frame.
+    refuses for good. Once `max_in_flight_bytes` are in flight, each broker has a single request at a time. The reason
+    is that the frame of a request is a copy of its batches until the socket takes the frame.
 
     `transactional_id` is set when all appends are part of transactions. An offered queue is sent until it is empty; the
     code that puts an append into the queue offers the queue again.

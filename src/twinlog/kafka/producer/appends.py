@@ -20,10 +20,10 @@ Road = Literal[
 ]
 """The way in which a batch for the target was made; every way but the first costs time for each record or byte.
 
-Small batches are `merged`. A batch is built again for another codec (`recompressed`), because it is too large for the
-remote topic (`split`), or because compaction left holes in its offsets (`holes`). It is built again, too, if it has
-records before the `position`, the source's `log append time`, or the format before Kafka 0.11 (`old format`). All
-batches of a transform are `transformed`.
+Small batches are `merged`. All other ways build a batch again: for another codec (`recompressed`), or because the batch
+is too large for the remote topic (`split`). A batch is also built again if compaction left holes in its offsets
+(`holes`), or if it has records before the `position`, the source's `log append time`, or the format before Kafka 0.11
+(`old format`). All batches of a transform are `transformed`.
 """
 
 
@@ -164,7 +164,7 @@ class FailedRecord:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class RoutedRows:
-    """Rows for another partition, in order, as an Arrow record batch (`rows.arrow.schema`).
+    """Rows for another partition, in order, as an Arrow record batch (`arrow.arrays.schema`).
 
     The key determines the partition of a row whose partition is null. `dead` rows are the rows that a transform failed
     on.
@@ -181,7 +181,7 @@ class RoutedRows:
 
 
 Prepare = Callable[[memoryview, SourceOffset, CopyRules, Iterable[tuple[int, int]] | None], "PreparedFetch"]
-"""Makes appends of a partition's fetch: as `write.prepare.prepare`, with the same arguments."""
+"""Makes appends of a partition's fetch: as `batches.prepare.prepare`, with the same arguments."""
 
 
 @dataclass(slots=True)

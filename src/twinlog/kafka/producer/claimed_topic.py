@@ -23,11 +23,11 @@ LOOK_S = 0.02
 
 
 class ClaimedTopic:
-    """A topic with a single partition, written by the holder of a transactional id (KIP-618 does so for a Connect
-    group).
+    """A topic with a single partition, written by the holder of a transactional id.
 
-    If a writer pauses while another writer claims the topic, the brokers refuse the appends of the paused writer,
-    however late they arrive. At most a single call runs at a time.
+    Connect's workers write the topics of their group in the same way (KIP-618). If a writer pauses while another writer
+    claims the topic, the brokers refuse the appends of the paused writer, however late they arrive. At most a single
+    call runs at a time.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ClaimedTopic:
         """Append records in a transaction; returns once readers of committed records see the records.
 
         After an error the topic has all of the records or none, and must be claimed again. Raises ClusterError,
-        RefusedError; FencedError when another process has claimed the topic: then the records are lost.
+        RefusedError; FencedError when another process has claimed the topic: then the topic has none of the records.
         """
         holder, self._holder = self._holder, None
         if holder is None:

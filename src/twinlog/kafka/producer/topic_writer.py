@@ -1,7 +1,7 @@
 """Appends twinlog's records to a topic: positions, maps, offset syncs, checkpoints, heartbeats, progress.
 
 The producer is not idempotent: the second copy of a record has the same content. Positions in a transaction must be
-written once; they use the queues of copied records (`mirror.offsets.position_log`).
+written once, so these positions use the queues of copied records (`mirror.offsets.position_log`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class TopicWriter:
     ) -> None:
         self.topic = topic
         self.appended = 0
-        """The number of acknowledged records of the last `append`; with a single partition these are the first records.
+        """The number of acknowledged records of the last `append`.
+
+        With a single partition these are the first records.
         """
         self.in_doubt = False
         """Whether unacknowledged records may be in the log, or may still arrive."""
@@ -73,8 +75,8 @@ class TopicWriter:
         """Append records in order, with `at_once` in a single batch; returns once all in-sync replicas have them.
 
         All records get the same timestamp (None: now). If a broker fails to answer, the other brokers still get their
-        records. Raises ClusterError when an append failed for now, NotAppendedError when a broker gives the reason,
-        RefusedError if the principal lacks WRITE on the topic.
+        records. Raises ClusterError when the append of some records failed for now, NotAppendedError when a broker
+        gives the reason, RefusedError if the principal lacks WRITE on the topic.
         """
         self.appended, self.in_doubt = 0, False
         topic = await self._look_up()

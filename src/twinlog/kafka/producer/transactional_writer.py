@@ -1,7 +1,7 @@
 """Appends twinlog's records to a partition, each time in a transaction of a writer: a second writer fences the first.
 
 The last writer to begin is the writer. The brokers refuse the later requests of earlier writers, however late these
-arrive, and readers of committed records never see their records.
+arrive. Readers of committed records never see records of refused requests.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TRY_FOR_S = 60.0
 class TransactionalWriter:
     """The writer under a transactional id; `begin` comes first. At most a single append runs at a time.
 
-    Every call tries again for a minute, and then raises ClusterError. It raises RefusedError if the principal lacks
-    WRITE on the topic or on the transactional id, and FencedError once another writer has begun.
+    Every call tries again for a minute, and then raises ClusterError. Every call raises RefusedError if the principal
+    lacks WRITE on the topic or on the transactional id, and FencedError once another writer has begun.
     """
 
     def __init__(self, client: ClusterClient, topic: TopicName, transactional_id: str) -> None:

@@ -1,6 +1,6 @@
 """Separates retriable errors from fatal errors: error codes of brokers and errors of the connection.
 
-The codes, and whether a retry can help, are those of `org.apache.kafka.common.protocol.Errors`.
+The codes, and whether a retry can help, come from `org.apache.kafka.common.protocol.Errors`.
 """
 
 from __future__ import annotations

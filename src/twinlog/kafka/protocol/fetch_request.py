@@ -34,9 +34,9 @@ class FetchPosition(NamedTuple):
     """The next fetch position of a partition.
 
     `leader_epoch` belongs to the expected leader: a broker with another epoch returns an error, instead of answering as
-    a follower (KIP-320). `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown): with it a broker
-    of Kafka 2.7 or newer reports a log that was truncated below `offset` (KIP-595). `topic_id` guards against a
-    recreated topic of the same name (KIP-516).
+    a follower (KIP-320). `last_epoch` is the leader epoch of the batch before `offset` (-1 unknown). With `last_epoch`
+    a broker of Kafka 2.7 or newer reports a log that was truncated below `offset` (KIP-595). `topic_id` guards against
+    a recreated topic of the same name (KIP-516).
     """
 
     offset: int

@@ -42,9 +42,9 @@ class AbortedTransaction(NamedTuple):
 class PartitionResponse:
     """The part of a partition in the response; `records` is a writable view, complete batches first.
 
-    `diverging_epoch` and `diverging_end` are the last epoch and its end offset up to which the broker's log agrees with
-    the read records, -1 when the whole log agrees. `preferred_replica` is the broker that a leader names to read from
-    instead (KIP-392), else -1.
+    The broker's log agrees with the read records up to the end offset `diverging_end` of the epoch `diverging_epoch`;
+    both are -1 when the whole log agrees. `preferred_replica` is the broker that a leader names to read from instead
+    (KIP-392), else -1.
     """
 
     partition: int

@@ -27,9 +27,9 @@ class RecordError(NamedTuple):
 class Appended(NamedTuple):
     """A broker's answer for a batch: error code, offset of the first record, and a time in ms.
 
-    The time is the time of the append if the topic stamps it, and the batch's own time if the broker had the batch
-    already (Kafka class UnifiedLog); otherwise -1. An error has the broker's own words, and the affected records
-    (KIP-467).
+    If the topic stamps records, the time is the time of the append. If the broker had the batch already, the time is
+    the batch's own time (Kafka class UnifiedLog). Otherwise the time is -1. An error has the broker's own words, and
+    the affected records (KIP-467).
     """
 
     code: int

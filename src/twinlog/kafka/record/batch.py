@@ -52,8 +52,9 @@ _new = tuple.__new__  # Batch(...) would unpack and repack its fields: three tim
 class Batch(NamedTuple):
     """A record batch as its header describes it; the first thirteen fields are the v2 header itself.
 
-    `start` is its first byte in the scanned buffer. A v0 or v1 message is a batch of its own: `record_count` is 1, or
-    -1 for a compressed wrapper, whose `base_offset` is then the offset of its last record. Timestamps are milliseconds.
+    `start` is its first byte in the scanned buffer. A v0 or v1 message is a batch of its own with `record_count` 1. For
+    a compressed wrapper `record_count` is -1, and `base_offset` is the offset of its last record. Timestamps are
+    milliseconds.
     """
 
     base_offset: int
