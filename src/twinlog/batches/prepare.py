@@ -58,8 +58,8 @@ def prepare(
 class _FetchPreparation:
     """The preparation of a fetch.
 
-    `builder` collects records. `lone` is a small batch that waits for a second batch to be merged with. Either of the
-    two is None.
+    `builder` collects records. `lone` is a small batch that waits for a second batch to be merged with. `builder` and
+    `lone` are never set at the same time.
     """
 
     __slots__ = (

@@ -61,9 +61,10 @@ class ClusterClient:
     _topics: dict[TopicName, TopicMetadata] = field(init=False, default_factory=dict)
     _allowed: Callable[[], bool] = field(init=False, default=lambda: True)
     round_trip_s: float = field(init=False, default=float("inf"))
-    """The shortest time of a request that was first in its connection: an upper bound of the round trip.
+    """The shortest time of a control request, in seconds: an upper bound of the round trip.
 
-    The time of the first request also has the time to connect, perhaps to a broker that is still starting.
+    Other control requests take longer: they wait behind a request, or connect first, perhaps to a broker that is still
+    starting.
     """
     _written: set[str] = field(init=False, default_factory=set)
     contact: Contact = field(init=False)

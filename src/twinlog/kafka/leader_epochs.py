@@ -116,7 +116,7 @@ class VerifiedLogs:
         self._epochs.pop(partition, None)
 
     def clear(self) -> None:
-        """Drop all verifications: only a connection shows an election."""
+        """Drop all verifications: only an open connection shows an election."""
         self._epochs.clear()
 
 

@@ -71,7 +71,8 @@ async def describe_acls(client: ClusterClient, resource: int = _ANY) -> list[Acl
 async def known_everywhere(client: ClusterClient, acls: Collection[TopicAcl], timeout_s: float) -> bool:
     """Whether the authorizer of every broker knows these rights; each broker is asked.
 
-    Raises ClusterError when a broker fails to answer within `timeout_s`.
+    Rights that differ only in their topics share a request. Raises ClusterError when a broker fails to answer within
+    `timeout_s`.
     """
     wanted = set(acls)
     for one in {replace(acl, topic=TopicName("")) for acl in wanted}:

@@ -338,7 +338,10 @@ class ClusterAdmin:
 
 
 def both_clusters(flow: FlowSettings, connect: Connect = ClusterAdmin) -> tuple[ClusterAdmin, ClusterAdmin]:
-    """Source and target of a flow, before their first request; closes both if the system refuses a thread."""
+    """Source and target of a flow, before their first request.
+
+    If the system refuses a thread for the target, the source is closed.
+    """
     source = connect(flow.source, flow.source_admin.client)
     try:
         return source, connect(flow.target, flow.target_admin.client)

@@ -1,4 +1,4 @@
-"""A FetchRequest (versions 10 to 13), written in place of kafka-python's general encoder.
+"""A FetchRequest (versions 10 to 13), with its own code in place of kafka-python's general encoder.
 
 Version 11 adds the reader's rack (KIP-392). Version 12 adds the leader epoch of the last read record (KIP-595) and the
 flexible layout. Version 13 has ids of topics in place of names (KIP-516).

@@ -53,7 +53,7 @@ class ProducedPartitions:
 
 
 class RawProduce(RawRequest):
-    """A ProduceRequest (versions 7 to 9; newer versions lack additions that an append here needs).
+    """A ProduceRequest (versions 7 to 9; the additions of newer versions are unnecessary here).
 
     `topics` maps a topic name to (partition, batch) pairs; a broker takes exactly one batch per partition. The batches
     become empty once the frame is made.

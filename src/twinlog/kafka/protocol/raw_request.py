@@ -1,4 +1,4 @@
-"""Requests that are sent a thousand times a second, written and read in place of kafka-python's general encoder."""
+"""Requests that are sent a thousand times a second, with their own code in place of kafka-python's general encoder."""
 
 from __future__ import annotations
 

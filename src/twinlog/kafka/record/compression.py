@@ -111,7 +111,7 @@ def _compress_lz4(data: bytes | memoryview, level: int | None) -> bytes:
 
 
 def _compress_lz4_high(data: bytes | memoryview, level: int) -> bytes:
-    """Take the blocks out of the library's frames, which have a checksum each, unlike the frames of Kafka's classes."""
+    """Take the blocks out of the library's frames; unlike Kafka's classes the library adds a checksum to each block."""
     pieces = [_LZ4_HEADER]
     for start in range(0, len(data), _LZ4_BLOCK):
         compressor = cramjam.lz4.Compressor(level=max(level, 3), content_checksum=False, block_linked=False)
