@@ -1,7 +1,7 @@
-"""Reads, of many partitions in a few requests, the begin of what has to be compared after a crash.
+"""Reads the first records to compare after a crash, for many partitions in a few requests.
 
-As a rule that is all of it: what a copier appended since it stored its last positions is little. One request after the
-other for each partition would take minutes for thousands of them, far longer where a cluster is far away.
+A copier appends few records after it stored its last positions, so the first answer usually has all of them. Separate
+requests for each of thousands of partitions would take minutes, and far longer with a distant cluster.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 TOGETHER = 100
-"""How many partitions are looked at in one request. What is known of a log's start gets old while they are compared."""
+"""How many partitions one request reads. The start of a log may move while its partition is compared."""
 
 LOOK_BYTES, PARTITION_BYTES = 2 << 20, 64 << 10
-"""The size of an answer, and the most of one partition in it. Whatever has more is read by itself."""
+"""The size of an answer, and the most bytes of a partition in it. A partition with more bytes is read by itself."""
 
 
 class GrantedPartition(NamedTuple):
-    """A granted partition, its stored position, and where its remote log ends.
+    """A granted partition, its stored position, and the end offset of its remote log.
 
-    `unverified` means that the log may lack what the position counts, though it is as long. `known` is the stored map
-    up to the position, where the log is `in_doubt` and there is one.
+    `unverified` means that the log may lack records that the position counts, though the log is as long. `known` is the
+    stored map up to the position, if the log is `in_doubt` and a map is stored.
     """
 
     grant: Grant
@@ -47,7 +47,7 @@ class GrantedPartition(NamedTuple):
 
     @property
     def has_arrived(self) -> bool:
-        """Whether the remote log holds more than the position counts."""
+        """Whether the remote log holds more records than the position counts."""
         return self.position.next_target is not None and self.end > self.position.next_target
 
     @property
@@ -57,18 +57,19 @@ class GrantedPartition(NamedTuple):
 
     @property
     def left(self) -> TargetOffset:
-        """Up to where the remote log may have what the position counts."""
+        """The offset up to which the remote log may have the records that the position counts."""
         return self.end if self.position.next_target is None else min(self.end, self.position.next_target)
 
     @property
     def last(self) -> LastRecord | None:
-        """The last record up to there, in a log in doubt whose map names one."""
+        """The last record before `left` that the stored map names; None without a stored map or without a record in
+        it."""
         found = None if self.known is None else self.known.last_before(self.left)
         return None if found is None else LastRecord(*found)
 
 
 async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant) -> tuple[SourceOffset, TargetOffset]:
-    """Where the logs of both partitions begin. Raises ClusterError."""
+    """The first offsets of the source log and of the remote log. Raises ClusterError."""
     here = await source.list_offsets([grant.source], EARLIEST)
     there = await target.list_offsets([grant.remote], EARLIEST)
     if grant.source not in here or grant.remote not in there:
@@ -79,19 +80,19 @@ async def log_starts(source: ClusterClient, target: ClusterClient, grant: Grant)
 async def look(
     source: ClusterClient, target: ClusterClient, behind: Iterable[GrantedPartition], *, read_committed: bool
 ) -> tuple[dict[TopicPartition, LogBounds], TwinlogError | None]:
-    """The logs of those partitions whose remote log holds more than their position counts, or may have lost some of
-    that, by source partition; or the error that keeps all of them from being compared.
+    """The logs, by source partition, that hold more than their position counts or may have lost some of these records.
 
-    One request for log starts to each leader, and one for records, or two where some are in doubt. A partition that
-    reports no start is missing, and all of them where one was refused: who asks for each by itself is refused only that
-    one.
+    Returns an error if the error prevents all comparisons. Each leader gets one request for log starts and one request
+    for records, or two requests for records if some logs are in doubt. A partition that reports no start is missing in
+    the result. If one partition was refused, all partitions are missing: a later request for each partition by itself
+    shows the refused partition.
     """
     try:
         return await _look(source, target, behind, read_committed=read_committed), None
     except RefusedError:
         return {}, None
     except TwinlogError as error:
-        # By its traceback it would hold this frame, and so itself.
+        # The traceback would hold this frame, and so the error itself.
         return {}, error.with_traceback(None)
 
 
@@ -127,7 +128,7 @@ async def _look(
             spawn(_read, source, source_begins, read_committed),
             spawn(_read, target, begins, False),
             spawn(_read, source, {grant.source: last.source for grant, last in lasts}, read_committed),
-            # Read so, it shows what was aborted, too.
+            # Read committed, so that the answer also lists the aborted transactions.
             spawn(_read, target, {grant.remote: last.target for grant, last in lasts}, True),
         ]
     )
@@ -146,7 +147,7 @@ async def _look(
 async def _read(
     client: ClusterClient, offsets: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, PartitionResponse]:
-    """What leaders answer for partitions from an offset on, where that is a batch at least."""
+    """The answers of leaders for partitions from an offset on, as far as an answer has a whole batch."""
     answers = await fetch_once(
         client, offsets, read_committed=read_committed, partition_bytes=PARTITION_BYTES, most_bytes=LOOK_BYTES
     )
@@ -154,7 +155,8 @@ async def _read(
 
 
 def _is_whole(answer: PartitionResponse) -> bool:
-    """Whether it begins with a batch; a damaged one is reported by whoever reads that partition by itself."""
+    """Whether an answer begins with a whole batch. A damaged batch is reported by the later read of its partition
+    alone."""
     with suppress(CorruptBatchError):
         return answer.error == Code.NONE and read_batch(answer.records, 0) is not None
     return False

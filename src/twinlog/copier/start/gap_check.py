@@ -28,15 +28,15 @@ class GapCheck:
         self._settings = settings
         self._event = event
         self._older_since: dict[TopicPartition, float] = {}
-        """When the leader of a partition began to answer with an older leader epoch, in monotonic seconds."""
+        """The time since which the leader of a partition answers with an older leader epoch, in monotonic seconds."""
 
     async def find_position(
         self, position: Position, partition: TopicPartition, grant: Grant, diverging_end: SourceOffset
     ) -> Position:
-        """The position to continue from.
+        """Return the position to continue from.
 
-        Raises GapError when records are missing and the policy is `hold` or `stop`, ClusterError while the source does
-        not answer for it.
+        Raises GapError when records are missing and the policy is `hold` or `stop`, and ClusterError while the source
+        gives no answer for the partition.
         """
         found = await self._source.refresh_soon([partition.topic])
         topic = found.get(partition.topic)
@@ -66,7 +66,7 @@ class GapCheck:
         return self.handle_gap(gap, grant, position, None if topic.topic_id is None else str(topic.topic_id))
 
     async def _is_of_another_topic(self, partition: TopicPartition, position: Position) -> bool:
-        """Whether a topic without an id was recreated. Raises ClusterError while that is not sure."""
+        """Whether a topic without an id was recreated. Raises ClusterError while that is uncertain."""
         orders = await compare_leader_epochs(self._source, {partition: position.leader_epoch})
         if partition not in orders:
             raise ClusterError(f"source partition {partition} does not report its leader epoch")
@@ -74,7 +74,7 @@ class GapCheck:
         if order is not EpochOrder.OLDER:
             self._older_since.pop(partition, None)
             return is_of_another_topic(position.next_source, end, order)
-        # A broker that has lost touch with its cluster may believe that it still leads (KIP-320).
+        # A broker without a connection to its cluster may believe that it still leads (KIP-320).
         now = self._source.loop.clock.monotonic()
         if now - self._older_since.setdefault(partition, now) <= OLDER_S:
             raise ClusterError(
@@ -88,7 +88,7 @@ class GapCheck:
         """Report a gap and continue after it, or raise GapError; heartbeats stop no flow."""
         text = gap.describe(grant.source)
         if grant.heartbeats:
-            # The writer of heartbeats creates a deleted topic again, and no user's records are lost.
+            # The writer of heartbeats creates a deleted topic again, and users lose no records.
             self._event(
                 "heartbeats", f"{text}; the flow goes on at offset {gap.resume_at}, as these are no user's records"
             )

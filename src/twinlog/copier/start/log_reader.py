@@ -17,7 +17,7 @@ from twinlog.model.types import AnyOffset, TargetOffset, TopicPartition
 
 
 class RemoteLogBatches:
-    """What the remote log holds from an offset up to its end, as batches."""
+    """The batches of a remote log from an offset up to its end."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class RemoteLogBatches:
         self._end = end
         self.first: Batch | None = None
         self.position = start
-        """The offset after what was read; after the end, if more came meanwhile."""
+        """The offset after the last batch read; after the end, if the log grew meanwhile."""
 
     async def read_batch(self) -> tuple[memoryview, Batch] | None:
-        """A batch of records; None at the end."""
+        """Return a batch of records; None at the end."""
         while not self._batches and self.position < self._end:
             try:
                 fetched, go_on = await anext(self._chunks)
@@ -45,7 +45,8 @@ class RemoteLogBatches:
                 if batch.last_offset < self.position:
                     continue
                 self.first = self.first or batch
-                # Records of transactions are either counted by the position or aborted.
+                # The position counts the committed records of transactions; all other records of transactions were
+                # aborted.
                 if not batch.is_control and not batch.is_transactional:
                     self._batches.append((fetched.records[batch.start : batch.end], batch))
                 self.position = TargetOffset(batch.last_offset + 1)
@@ -61,11 +62,11 @@ class RemoteLogBatches:
 
 CHUNK_BYTES = 4 << 20
 SILENT_S = 60.0
-"""A read that a broker throttles for so long ends with an error; the caller begins again."""
+"""A read that a broker throttles for this time ends with an error; the caller begins the read again."""
 
 ASK_AGAIN_S = 0.1
 PATIENCE_MS = 500
-"""How long one answer may wait for records that must be there."""
+"""How long a broker may wait before it answers with records that must be there."""
 
 
 async def chunks(
@@ -79,13 +80,15 @@ async def chunks(
     first: PartitionResponse | None = None,
     most_bytes: int = CHUNK_BYTES,
 ) -> AsyncIterator[tuple[PartitionResponse, Callable[[AnyOffset], None]]]:
-    """Answers from `offset` on; the caller passes the start of the next one to the function. Ends at the log's end.
+    """Yields answers from `offset` on, each with a function that takes the offset of the next answer. Ends at the log's
+    end.
 
-    `first` is the first of them, if the leader was asked already. With `known` the log had these offsets a moment ago,
-    with `begun` it began no later: what was deleted meanwhile is an error then, and not its end. Answers have
-    `most_bytes`, or one batch that is larger.
-    Over a quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest): that is no
-    end, and is asked again. Raises ClusterError.
+    `first` is the first answer, if the leader was asked already. With `known` the log had these offsets a moment ago;
+    with `begun` the log began at `offset` or before it. In both cases a deleted offset is an error instead of the end.
+    An answer has `most_bytes`, or a single larger batch.
+
+    Over a quota a broker answers without naming a partition (Kafka class KafkaApis, handleFetchRequest). The function
+    then asks again. Raises ClusterError.
     """
     leader = client.leader(partition)
     if leader is None:

@@ -1,4 +1,4 @@
-"""Waits until remote logs hold all that an earlier copier sent: until then the offset to go on at is unknown."""
+"""Waits until remote logs hold every append that an earlier copier sent; until then the target offset is unknown."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from twinlog.kafka.protocol.list_offsets import LATEST
 from twinlog.model.types import TargetOffset, TopicPartition
 
 STILL_S = 0.25
-"""A log is at rest when it has not grown for so long."""
+"""A log is at rest when it has not grown for this time."""
 
 AT_MOST_S = 5.0
-"""A log that grows for so long has another writer, which the comparison finds; nor is a marker waited for longer."""
+"""A log that grows for longer has another writer, which the comparison finds. A marker is awaited for the same time."""
 
 
 class LogsAtRest:
-    """The logs of one copier's remote partitions, and since when each of them is waited for."""
+    """The logs of one copier's remote partitions that it waits for, each with the begin of the wait."""
 
     def __init__(self, target: ClusterClient) -> None:
         self._target = target
         self._moving: dict[TopicPartition, float] = {}
-        """Since when a log grows that should be at rest (monotonic seconds); `_unmarked`: since when it lacks a
-        marker."""
+        """The time since which a log grows that should be at rest (monotonic seconds); in `_unmarked` the time since
+        which a log lacks a marker."""
         self._unmarked: dict[TopicPartition, float] = {}
 
     @property
     def awaited(self) -> Set[TopicPartition]:
-        """The logs that are waited for."""
+        """The logs that the copier waits for."""
         return self._moving.keys() | self._unmarked.keys()
 
     def forget_logs(self, remotes: Iterable[TopicPartition]) -> None:
-        """Begin anew with logs whose partitions are released or taken."""
+        """Start the wait again for logs whose partitions are released or taken."""
         for remote in remotes:
             self._moving.pop(remote, None)
             self._unmarked.pop(remote, None)
 
     async def find_ends(self, remotes: Sequence[TopicPartition]) -> dict[TopicPartition, TargetOffset]:
-        """Ends of those remote logs that hold all that a lost copier sent; the caller asks again for the others.
+        """Ends of those remote logs that hold every append of a lost copier; the caller asks again for the remaining
+        logs.
 
-        The leader may have its last appends before the followers do, and handles the rest of its requests only after
-        that. So a log counts once its high watermark is at its end and neither moves.
+        The leader may have the copier's last appends before the followers have them, and handles its remaining requests
+        only after that. So a log counts once its high watermark is at its end and both are still.
         """
         before = await self._target.list_offsets(remotes, LATEST, log_end=True)
         await self._target.loop.sleep(STILL_S)
@@ -57,8 +58,8 @@ class LogsAtRest:
         return final
 
     def lacks_marker(self, remote: TopicPartition, counted: TargetOffset | None, end: TargetOffset) -> bool:
-        """Whether the marker of the last transaction is still on its way to a log: a position counts the offsets up to
-        `counted`, the marker's among them, and the log ends right before that."""
+        """Whether the marker of the last transaction is still on its way to a log. The position counts the offsets
+        before `counted`, the marker's offset included, and the log ends at the marker's offset."""
         if counted != end + 1:
             self._unmarked.pop(remote, None)
             return False

@@ -1,9 +1,9 @@
-"""Finds what to copy again when the target lost acknowledged records, as after an unclean leader election.
+"""Finds the records to copy again when the target lost acknowledged records, as after an unclean leader election.
 
-The exact map has the source offset of each record on the target (`mirror.offsets.maps`). The last record that is left
-is compared with the one that the map names, because the target may have lost a part of the map as well, and because
-something else may stand where the lost records stood: appends that came before the loss was seen, or the same records
-in a transaction that was aborted since.
+The exact map has the source offset of each record on the target (`mirror.offsets.maps`). The last remaining record is
+compared with the source record that the map names. The comparison is needed for two reasons: the target may have lost a
+part of the map as well, and other records may be at the offsets of the lost records. These are appends from before the
+loss was seen, or the same records in a transaction that was aborted since.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from twinlog.mirror.offsets.exact_map import ExactMap
 from twinlog.model.types import AnyOffset, SourceOffset, TargetOffset, TopicPartition
 
 ONE_BATCH = 1
-"""Bytes in an answer: a broker returns the first batch of a log whole, however large."""
+"""Bytes in an answer: a broker returns the first batch of a log whole, however large the batch is."""
 
 HOLE = 32
-"""So many records in a row that a map names may be none of the log: markers of transactions on both sides."""
+"""The most offsets in a row that a map names and that have no record: offsets of transaction markers on both
+clusters."""
 
 
 class LoggedRecord(NamedTuple):
-    """A record: whether its log stamped the time, its timestamp in ms, its body, and whether a transaction holds it."""
+    """A record: whether its log stamped the time, its timestamp in ms, its body, and whether it is in a transaction."""
 
     stamped: bool
     timestamp: int
@@ -40,8 +41,11 @@ class LoggedRecord(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """Where the last record of a log is that its map names, on both clusters, and what these answered from there on,
-    where they were asked already: the target as a reader of committed records."""
+    """The last record of a log that the map names: its offsets on both clusters and, if read already, the answers from
+    there.
+
+    The target answered as to a reader of committed records.
+    """
 
     source: SourceOffset
     target: TargetOffset
@@ -50,15 +54,15 @@ class LastRecord(NamedTuple):
 
 
 class TransformedAppends(NamedTuple):
-    """How appends are made of what the source has, where a transform changes it."""
+    """The function and the rules that make appends of source records, where a transform changes records."""
 
     prepare: Prepare
     rules: CopyRules
 
 
 class NoOriginal(Enum):
-    """Why there is no original of a place on the target: the map does not name one, the log has no record there, or it
-    has another one."""
+    """The reason why a place on the target has no original: the map names none, the log has no record there, or the log
+    has a different record there."""
 
     NAME = 1
     RECORD = 2
@@ -67,9 +71,9 @@ class NoOriginal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """The source offset to copy on from; unless `exact`, what lies around it may be missing or there twice.
+    """The source offset from which to copy on; unless `exact`, records around it may be missing or on the target twice.
 
-    `end` is where on the target that ends which is left.
+    `end` is the offset on the target at which the remaining records end.
     """
 
     next_source: SourceOffset
@@ -79,7 +83,8 @@ class ResumePoint:
 
 @dataclass(frozen=True, slots=True)
 class _Originals:
-    """Compares records of a remote log with those its map names; `start` is where the log begins."""
+    """Compares records of a remote log with the source records that its map names; `start` is the first offset of the
+    log."""
 
     source: ClusterClient
     target: ClusterClient
@@ -91,15 +96,15 @@ class _Originals:
 
     @property
     def begin(self) -> TargetOffset:
-        """Where the map begins on the target: other records may be in front of that."""
+        """The first target offset of the map; records before it are outside the map."""
         return self.known.points(0, 1)[0].target
 
     async def find_original(self, at: TargetOffset) -> SourceOffset | NoOriginal:
-        """The source offset that the map names for the record at a target offset, or the last one before it, if the two
-        are the same and readers see it.
+        """Return the source offset that the map names for the record at a target offset, or for the last record before
+        it.
 
-        Where the source deleted a record, the one before it is compared; where it deleted all of them, they count as
-        the same.
+        The two records must be equal and visible to readers. Where the source deleted a record, the record before it is
+        compared; where the source deleted all of them, they count as equal.
         """
         before, unknown = TargetOffset(at + 1), None
         for _ in range(HOLE):
@@ -107,7 +112,8 @@ class _Originals:
             if last is None:
                 if before > min(at, self.begin):
                     return NoOriginal.NAME
-                # Only markers are where the first records were, as of a transaction that had just been committed.
+                # Only markers are at the offsets of the first records, as of a transaction that had just been
+                # committed.
                 break
             offset, before = last
             if before < self.start:
@@ -124,7 +130,7 @@ class _Originals:
         return NoOriginal.RECORD if unknown is None else unknown
 
     async def _original(self, offset: SourceOffset, read: PartitionResponse | None) -> LoggedRecord | None:
-        """The record at a source offset as it is appended; None when it is not there."""
+        """The record at a source offset as a copier appends it; None when the source has no record there."""
         if self.transformed is None:
             return await _record(self.source, self.grant.source, offset, read)
         prepare, rules = self.transformed
@@ -141,10 +147,10 @@ class _Originals:
 
 
 class RemoteLogComparison:
-    """A remote log that is now from `start` to `end`, compared with what its map names; all of it raises ClusterError.
+    """Compares a remote log that now reaches from `start` to `end` with the source records that its map names.
 
-    `known` is the stored map up to what was acknowledged, None when there is none. `last` is its last record before
-    `end`, where that was looked at.
+    `known` is the stored map up to the acknowledged position, None without a stored map. `last` is the last record of
+    the map before `end`, if it was read already. All methods raise ClusterError.
     """
 
     def __init__(
@@ -164,11 +170,11 @@ class RemoteLogComparison:
         self._last: SourceOffset | NoOriginal | None = None
 
     async def is_whole(self) -> bool:
-        """Whether the log still has the last record before its end that its map names; true where that is unknown."""
+        """Whether the log still has the last record that its map names before the end; True where that is unknown."""
         return self._originals is None or await self._of_last(self._originals) is not NoOriginal.MATCH
 
     async def find_place(self) -> ResumePoint | None:
-        """Where the records came from that the log lost; None when the map has no point there."""
+        """The source offset of the first lost record; None when the map has no point there."""
         originals, start, end = self._originals, self._start, self._end
         if originals is None:
             return None
@@ -180,7 +186,7 @@ class RemoteLogComparison:
         newest = known.to_source(TargetOffset(end - 1))
         boundary = end
         if not isinstance(last, int) and last is not NoOriginal.RECORD and newest is not None and newest.exact:
-            # After what is left there may be appends that came before the loss was seen.
+            # Appends from before the loss was seen may be after the remaining records.
             low, high = start, TargetOffset(end - 1)
             while low < high:
                 middle = TargetOffset((low + high) // 2)
@@ -189,7 +195,7 @@ class RemoteLogComparison:
                     low, last = TargetOffset(middle + 1), found
                 else:
                     high = middle
-            # Where not even the first is the same, the map is of something else.
+            # Where even the first record differs, the map belongs to another log.
             boundary = low if isinstance(last, int) or last is NoOriginal.RECORD else end
         if isinstance(last, int):
             return ResumePoint(SourceOffset(last + 1), True, boundary)
@@ -197,7 +203,7 @@ class RemoteLogComparison:
         return None if begin is None else ResumePoint(begin.offset, False, boundary)
 
     async def _of_last(self, originals: _Originals) -> SourceOffset | NoOriginal:
-        """The original of the last record that is left, which is read and compared once."""
+        """The original of the last remaining record; the record is read and compared once."""
         if self._last is None:
             at = TargetOffset(self._end - 1)
             self._last = await originals.find_original(at) if self._end > self._start else NoOriginal.RECORD
@@ -211,9 +217,9 @@ def _same(original: LoggedRecord, copy: LoggedRecord) -> bool:
 async def _copy(
     client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
 ) -> LoggedRecord | NoOriginal | None:
-    """The record at an offset of the target: `NoOriginal.MATCH` after an aborted transaction, None if none is there.
+    """The record at a target offset: `NoOriginal.MATCH` for an aborted transaction, None without a record.
 
-    `read` is what a reader of committed records gets from there on.
+    `read` is the answer to a reader of committed records from this offset on.
     """
     copy = await _record(client, partition, offset, read)
     if copy is not None and copy.transactional and await _is_aborted(client, partition, offset, read):
@@ -224,7 +230,7 @@ async def _copy(
 async def _record(
     client: ClusterClient, partition: TopicPartition, offset: AnyOffset, read: PartitionResponse | None = None
 ) -> LoggedRecord | None:
-    """The record at an offset; None when it is not there."""
+    """The record at an offset; None without a record there."""
     fetched = read or await _answer(client, partition, offset, committed=False)
     if fetched is None:
         return None
@@ -240,7 +246,7 @@ async def _record(
 async def _is_aborted(
     client: ClusterClient, partition: TopicPartition, offset: TargetOffset, read: PartitionResponse | None
 ) -> bool:
-    """Whether the record at an offset is one of an aborted transaction; not as long as that is open."""
+    """Whether the record at an offset belongs to an aborted transaction; False while the transaction is open."""
     fetched = read or await _answer(client, partition, offset, committed=True)
     if fetched is None:
         return False
@@ -256,7 +262,7 @@ async def _is_aborted(
 async def _answer(
     client: ClusterClient, partition: TopicPartition, offset: AnyOffset, *, committed: bool
 ) -> PartitionResponse | None:
-    """The batch at an offset, or the next one where there is none; None after the log's end."""
+    """The batch at an offset, or else the next batch; None after the log's end."""
     async for fetched, _ in chunks(client, partition, offset, committed=committed, known=False, most_bytes=ONE_BATCH):
         return fetched
     return None

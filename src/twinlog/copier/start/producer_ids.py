@@ -14,18 +14,18 @@ LAST_EPOCH = 32_767
 
 
 def fencing(writer: Writer | None) -> Writer | None:
-    """The writer whose first append fences this one (KIP-360); None when that takes a new producer id."""
+    """The writer whose first append fences this writer (KIP-360); None when fencing needs a new producer id."""
     if writer is None or writer.epoch >= LAST_EPOCH:
         return None
     return Writer(writer.producer_id, writer.epoch + 1, 0)
 
 
 class ProducerIds:
-    """One producer for all partitions, and an epoch for each.
+    """The producer of one copier: one producer id for all partitions, and an epoch for each partition.
 
-    Sequence numbers begin at 0 under each identity, so a partition never gets an earlier one again: the target would
-    take its first batches for retries, and acknowledge without appending them. `ask()` has the target make a producer,
-    as (producer id, epoch), and raises ClusterError or RefusedError.
+    Sequence numbers begin at 0 under each identity, so a partition gets each identity once. With a repeated identity
+    the target would take the first batches for retries, and acknowledge them without appending them. `ask()` requests a
+    producer from the target, as (producer id, epoch), and raises ClusterError or RefusedError.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, tuple[int, int]]]) -> None:
@@ -44,19 +44,20 @@ class ProducerIds:
             await self.renew_producer_id()
 
     def new_identity(self, remote: TopicPartition) -> ProducerIdentity:
-        """For a partition that begins here, for the first time or again."""
+        """The identity for a partition that begins here, for the first time or again."""
         assert self._producer is not None
         return ProducerIdentity(self._producer.producer_id, self._epochs.get(remote, self._producer.epoch))
 
     def writer(self, remote: TopicPartition, position: Position) -> Writer:
-        """Who appends to a partition that begins here at `position`: whom that names, or else the first."""
+        """The writer of a partition that begins here at `position`: the position's writer, or else a new identity's
+        writer."""
         if position.writer is not None:
             return position.writer
         identity = self.new_identity(remote)
         return Writer(identity.producer_id, identity.epoch, 0)
 
     async def continue_identity(self, identity: ProducerIdentity) -> ProducerIdentity:
-        """For a partition that continues here, and has used `identity` until now."""
+        """The identity for a partition that continues here after it has used `identity`."""
         if identity.epoch < LAST_EPOCH:
             return ProducerIdentity(identity.producer_id, identity.epoch + 1)
         await self.renew_producer_id()
@@ -64,5 +65,5 @@ class ProducerIds:
         return self._producer
 
     def release_identity(self, remote: TopicPartition, identity: ProducerIdentity) -> None:
-        """A partition ends here, and has used `identity` until now."""
+        """Note that a partition ends here after it has used `identity`."""
         self._epochs[remote] = identity.epoch + 1

@@ -1,10 +1,11 @@
-"""After a crash: finds out which records arrived on the target after the last stored position.
+"""Finds the records that arrived on the target after the last stored position, when a copier begins after a crash.
 
-A position is stored after the append, so the end of the remote log may be ahead of it. twinlog reads what arrived there
-and follows it in the source, record by record, so that nothing is copied twice. Comparing contents, not counting, keeps
-this right when the source was compacted meanwhile, and shows when somebody else wrote to the remote topic. Records
-that the target has deleted by now are only counted. Where the source has deleted what is after the position, counting
-shows which of equal records can be one that it still has.
+A position is stored after the append, so the end of the remote log may be after the position. twinlog reads the remote
+records after the position and finds each of them in the source, so each record is copied once. twinlog compares the
+contents of records: counts alone would be wrong after a compaction of the source. The comparison also shows records of
+another program in the remote topic. Records that the target has deleted by now are only counted. Where the source has
+deleted the records after the position, counts show which of several equal remote records can be the copy of a remaining
+source record.
 """
 
 from __future__ import annotations
@@ -31,21 +32,22 @@ from twinlog.mirror.offsets.runs import CopiedRuns
 from twinlog.model.types import SourceOffset, TargetOffset, TopicPartition
 
 MOST_LEFT_OUT = 20_000
-"""So many source records in a row may be missing on the target, as a policy has left them out, before what arrived
-after them counts as the records of another program."""
+"""The most source records in a row that may be missing on the target because a policy left them out. After more missing
+records, the following remote records count as records of another program."""
 
 _TIMESTAMPS = slice(BASE_TIMESTAMP.start, MAX_TIMESTAMP.stop)
 
 Body = tuple[int, bytes]
-"""A record as it is compared: timestamp in ms, and what follows its offset."""
+"""The compared parts of a record: its timestamp in ms, and its bytes after the offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBounds:
-    """Where logs begin and end: the source's start, the remote log's start and end.
+    """The bounds of two logs: the start of the source log, and the start and the end of the remote log.
 
-    `source_read` and `read` are answers of both leaders from `source_begin` and `target_begin` on, where they were
-    asked already; so is `last`, the last record that the target should have, where it may have lost some.
+    `source_read` and `read` are the answers of both leaders from `source_begin` and `target_begin` on, if the leaders
+    were asked already. `last` is the last record that the target should have, with its answers, if the target may have
+    lost records.
     """
 
     source_start: SourceOffset
@@ -56,17 +58,17 @@ class LogBounds:
     last: LastRecord | None = None
 
     def source_begin(self, position: Position) -> SourceOffset:
-        """From where the source is read, if `position` is stored."""
+        """The first source offset to read for the stored `position`."""
         return max(position.next_source, self.source_start)
 
     def target_begin(self, position: Position) -> TargetOffset:
-        """From where the remote log is read."""
+        """The first remote offset to read."""
         assert position.next_target is not None
         return max(position.next_target, self.start)
 
 
 class _Expected:
-    """What a copier would append from a source offset on, which the source has not deleted."""
+    """The appends that a copier would make of the remaining source records from a source offset on."""
 
     def __init__(
         self,
@@ -85,9 +87,9 @@ class _Expected:
         self._rules = rules
         self._position = self._read_to = start
         self.whole = True
-        """Whether no record is missing in what was read, as after compaction."""
+        """Whether the source has every record of the read offsets; compaction removes some."""
         self.leader_epoch = -1
-        """That of the last batch read; never older than what `next` gave last."""
+        """The leader epoch of the last batch read, at least as new as the epoch of the last append from `next`."""
 
     async def next(self) -> Append | None:
         while not self._appends:
@@ -108,9 +110,9 @@ class _Expected:
 
 
 class _Follower:
-    """Walks through what a copier would append: `next_source` is after the last record that was met.
+    """Follows the appends that a copier would make: `next_source` is after the last source record found on the target.
 
-    `runs` are the records that were met, with their places on the target.
+    `runs` are the found records, with their offsets on the target.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class _Follower:
         self._strange = False
         self._looks_ahead = prepare is unchanged and rules.leave_out
         self._begin: TargetOffset | None = TargetOffset(0)
-        """From where on the target what arrived is compared; None when nothing of it is."""
+        """The first remote offset to compare; None when no arrived record is compared."""
 
     @property
     def leader_epoch(self) -> int:
@@ -147,27 +149,27 @@ class _Follower:
         return self._expected.leader_epoch if self._met else self._epoch
 
     async def pass_over(self, count: int) -> None:
-        """Pass over the first `count` records: the target had them."""
+        """Pass over the first `count` records, because the target had them."""
         left, begin = count, self.next_source
         while left and await self._fill():
             for _ in range(min(left, len(self._here))):
                 self._met_next()
                 left -= 1
         if not self._expected.whole:
-            # The source deleted some, too, so fewer are left to pass over. At least so many offsets were copied;
-            # better a record twice than one not at all.
+            # The source deleted some of these records, too, so fewer of them are left to pass over. At least `count`
+            # offsets were copied. Copying a record twice is better than losing a record.
             self.next_source, self._epoch = SourceOffset(begin + count), -1
             start = max(self.next_source, self._source_start)
             self._expected = _Expected(self._client, self._grant.source, start, self._rules, self._prepare)
             self._here.clear()
 
     async def pass_deleted(self, arrived: RemoteLogBatches) -> None:
-        """Leave out of `arrived`, which is read here, what can be a copy of records that the source has deleted.
+        """Leave out of `arrived`, which is read here, possible copies of records that the source has deleted.
 
-        Record number n that arrived came from the n-th offset after the position, or a later one. So there is a last
-        place where the copy of the first record that is left can be, and of equal records up to there the last one is
-        taken for it: with an earlier one, records that never arrived would count as copied. With fewer records than
-        that, none is of what is left.
+        The n-th arrived record came from the n-th offset after the position, or from a later offset. So the copy of the
+        first remaining source record has a last possible place. Of equal arrived records up to this place, the last
+        record counts as the copy: with an earlier record, records that never arrived would count as copied. If fewer
+        records arrived, none of them is a copy of a remaining source record.
         """
         left = self._here[0][0] if await self._fill() else self._source_start
         most = left - self.next_source
@@ -183,14 +185,16 @@ class _Follower:
                     place = TargetOffset(at)
         self._begin = place if count > most else None
         if self._begin is None:
-            # At least so many offsets were copied. The epoch there is not known.
+            # At least this many offsets were copied. The leader epoch at the new offset is unknown.
             self.next_source, self._epoch = SourceOffset(min(self.next_source + count, left)), -1
 
     async def find_first_left(self, arrived: RemoteLogBatches) -> None:
-        """Leave the same out where a transform makes any number of rows of a record, so that none can be counted.
+        """Leave out possible copies of deleted records where a transform makes any number of rows of a record, so
+        counts show nothing.
 
-        Copies of what is left begin at the first row of it, if that arrived once. Where others are equal to it, it is
-        unknown which of them came from deleted records, and no row is taken for a copy of what is left.
+        Copies of the remaining records begin at the first row of the first remaining record, if this row arrived once.
+        If equal rows arrived, some of them may come from deleted records; then no row counts as a copy of a remaining
+        record.
         """
         self._begin = None
         if not await self._fill():
@@ -217,13 +221,13 @@ class _Follower:
             (self._begin,) = places
 
     async def follow(self, view: memoryview, batch: Batch) -> tuple[int, int]:
-        """Meet the records of a batch; returns how many of them are copies and how many are not."""
+        """Compare the records of a batch; returns the number of copies and the number of other records."""
         begin = self._begin
         if self._is_of_another(batch):
             self._strange = True
             return 0, batch.record_count
         if begin is None or batch.last_offset < begin:
-            # Their producer shows that they are copies, of records that the source has deleted.
+            # The producer id shows that the records are copies; the source has deleted their originals.
             self._strange = True
             return (batch.record_count, 0) if self._is_ours(batch) else (0, batch.record_count)
         if not self._here:
@@ -248,10 +252,11 @@ class _Follower:
         return matched, strange
 
     async def _meets(self, batch: Batch, timestamp: int, body: bytes) -> bool:
-        """Whether a record of the target is a copy of the next one, or of a later one where policies leave records out.
+        """Whether a record of the target is a copy of the next record, or of a later record where policies leave
+        records out.
 
-        A copier appends in the source's order, so what its producer wrote is what the source has, without the records
-        that were left out. The first equal record is taken: a later one could be after records that never arrived.
+        A copier appends in the source's order, so the records of its producer are the source's records without the
+        left-out records. The first equal record counts: a later record could be after records that never arrived.
         """
         stamped = batch.is_log_append_time
         if self._is_next(timestamp, body, stamped=stamped):
@@ -259,7 +264,7 @@ class _Follower:
         if not self._looks_ahead or not self._is_ours(batch):
             return False
         passed = 0
-        # With a hole in the source, what arrived may be a copy of a record that is gone from it.
+        # If the source has a hole, an arrived record may be a copy of a deleted source record.
         while self._expected.whole and passed < MOST_LEFT_OUT:
             for sent_at, sent in (row for _, row in islice(self._here, passed, None)):
                 if sent == body and (stamped or sent_at == timestamp):
@@ -275,13 +280,14 @@ class _Follower:
         return False
 
     def _is_next(self, timestamp: int, body: bytes, *, stamped: bool) -> bool:
-        """Whether a record of the target is the next one; of one that is `stamped` the target gave the time."""
+        """Whether a record of the target is the next record. In a `stamped` batch the target set the timestamps, so
+        only the bodies are compared."""
         _, (sent_at, sent) = self._here[0]
         return sent == body and (stamped or sent_at == timestamp)
 
     def _is_of_another(self, batch: Batch) -> bool:
-        """Whether another producer wrote it, as records are that a transform routed here; a position is stored before
-        its writer changes. MirrorMaker 2 has no producer id."""
+        """Whether another producer wrote a batch, as for records that a transform routed here. A position is stored
+        before its writer changes. MirrorMaker 2's batches have no producer id."""
         return self._writer is not None and batch.producer_id not in (-1, self._writer.producer_id)
 
     def _is_ours(self, batch: Batch) -> bool:
@@ -289,13 +295,13 @@ class _Follower:
 
     def _note(self, spans: Sequence[tuple[SourceOffset, int]], place: TargetOffset) -> None:
         if self._strange:
-            # Those before this one may be copies of records that the source has deleted.
+            # The records before this record may be copies of records that the source has deleted.
             self.runs.add_jump(spans[0][0], place)
             self._strange = False
         self.runs.add(spans, place)
 
     def _met_next(self) -> SourceOffset:
-        """The next record is on the target; returns its source offset."""
+        """Count the next record as found on the target; returns its source offset."""
         offset = self._here.popleft()[0]
         if offset != ADDED:
             self.next_source = SourceOffset(offset + 1)
@@ -303,7 +309,7 @@ class _Follower:
         return offset
 
     async def _fill(self) -> bool:
-        """Whether there is another record."""
+        """Read the next append if none is left; returns whether a record is left."""
         if not self._here:
             append = await self._expected.next()
             if append is not None:
@@ -315,7 +321,7 @@ def _same(arrived: memoryview, batch: Batch, append: Append) -> bool:
     return (
         batch.record_count == append.count
         and len(arrived) == len(append.data)
-        # Base and max timestamp, unless the target stamped its own time.
+        # Compare base and max timestamp, unless the target stamped its own time.
         and (batch.is_log_append_time or bytes(arrived[_TIMESTAMPS]) == bytes(append.data[_TIMESTAMPS]))
         and bytes(arrived[HEADER_SIZE:]) == bytes(append.data[HEADER_SIZE:])
     )
@@ -338,7 +344,7 @@ def _with_offsets(append: Append) -> list[tuple[SourceOffset, Body]]:
 
 
 def _later(writer: Writer | None, batch: Batch) -> Writer | None:
-    """The writer once a batch of the log is counted, too: it went on with it if that is its own."""
+    """The writer after a batch of the log: the batch moves the writer's sequence number if the writer appended it."""
     if writer is None or batch.producer_id != writer.producer_id or batch.producer_epoch < writer.epoch:
         return writer
     sequence = sequence_after(batch.base_sequence, batch.last_offset_delta + 1)
@@ -346,15 +352,16 @@ def _later(writer: Writer | None, batch: Batch) -> Writer | None:
 
 
 def _deleted(first: Batch | None, position: Position, end: TargetOffset, *, routed: bool) -> int | None:
-    """How many records of ours lay between the stored position and the first batch that is left.
+    """The number of the copier's records between the stored position and the first remaining batch.
 
-    With `routed` others may have lain there, to which a transform gave this place; None when their number is unknown.
+    With `routed`, a transform may have routed records of other partitions into these offsets; returns None when their
+    number is unknown.
     """
     assert position.next_target is not None
     deleted = (end if first is None else first.base_offset) - position.next_target
     writer = position.writer
     if writer is None:
-        # The position of a transaction counts what was committed, and the rest was aborted.
+        # The position of a transaction counts the committed records; the other records were aborted.
         return 0
     if first is not None:
         ours = first.producer_id == writer.producer_id and first.producer_epoch == writer.epoch
@@ -374,11 +381,12 @@ async def resume_after_log_end(
     event: Callable[[str, str], None],
     prepare: Prepare = unchanged,
 ) -> tuple[Position, list[CopiedRun]]:
-    """The position after what is on the remote log, up to its end at least, with the writer as the log shows it, and
-    which records were found there between the given position and that.
+    """Return the position after the records of the remote log, with the writer that the log shows, and the found
+    records.
 
-    Reads the remote log from `position.next_target` and the source from `position.next_source`, or from their starts
-    when these are after it. Raises ClusterError.
+    The position is at the end of the remote log, or later. The runs are the records found between the given position
+    and the returned position. The function reads the remote log from `position.next_target` on and the source from
+    `position.next_source` on. A log that starts later is read from its start. Raises ClusterError.
     """
     expected, writer = position.next_target, position.writer
     assert expected is not None
@@ -387,10 +395,10 @@ async def resume_after_log_end(
     if logs.start > expected:
         await arrived.read_first_batch()
         deleted = _deleted(arrived.first, position, logs.end, routed=prepare is not unchanged)
-        # Better a record twice than one not at all.
+        # Copying a record twice is better than losing a record.
         await follower.pass_over(deleted or 0)
         if deleted is None:
-            # The target has seen sequence numbers of records that could not be counted.
+            # The target has seen sequence numbers of the uncounted records.
             writer = fencing(writer)
         elif writer is not None:
             writer = replace(writer, sequence=sequence_after(writer.sequence, deleted))
@@ -400,7 +408,7 @@ async def resume_after_log_end(
         if prepare is not unchanged:
             await follower.find_first_left(before)
         elif writer is not None:
-            # Without a writer nothing that arrived is known to be ours: then contents alone decide.
+            # Without a writer no producer id identifies the copier's records, so contents alone decide.
             await follower.pass_deleted(before)
     matched = strange = 0
     while (found := await arrived.read_batch()) is not None:

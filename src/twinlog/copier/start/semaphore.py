@@ -1,4 +1,4 @@
-"""So many at a time, and so many for one key: a broker that hangs holds up only what needs it."""
+"""A semaphore with a limit in all and a limit for each key, so that a silent broker delays only its own partitions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from twinlog.kafka.net.loop import Loop, Signal
 
 
 class KeyedSemaphore:
-    """`total` permits, at most `each` of them for one key; those that wait go in their order, past keys that are full.
+    """`total` permits, at most `each` of them for one key. Callers get permits in their order; callers of a full key
+    are passed over.
 
-    A permit that is given back goes to the longest waiting, not to a new caller.
+    A returned permit goes to the caller that waits longest, before any new caller.
     """
 
     def __init__(self, loop: Loop, total: int, each: int) -> None:
@@ -22,7 +23,7 @@ class KeyedSemaphore:
         self._waiting: deque[tuple[Hashable, Signal]] = deque()
 
     def make_permit(self, key: Hashable) -> Permit:
-        """A permit for one key, held while `async with` it."""
+        """Make a permit for a key; `async with` holds it."""
         return Permit(self, key)
 
     async def acquire(self, key: Hashable) -> None:
@@ -52,7 +53,7 @@ class KeyedSemaphore:
 
 
 class Permit:
-    """One of a semaphore's."""
+    """A permit of a semaphore."""
 
     __slots__ = ("_key", "_semaphore")
 

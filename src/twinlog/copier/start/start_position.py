@@ -36,8 +36,10 @@ from twinlog.settings.written import key_of
 async def first_offsets(
     source: ClusterClient, grants: Sequence[Grant], *, read_committed: bool
 ) -> dict[TopicPartition, SourceOffset]:
-    """The source offsets at which they begin, of those partitions whose leaders answer; asks each leader at most three
-    times, whatever the number of partitions. Raises ClusterError and RefusedError."""
+    """The start offsets of those partitions whose leaders answer.
+
+    Asks each leader at most three times, for any number of partitions. Raises ClusterError and RefusedError.
+    """
     by_place: dict[int | None, list[TopicPartition]] = defaultdict(list)
     found: dict[TopicPartition, SourceOffset] = {}
     for grant in grants:
@@ -47,7 +49,8 @@ async def first_offsets(
         else:
             by_place[begin.since_ms].append(grant.source)
     for since, partitions in by_place.items():
-        # The end comes first: a record that is appended between two requests may be copied, and never be passed over.
+        # The end is read first: a record that is appended between the two requests may then be copied, and is never
+        # skipped.
         ends: dict[TopicPartition, int] = {}
         if since is not None:
             ends = await source.list_offsets(partitions, LATEST, read_committed=read_committed)
@@ -62,22 +65,22 @@ async def first_offsets(
 
 
 def _begin_of(source: ClusterClient, grant: Grant) -> StartSpec:
-    """Where a partition begins: at its first record where its topic was recreated since that was decided."""
+    """The start rule of a partition: its first record if the topic was recreated since the rule was chosen."""
     known = source.topic(grant.source.topic)
     now = None if known is None or known.topic_id is None else str(known.topic_id)
     return AT_FIRST if None not in (now, grant.topic_id) and now != grant.topic_id else grant.begin
 
 
 AT_ONCE, OF_TWO_LEADERS = 8, 3
-"""How many remote logs a copier reads at a time, in all and of those with the same two leaders; each may take two
-answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
+"""How many groups of remote logs a copier reads at a time: in all, and with the same two leaders. Each group may take
+two answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """By source partition: where it goes on, or what keeps it from that.
+    """By source partition: its start position, or the error that prevents its start.
 
-    `runs` are the records that were found on the target after the position that was granted.
+    `runs` are the records found on the target after the granted position.
     """
 
     positions: dict[TopicPartition, Position]
@@ -97,7 +100,7 @@ class StartPositions:
         logs_at_rest: LogsAtRest,
         prepare_for: Callable[[Grant], Prepare | None] = lambda grant: None,
     ) -> None:
-        """`prepare_for(grant)` makes appends where a transform changes records, None where it does not."""
+        """`prepare_for(grant)` returns the function that makes appends where a transform changes records, else None."""
         self._prepare_for = prepare_for
         self._source = source
         self._target = target
@@ -109,10 +112,11 @@ class StartPositions:
         self._logs_at_rest = logs_at_rest
 
     async def refresh(self, grants: Sequence[Grant]) -> None:
-        """Ask both clusters for the leaders of what was granted, and begin to connect to them. Raises ClusterError."""
-        # All at the same time: each request to a far cluster is a wait of its own.
+        """Ask both clusters for the leaders of granted partitions, and begin to connect to them. Raises
+        ClusterError."""
+        # The requests run at the same time, because each request to a far cluster costs a round trip.
         known = self._source.loop.spawn(self._source.refresh, {grant.source.topic for grant in grants})
-        # Maps and positions are stored next: separate requests for their leaders would each cost a wait.
+        # Maps and positions are stored next; separate requests for their leaders would each cost a round trip.
         own = (segments_topic(self._settings.source), TopicName(self._settings.positions_topic))
         await self._target.refresh({*own, *(grant.remote.topic for grant in grants)})
         await known
@@ -125,7 +129,8 @@ class StartPositions:
         await known
 
     def group_by_leader(self, grants: Sequence[Grant]) -> list[list[Grant]]:
-        """Grants by the brokers that must answer for them, so that a silent broker holds up only its own."""
+        """Group grants by the brokers that must answer for them, so that a silent broker delays only its own
+        partitions."""
         groups: dict[tuple[int | None, int | None], list[Grant]] = {}
         for grant in grants:
             groups.setdefault(self._leaders(grant), []).append(grant)
@@ -137,10 +142,10 @@ class StartPositions:
         return there, here
 
     async def find_positions(self, grants: Sequence[Grant], *, refreshed: bool = False) -> StartPosition:
-        """Start positions of those grants that could be resolved now; the caller tries the others again.
+        """Return start positions of the grants that could be resolved now; the caller retries the remaining grants.
 
-        With `refreshed` leaders are known, as `refresh` has just asked for them.
-        Raises ClusterError where all of them are concerned, and RefusedError for a permission that any of them lacks.
+        With `refreshed` the leaders are known, because `refresh` has just asked for them. Raises ClusterError where all
+        grants are concerned, and RefusedError for a permission that is missing for any grant.
         """
         if not refreshed:
             await self._refresh_soon(grants)
@@ -195,7 +200,7 @@ class StartPositions:
                     resolved.positions[here] = await self._again(one, logs.pop(here, None), runs)
                     resolved.runs[here] = runs
                 except TwinlogError as error:
-                    # By its traceback it would hold this frame, and so itself.
+                    # The traceback would hold this frame, and so the error itself.
                     resolved.errors[here] = error.with_traceback(None)
 
         async def work() -> None:
@@ -209,7 +214,8 @@ class StartPositions:
         return resolved
 
     def _together(self, behind: Sequence[GrantedPartition]) -> deque[list[GrantedPartition]]:
-        """What is looked at in the same requests: partitions of the same leaders, which may have moved meanwhile."""
+        """Groups of partitions that are read in the same requests: their leaders, which may have moved meanwhile, are
+        the same."""
         by_source = {one.grant.source: one for one in behind}
         groups: deque[list[GrantedPartition]] = deque()
         for grants in self.group_by_leader([one.grant for one in behind]):
@@ -222,7 +228,7 @@ class StartPositions:
         self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
     ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
         """Whether a remote log may hold other records than its position counts; the reason where that is unknown."""
-        # A partition released with all its appends answered was checked then.
+        # A partition whose release drained all its appends was checked then.
         counted = {
             grant.remote: grant.position
             for grant in grants
@@ -240,17 +246,18 @@ class StartPositions:
     async def _stored_maps(
         self, positions: Mapping[TopicPartition, Position]
     ) -> tuple[Mapping[TopicPartition, ExactMap], ClusterError | None]:
-        """The maps of partitions up to their positions, or the error that prevents reading them."""
+        """The maps of partitions up to their positions, or the error that prevents the read."""
         try:
             return (await self._maps.read(positions) if positions else {}), None
         except ClusterError as error:
             return {}, error
 
     async def after_what_is_left(self, grant: Grant, end: TargetOffset, next_source: SourceOffset) -> Position:
-        """Where a partition goes on whose remote log lost acknowledged records, down to `end`, and then took others.
+        """The position at which a partition continues after its remote log lost acknowledged records, and then took new
+        records.
 
-        In a remote topic that was recreated it goes on after the last append, at source offset `next_source`: what
-        the topic held before is not copied again. Raises ClusterError.
+        The log kept its records up to `end`. In a recreated remote topic the partition continues after the last append,
+        at source offset `next_source`; the records of the former topic are not copied again. Raises ClusterError.
         """
         await self._refresh_soon([grant])
         position, remote_id = grant.position, self._ids(grant)[1]
@@ -270,7 +277,7 @@ class StartPositions:
         return replace(found, next_target=TargetOffset(ends[grant.remote]))
 
     async def _recreated(self, grant: Grant, position: Position, remote_id: str | None) -> bool:
-        """Whether the remote topic was recreated since the position; reports that. Raises ClusterError."""
+        """Whether the remote topic was recreated since the position was stored; reports that. Raises ClusterError."""
         known = position.remote_topic_id
         if known is None or remote_id is None or known == remote_id:
             return False
@@ -307,7 +314,8 @@ class StartPositions:
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
     async def _again(self, one: GrantedPartition, logs: LogBounds | None, runs: list[CopiedRun]) -> Position:
-        """The position of a partition; adds to `runs` the records behind it. `find_position` found `logs`."""
+        """The position of a partition; adds the records found after the granted position to `runs`. `look` has read
+        `logs`."""
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
@@ -324,7 +332,7 @@ class StartPositions:
         now = replace(position, topic_id=topic_id, remote_topic_id=remote_id, remote_topic=grant.remote.topic)
         expected = position.next_target
         if expected is None:
-            # MirrorMaker 2 wrote this position: where it stood on the target is not known.
+            # MirrorMaker 2 wrote this position: its target offset is unknown.
             return replace(now, next_target=end, writer=None)
         if await self._recreated(grant, position, remote_id):
             return replace(now, next_target=end, writer=None)
@@ -353,12 +361,12 @@ class StartPositions:
     async def _lost(self, one: GrantedPartition, position: Position, logs: LogBounds) -> Position | None:
         """The position from which to copy again the acknowledged records that the target lost.
 
-        The caller sets its target offset. None where the log is as long as it should be, and nothing is missing.
+        The caller sets the target offset. Returns None where the log has its full length and holds every record.
         """
         grant, end, expected = one.grant, one.left, position.next_target
         assert expected is not None
         if logs.last is None or logs.last.copy is None:
-            # A leader that was asked by the topic's id has that topic.
+            # A leader that answered a request with the topic's id has the current topic.
             await require_current_id(self._target, grant.remote)
         changing = self._prepare_for(grant)
         rules = self._rules(grant)
@@ -387,7 +395,7 @@ class StartPositions:
         if not place.exact:
             text += ", as near as the map of offsets shows: some may be missing or there twice"
         self._event("target", text)
-        # With the epoch of later batches the source would report a divergence here.
+        # With the leader epoch of later batches the source would report a divergence at this offset.
         return replace(position, next_source=begin, leader_epoch=-1)
 
 
@@ -399,5 +407,5 @@ def _leaderless(client: ClusterClient, partition: TopicPartition) -> ClusterErro
 
 
 def _on_target(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, TargetOffset]:
-    """Offsets that the target answered, with their type."""
+    """Target offsets from an answer, with their type."""
     return {partition: TargetOffset(offset) for partition, offset in offsets.items()}

@@ -1,4 +1,4 @@
-"""Reads exact maps as they are stored on the target, for partitions of which the target lost something."""
+"""Reads exact maps from the target, for partitions whose records the target lost."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from twinlog.mirror.offsets.segments import partition_name, split_segment_key
 from twinlog.model.types import TopicName, TopicPartition
 
 ROUND_S = 0.05
-"""How long a reading waits for others that need it, too: a broker that lost its log lost that of many partitions."""
+"""How long a read waits for further partitions that need it: a broker that lost its log lost the logs of many
+partitions."""
 
 STALLED_S = 60.0
-"""After so long without records, as when a quota throttles it, a read ends with an error."""
+"""A read without records for this time ends with an error, as when a quota throttles it."""
 
 
 class StoredMaps:
-    """The maps in one topic, which is read from its begin to its end, once for all who ask at the same time."""
+    """The maps in one topic. The topic is read from its begin to its end, once for all callers that ask at the same
+    time."""
 
     def __init__(self, target: ClusterClient, topic: TopicName) -> None:
         self._target = target
@@ -31,7 +33,7 @@ class StoredMaps:
         self._round: Any = None
 
     async def read(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, ExactMap]:
-        """The maps of source partitions, up to these positions of theirs; those that have none are missing.
+        """The maps of source partitions up to the given positions; partitions without a stored map are missing.
 
         Raises ClusterError.
         """
@@ -59,7 +61,8 @@ class StoredMaps:
         while answers := await reading.page():
             for fetched in answers:
                 for partition, answer, batch in pages.visible(fetched):
-                    # There may be a million, mostly of others: these are not decoded.
+                    # The topic may have a million records, mostly of other partitions; records of other partitions are
+                    # not decoded.
                     last: LastRecords = {}
                     keep_last(answer.records, batch, pages.next_offset(partition), last)
                     for key, record in last.items():

@@ -1,9 +1,9 @@
 """Finds remote logs that may hold other records than the position counts.
 
-A log that lost acknowledged records is shorter than its position, until other appends take their place: those of a
-copier that did not notice, or the marker with which the target ends a transaction. Two signs show such a log: the
-sequence numbers of the position's producer grew by more than the log, or no commit marker stands before the position.
-Neither proves it.
+A log that lost acknowledged records is shorter than its position, until later appends take the offsets of the lost
+records. Later appends come from a copier that did not notice the loss, or are the marker with which the target ends a
+transaction. Two signs show the loss: the sequence numbers of the position's producer grew by more than the log, or the
+offset before the position has no commit marker. Both signs leave a doubt, which only a comparison of records resolves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import TargetOffset, TopicPartition
 
 MARKER_BYTES = 128
-"""Larger than any marker's batch; of a larger batch a broker returns nothing."""
+"""Larger than any marker's batch; a broker returns nothing of a larger batch."""
 
 MOST_BYTES = 64 << 20
 """A broker returns the first batch of an answer whole."""
@@ -31,10 +31,10 @@ MOST_BYTES = 64 << 20
 async def find_unverified(
     target: ClusterClient, positions: Mapping[TopicPartition, Position], ends: Mapping[TopicPartition, TargetOffset]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether a remote log, which ends at or after its position, may lack records before it; and for which partitions
-    that is unknown, with the reason.
+    """Whether a remote log that ends at its position or after it may lack earlier records; and the reason where that is
+    unknown.
 
-    One or two requests for each leader. Raises ClusterError, RefusedError without READ on the topic.
+    Makes one or two requests to each leader. Raises ClusterError, and RefusedError without READ on the topic.
     """
     counted = {remote: position for remote, position in positions.items() if position.next_target}
     written = {remote: position for remote, position in counted.items() if position.writer is not None}
@@ -48,7 +48,7 @@ async def find_unverified(
 
 
 def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState]) -> bool:
-    """Whether the writer of a position appended more since than the log has grown."""
+    """Whether the position's writer has since appended more records than the log has grown by."""
     writer, counted = position.writer, position.next_target
     assert writer is not None
     assert counted is not None
@@ -64,8 +64,10 @@ def _overtaken(position: Position, end: TargetOffset, states: list[ProducerState
 async def _unmarked(
     target: ClusterClient, positions: Mapping[TopicPartition, Position]
 ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
-    """Whether something else stands in the place of a commit marker; and for which partitions that is unknown, with
-    the reason. Raises ClusterError, RefusedError without READ on the topic."""
+    """Whether the offset of a commit marker holds another batch; and the reason for partitions where that is unknown.
+
+    Raises ClusterError, and RefusedError without READ on the topic.
+    """
     places = {
         remote: TargetOffset(position.next_target - 1)
         for remote, position in positions.items()
@@ -82,7 +84,7 @@ async def _unmarked(
         if not answer.error:
             found[remote] = _is_no_marker(answer, places[remote])
         elif answer.error == Code.OFFSET_OUT_OF_RANGE:
-            # Deleted by now. A log that became shorter shows by its end.
+            # The offset is deleted by now. The end of a log shows whether the log became shorter.
             found[remote] = False
         else:
             errors[remote] = explain(answer.error)
