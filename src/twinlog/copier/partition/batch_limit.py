@@ -13,7 +13,7 @@ from twinlog.settings.written import key_of
 
 
 def left_out(source: TopicPartition, offset: SourceOffset, why: str) -> str:
-    """The event for a record that is left out by a policy."""
+    """The event for a record that a policy leaves out."""
     return f"{source}: record at source offset {offset} left out: {why}"
 
 
@@ -30,7 +30,7 @@ def refused_as_too_large(
 
 
 def way_on(error: TwinlogError, source: TopicPartition, remote: TopicPartition, settings: FlowSettings) -> str | None:
-    """How a partition that is held for one record is copied further; None where it is held for another reason."""
+    """The way to copy on for a partition that is held for a single record; None if it is held for another reason."""
     if isinstance(error, RecordTooLargeError):
         change, field = f"raise max.message.bytes of {remote.topic}", "oversized_record_policy"
     elif isinstance(error, RefusedRecordError):
@@ -76,7 +76,8 @@ SURE_S = 5.0
 
 
 class BatchLimit:
-    """`topic_bytes` is the remote topic's `max.message.bytes`; `rules` are the flow's, held to what the target takes.
+    """`topic_bytes` is the remote topic's `max.message.bytes`; `rules` are the flow's, limited to the largest batch of
+    the target.
 
     The target may take less than its topic: a broker's own limit may be lower.
     """
@@ -94,13 +95,13 @@ class BatchLimit:
         return now < self._sure_until
 
     def set_topic_bytes(self, topic_bytes: int | None, now: float) -> None:
-        """What the remote topic takes now, None if that is unknown."""
+        """Set the current limit of the remote topic, None if the limit is unknown."""
         if topic_bytes is not None and topic_bytes != self.topic_bytes:
             self.topic_bytes = topic_bytes
             self.rules = replace(self.rules, max_batch_bytes=min(self._most_bytes, topic_bytes))
         self._sure_until = now + SURE_S
 
     def lower_limit(self, limit_bytes: int) -> None:
-        """The target refused a batch that was larger."""
+        """The target refused a batch larger than `limit_bytes`."""
         if limit_bytes < self.rules.max_batch_bytes:
             self.rules = replace(self.rules, max_batch_bytes=limit_bytes)

@@ -17,9 +17,9 @@ from twinlog.model.types import SourceOffset, TargetOffset
 
 @dataclass(slots=True)
 class MisplacedAppends:
-    """Appends at offsets before the acknowledged ones: the remote log had become shorter.
+    """Appends at offsets before the acknowledged records: the remote log had become shorter.
 
-    `end` is where the log ended before them, `next_source` the source offset after them, `runs` where they are.
+    `end` is the end of the log before these appends, `next_source` the source offset after them, `runs` their places.
     """
 
     end: TargetOffset
@@ -37,13 +37,13 @@ class MisplacedAppends:
 
 
 class CopiedRecords:
-    """The records of one partition that the target acknowledged; within transactions, what is committed of them, too.
+    """The records of a partition that the target acknowledged; within transactions, also the committed records of them.
 
-    `begin` is where this copier began. `acknowledged` is the position after the last append that the target
-    acknowledged. Up to `committed` no crash takes anything back: it is after `acknowledged` while a transaction is
-    open, and counts for transactions only. `runs` are acknowledged runs since the last `take_runs`. `counts` and
-    `bytes` are of records that stay: since the last report, and since this copier took the partition. While `leeway`,
-    markers and aborted records may lie before the next append.
+    `begin` is the first position of this copier. `acknowledged` is the position after the last append that the target
+    acknowledged. `committed` is the position that no crash takes back; it counts for transactions only. While a
+    transaction is open, `acknowledged` is after `committed`. `runs` are acknowledged runs since the last `take_runs`.
+    `counts` and `bytes` count records on the target for good: `counts` since the last report, `bytes` since this copier
+    took the partition. While `leeway`, markers and aborted records may lie before the next append.
     """
 
     __slots__ = (
@@ -72,15 +72,15 @@ class CopiedRecords:
         self._tally = tally
         self._transactional = transactional
         self._uncommitted: list[tuple[int, int, int]] = []
-        """Of each append in the open transaction: records, bytes, largest timestamp."""
+        """For each append in the open transaction: records, bytes, largest timestamp."""
 
     @property
     def durable(self) -> Position:
-        """How far the partition is copied for good."""
+        """The position up to which the partition is copied for good."""
         return self.committed if self._transactional else self.acknowledged
 
     def transaction_end(self, *, marked: bool) -> Position:
-        """The position that the open transaction reaches; everything sent is acknowledged.
+        """The position at the end of the open transaction; all sent appends are acknowledged.
 
         With `marked` the partition takes part, so the transaction's marker follows its records.
         """
@@ -96,7 +96,7 @@ class CopiedRecords:
 
     @property
     def in_transaction(self) -> bool:
-        """Something was acknowledged that is not committed."""
+        """Whether acknowledged records are uncommitted."""
         return bool(self._uncommitted)
 
     def add(self, append: Append, base_offset: TargetOffset, leader_epoch: int) -> None:
@@ -117,7 +117,7 @@ class CopiedRecords:
         self._note(append)
 
     def routed(self, append: Append) -> None:
-        """The target acknowledged records of this partition that a transform routed to another one."""
+        """The target acknowledged records of this partition that a transform routed to another partition."""
         self._note(append)
 
     def passed_by(self, count: int, base_offset: TargetOffset) -> None:
@@ -127,7 +127,7 @@ class CopiedRecords:
         self.acknowledged = replace(self.acknowledged, next_target=TargetOffset(next_target))
 
     def pass_over(self, next_source: SourceOffset, leader_epoch: int) -> bool:
-        """Nothing is left to copy before a source offset; returns whether the position moved."""
+        """Nothing remains to copy before a source offset; returns whether the position moved."""
         if self.acknowledged.next_source == next_source:
             return False
         self.acknowledged = replace(self.acknowledged, next_source=next_source, leader_epoch=leader_epoch)
@@ -154,21 +154,21 @@ class CopiedRecords:
         self.acknowledged = replace(self.acknowledged, next_target=position.next_target, generation=position.generation)
 
     def abort(self) -> None:
-        """The open transaction was aborted; `move_position` to `committed` follows where anything was copied since."""
+        """The open transaction was aborted; `move_position` to `committed` follows if records were copied since."""
         self._uncommitted.clear()
         self.leeway = True
 
     def recommit_records(self, position: Position) -> None:
-        """What the target lost of committed transactions lies after `position`."""
+        """The lost records of committed transactions lie after `position`."""
         self.committed = position
 
     def left_out(self, aborted: int, control: int) -> None:
-        """So many records of aborted transactions and markers were read, which are not copied."""
+        """Records of aborted transactions and markers were read, which are not copied."""
         self.counts.aborted += aborted
         self.counts.control += control
 
     def read(self, size: int, appends: Sequence[Append], roads: Mapping[Road, int]) -> None:
-        """The source sent so many bytes, which became these appends."""
+        """The source sent `size` bytes, which became these appends."""
         now, records = wall_ms(self._clock), 0
         counts = self.counts
         for append in appends:
@@ -178,12 +178,12 @@ class CopiedRecords:
         self._tally.read(size, records, roads)
 
     def take_counts(self) -> CopyCounts:
-        """What is there for good since the last call, and was left out."""
+        """Counts of records on the target for good since the last call, and of left-out records."""
         counts, self.counts = self.counts, CopyCounts()
         return counts
 
     def _note(self, append: Append) -> None:
-        """Count an append, within transactions once it is committed."""
+        """Count an append; within transactions the append counts once it is committed."""
         if self._transactional:
             self._uncommitted.append((append.count, append.bytes, append.max_timestamp))
         else:
@@ -191,7 +191,7 @@ class CopiedRecords:
 
     def _count(self, records: int, size: int, max_timestamp: int) -> None:
         self.bytes += size
-        # A clock that goes before the one of the producer makes no record younger than just made.
+        # If the clock of this machine is behind the producer's clock, the record counts as just made.
         age_ms = -1 if max_timestamp < 0 else max(0, wall_ms(self._clock) - max_timestamp)
         self.counts.copied(records, size, age_ms)
         self._tally.acknowledged(records, size, age_ms)

@@ -12,10 +12,10 @@ from twinlog.lease.progress import AGE_BOUNDS_MS, Figures
 
 @dataclass(slots=True)
 class CopyCounts:
-    """Records and bytes that are on the target for good since the last report, and what was left out on the way.
+    """Records and bytes on the target for good since the last report, and counts of left-out records.
 
-    `latency_ms` is the worst age of a record at its acknowledgement, -1 without one; `aborted` counts records of
-    aborted transactions, `control` their markers. The rest is as in `lease.progress.PartitionProgress`.
+    `latency_ms` is the highest age of a record at its acknowledgement, -1 without a record; `aborted` counts records of
+    aborted transactions, `control` their markers. The further fields are as in `lease.progress.PartitionProgress`.
     """
 
     records: int = 0
@@ -33,7 +33,8 @@ class CopyCounts:
     age_sum_ms: int = 0
 
     def copied(self, records: int, size: int, age_ms: int) -> None:
-        """An append of `size` bytes is there for good; the age of its youngest record, -1 unknown."""
+        """An append of `size` bytes is on the target for good; `age_ms` is the age of its youngest record, -1 if
+        unknown."""
         self.records += records
         self.bytes += size
         if age_ms < 0:
@@ -45,7 +46,7 @@ class CopyCounts:
         self.latency_sum_ms += age_ms * records
 
     def read(self, records: int, age_ms: int) -> None:
-        """The source sent so many records, the youngest of which is so old."""
+        """The source sent `records` records; `age_ms` is the age of the youngest record."""
         self.read_records += records
         self.last_age_ms = age_ms
         self.most_age_ms = max(self.most_age_ms, age_ms)
@@ -58,7 +59,7 @@ _BUCKETS = len(AGE_BOUNDS_MS) + 1
 
 
 class CopierCounters:
-    """Counts on one thread; `figures` are those since `clear`."""
+    """Counts on one thread; `figures` returns the counts since `clear`."""
 
     __slots__ = (
         "_age_sum_ms",
@@ -84,23 +85,22 @@ class CopierCounters:
 
     def __init__(self) -> None:
         self.batches = 0
-        """Acknowledged ones since it was made; `clear` leaves it."""
+        """Acknowledged batches since the counters were made; `clear` keeps the number."""
         self.clear()
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Begin again at 0."""
         self._ages = [0] * _BUCKETS
         self._roads: dict[str, int] = {}
         self._age_sum_ms = self._read_bytes = self._written_bytes = 0
         self._polls = self._read_records = self._most_read = 0
         self._dropped = self._failed = self._routed = 0
         self.left_out = self.dead_letters = self.dead_letter_failures = 0
-        """Records that a policy left out; records that were to be written to the dead-letter topic, and how often that
-        failed."""
+        """Records that a policy left out, records for the dead-letter topic, and failed writes to that topic."""
         self._commits = self._failed_commits = self._commit_ms = self._most_commit_ms = 0
 
     def acknowledged(self, records: int, size: int, age_ms: int) -> None:
-        """A batch is on the target for good; its youngest record is so old, -1 if that is unknown."""
+        """A batch is on the target for good; `age_ms` is the age of its youngest record, -1 if unknown."""
         self.batches += 1
         self._written_bytes += size
         if age_ms >= 0:
@@ -108,7 +108,7 @@ class CopierCounters:
             self._age_sum_ms += age_ms * records
 
     def read(self, size: int, records: int, roads: Mapping[Road, int]) -> None:
-        """The source answered with so many bytes, of which records were made into batches on these roads."""
+        """The source answered with `size` bytes; `records` of them became batches on these roads."""
         self._read_bytes += size
         self._polls += 1
         self._read_records += records
@@ -123,7 +123,7 @@ class CopierCounters:
         self._routed += routed
 
     def stored(self, took_s: float, *, good: bool) -> None:
-        """Positions were stored, or could not be, after so long."""
+        """Positions were stored, or the store failed, after `took_s` seconds."""
         if not good:
             self._failed_commits += 1
             return
@@ -133,7 +133,7 @@ class CopierCounters:
         self._most_commit_ms = max(self._most_commit_ms, took_ms)
 
     def figures(self, waiting_records: int, free_bytes: int) -> Figures:
-        """The counts, with how much waits now."""
+        """The counts, with the waiting records and the free memory."""
         return Figures(
             ages=tuple(self._ages),
             age_sum_ms=self._age_sum_ms,

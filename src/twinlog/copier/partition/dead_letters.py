@@ -30,17 +30,19 @@ PREFIX = "__connect.errors."
 PURPOSE = "writing records to it that the target refuses"
 TIMEOUT_S = 10.0
 LARGEST_BYTES = 100 << 20
-"""`max.message.bytes` of a dead-letter topic that is created here: larger than a record that a topic may refuse for
-its size."""
+"""`max.message.bytes` of a dead-letter topic that is created here. It is larger than any record that a topic may refuse
+for its size."""
 
 KEPT = 1_000
-"""Written records that are remembered: an aborted transaction has the target refuse them again."""
+"""How many written records are remembered: after an aborted transaction the target refuses the same records again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedAppend:
-    """The first append of `queue` has one record, which the target refuses; `leave_out()` has the queue send the next
-    append, and `give_up(error)` ends it."""
+    """The first append of `queue` has a single record, which the target refuses.
+
+    `leave_out()` makes the queue send the next append, and `give_up(error)` ends the queue.
+    """
 
     queue: AppendQueue
     append: Append
@@ -50,15 +52,15 @@ class RefusedAppend:
 
     @property
     def waits(self) -> bool:
-        """Whether the queue still waits for it."""
+        """Whether the queue still waits for the append."""
         return not self.queue.ended and not self.queue.idle and self.queue.first is self.append
 
 
 class DeadLetters:
     """The dead-letter topic of one copier's flow.
 
-    A record is written before its partition goes on, so a crash may leave a second copy in the dead-letter topic, and
-    never loses one. `event(kind, text)` is called for operators.
+    A record is written before its partition continues, so each record arrives; a crash may leave a second copy in the
+    dead-letter topic. `event(kind, text)` is called for operators.
     """
 
     def __init__(
@@ -82,8 +84,10 @@ class DeadLetters:
         self._written: dict[tuple[TopicPartition, SourceOffset, int], None] = {}
 
     async def write(self, part: RoutedFetchOwner, refused: RefusedAppend) -> None:
-        """Write the record of a refused append, then have its queue leave it out; the partition is held where the topic
-        does not take the record."""
+        """Write the record of a refused append, then have its queue leave the append out.
+
+        The partition is held where the topic refuses the record.
+        """
         append, decision = refused.append, refused.decision
         backoff = Backoff.of(self._settings.producer.client)
         while refused.waits:
@@ -110,7 +114,7 @@ class DeadLetters:
         """The error of the partition; None where the dead-letter topic may take the record later."""
         if isinstance(error, NotAppendedError):
             self._tally.dead_letter_failures += 1
-            # 0 is no answer.
+            # Code 0 means that no answer came.
             retriable = not error.code or error.code in error_codes.RETRIABLE
             return None if retriable else self._not_taken(part, append, error)
         retriable = isinstance(error, ClusterError) and not isinstance(error, RefusedError)
@@ -133,7 +137,7 @@ class DeadLetters:
             except NotAppendedError as error:
                 if error.code != Code.INVALID_TIMESTAMP:
                     raise
-                # The dead-letter topic has the limits for times of other topics of its cluster.
+                # The dead-letter topic has the same limits for timestamps as other topics of its cluster.
                 headers.append((PREFIX + "timestamp", str(record.timestamp).encode()))
                 now = wall_ms(self._loop.clock)
                 await self._writer.append([(record.key, record.value, headers)], timestamp_ms=now)
@@ -142,8 +146,11 @@ class DeadLetters:
             del self._written[next(iter(self._written))]
 
     async def _find_topic(self) -> None:
-        """Raises RefusedError without the rights, CopyError when the target refuses it, ClusterError while the target
-        does not answer."""
+        """Find or create the topic.
+
+        Raises RefusedError without the rights, CopyError when the target refuses the topic, and ClusterError while the
+        target does not answer.
+        """
         found = (await self._target.refresh([self._topic]))[self._topic]
         if found.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             new = NewTopic(
@@ -151,7 +158,7 @@ class DeadLetters:
             )
             refusal = await create_topic(self._target, new, PURPOSE)
             if refusal is not None and refusal.code == Code.INVALID_REPLICATION_FACTOR:
-                # As for remote topics: a target with fewer brokers has its own default.
+                # As for remote topics: a target with fewer brokers uses its own default.
                 refusal = await create_topic(self._target, replace(new, replication_factor=-1), PURPOSE)
             if refusal is not None:
                 raise CopyError(f"cluster {self._target.alias} does not create topic {self._topic}: {refusal.text}")

@@ -1,4 +1,4 @@
-"""Decides what becomes of a fetch that the source did not answer with records."""
+"""Decides about a fetch that the source answered with an error or a diverging epoch."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _OTHER_TOPIC = error_codes.OTHER_TOPIC | {Code.UNKNOWN_TOPIC_OR_PARTITION}
 
 @dataclass(frozen=True, slots=True)
 class PauseFetch:
-    """Fetch it again after a while."""
+    """Fetch the partition again after a while."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CheckSource:
-    """Look at the source: its log parts from what was read at `end`, it does not have the offset (-1), or the topic is
-    another one (None)."""
+    """Check the source: its log differs from the copied records from `end` on, lacks the offset (-1), or the topic is
+    another topic (None)."""
 
     end: SourceOffset | None
     reason: str | None = None
@@ -44,8 +44,8 @@ FetchDecision: TypeAlias = PauseFetch | CheckSource | FailFetch
 def decide(
     fetched: PartitionResponse, source: TopicPartition, lacks: Callable[[str, str, str], RefusedError]
 ) -> FetchDecision:
-    """What follows from an answer that is an error, or reports that logs part. `lacks` makes the error for a missing
-    permission: operation, what on, what for."""
+    """Decide about an answer that is an error or reports a diverging epoch. `lacks` makes the error for a missing
+    permission from operation, resource and purpose."""
     code = fetched.error
     if error_codes.refused(code):
         return FailFetch(lacks("READ", f"topic {source.topic}", "copying it"))

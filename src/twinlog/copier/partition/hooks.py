@@ -1,4 +1,4 @@
-"""What a partition asks of the copier that it belongs to."""
+"""The requests of a partition to its copier."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class CopierHooks(Generic[P]):
-    """The copier's side of `PartitionCopy`, which is what `P` stands for.
+    """The copier's side of `PartitionCopy`, the class that `P` is.
 
-    `keep(waiting)`: these will wait for a while. `offer(queue)`: it has appends. `more(partition)`: reading may go on.
-    `moved()`: something was acknowledged. `far_target()`: the way to the target decides how fast it takes records.
-    `leaderless()`: the target's leader is to be looked for. `pause(partition, refusals)`: the source refused a fetch
-    for now. `check(partition, end)`: look at the source again, because its log parts from what was read at `end`, or
-    does not have the offset (-1), or the topic is another one (None). `resolve(partition)`: find the position anew from
-    the remote log. `lost(partition)`: find the position after what is left of committed transactions.
-    `abort(partition)`: abort the open transaction.
-    `limit(partition)`: ask how large a batch the remote topic takes. `failed(partition, error)`: the partition is not
-    copied further.
-    `foreign(remote, first, end)`: target offsets that are not ours. `event(kind, text)`: an operator should see it.
-    `source_lacks` and `target_lacks` make the error for a missing permission: operation, what on, what for.
-    `dead_letter(partition, refused)`: write a record to the dead-letter topic. `tally` counts for
-    all of them. With `log_left_out` each record that is left out is
-    reported. `route(unit)`: append what a transform routed. `unready(partition)`: go on once
-    records can be changed again.
+    `keep(waiting)`: these appends and rows will wait for a while. `offer(queue)`: the queue has appends.
+    `more(partition)`: the partition may be read again. `moved()`: appends were acknowledged. `far_target()`: True if
+    the distance to the target decides how fast it takes records. `leaderless()`: look for the target's leader.
+    `pause(partition, refusals)`: the source refused a fetch for now.
+
+    `check(partition, end)`: check the source again. Its log differs from the copied records from `end` on, or lacks the
+    offset (-1), or the topic is another topic (None). `resolve(partition)`: find the position again from the remote
+    log. `lost(partition)`: find the position after the remaining records of committed transactions. `abort(partition)`:
+    abort the open transaction.
+
+    `limit(partition)`: ask for the largest batch of the remote topic. `failed(partition, error)`: the partition is not
+    copied further. `foreign(remote, first, end)`: these target offsets have records of another program. `event(kind,
+    text)`: an event for operators. `source_lacks` and `target_lacks` make the error for a missing permission from
+    operation, resource and purpose.
+
+    `dead_letter(partition, refused)`: write a record to the dead-letter topic. `tally` counts for all partitions. With
+    `log_left_out` each left-out record is reported. `route(unit)`: append the routed rows of a unit.
+    `unready(partition)`: continue once the transform can change records again.
     """
 
     keep: Callable[[Sequence[Append | RoutedRows]], None]

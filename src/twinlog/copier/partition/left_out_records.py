@@ -13,15 +13,18 @@ from twinlog.settings.written import key_of
 LOG_KEY = key_of(FailedRecordSettings, "log_errors")
 
 NAMED = 3
-"""Records that one event about failures of a transform names."""
+"""How many records an event about failures of a transform names."""
 
 NAMED_ALONE = 10
-"""Records that a policy leaves out, of which each has an event; later ones are counted only."""
+"""How many left-out records have an event each; later records are only counted."""
 
 
 class LeftOutRecords:
-    """Counts the records of partition `source` that are dropped, failed, routed or left out, and reports them to
-    `event(kind, text)`: the first ones, or all of them where `errors.log.enable` is true (`log_all`)."""
+    """Counts the dropped, failed, routed and left-out records of partition `source`, and reports them to `event(kind,
+    text)`.
+
+    The first records are reported; with `errors.log.enable` = true (`log_all`) all of them are.
+    """
 
     def __init__(
         self, source: TopicPartition, event: Callable[[str, str], None], tally: CopierCounters, *, log_all: bool = False
@@ -34,7 +37,7 @@ class LeftOutRecords:
         self._by_policy = 0
 
     def leave_out(self, kind: str, text: str) -> None:
-        """A policy leaves one record out; `kind` is that of the event, `text` names the record and the reason."""
+        """A policy leaves a record out; `kind` is the kind of the event, `text` names the record and the reason."""
         self._tally.left_out += 1
         self._by_policy += 1
         if self._log_all or self._by_policy <= NAMED_ALONE:
@@ -43,7 +46,7 @@ class LeftOutRecords:
             self._event(kind, f"{text}; further records of this partition are counted, and logged if {LOG_KEY} is true")
 
     def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report what became of one fetch."""
+        """Count and report the results of a fetch."""
         if prepared.failed and (prepared.log_failed or not self._reported):
             self._report(prepared.failed, all_of_them=prepared.log_failed)
         if prepared.dropped or prepared.failed or prepared.routed:

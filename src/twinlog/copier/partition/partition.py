@@ -1,4 +1,4 @@
-"""One source partition while a task copies it: what is read of it becomes appends, until it leaves or fails."""
+"""A source partition while a task copies it: fetched records become appends, until the partition leaves or fails."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from twinlog.settings.flow import ProducerSettings
 
 
 class PartitionCopy:
-    """Reads, prepares and appends one partition; what it cannot do itself it asks of its copier through `hooks`.
+    """Reads, prepares and appends a partition; further work is requested from its copier through `hooks`.
 
-    Others read its fields; only its own methods change them.
+    Other classes read its fields; only its own methods change them.
     """
 
     def __init__(
@@ -48,14 +48,15 @@ class PartitionCopy:
         prepare: Prepare = copy_as_it_is,
         queue: AppendQueue | None = None,
     ) -> None:
-        """`prepare` makes appends of fetches. `sequence` and `queue` as in `PartitionAppends`."""
+        """`prepare` makes appends of fetches. `sequence` and `queue` are as in `PartitionAppends`."""
         self.grant = grant
         self.source: TopicPartition = grant.source
         self.remote: TopicPartition = grant.remote
         self.limit = BatchLimit(rules, grant.max_batch_bytes)
         self.transactional = identity.transactional
         self.read = SourcePosition(position, grant.topic_id)
-        # Within a transaction nothing of a failed try arrives; and what is not transformed is not routed.
+        # Records of a failed transaction never arrive, and only a transform routes records, so both cases need no
+        # trial.
         careful = grant.on_trial and not self.transactional and prepare is not copy_as_it_is
         self.read_ahead = ReadAhead(on_trial=careful)
         self.paused = False
@@ -73,21 +74,21 @@ class PartitionCopy:
         self.queue = self._appends.queue
         self.copied = self._appends.copied
 
-    # Where it is.
+    # The position.
 
     @property
     def acknowledged(self) -> Position:
-        """After the last append that the target acknowledged."""
+        """The position after the last append that the target acknowledged."""
         return self.copied.acknowledged
 
     @property
     def committed(self) -> Position:
-        """After the last transaction that was committed."""
+        """The position after the last committed transaction."""
         return self.copied.committed
 
     @property
     def durable(self) -> Position:
-        """How far this partition is copied for good."""
+        """The position up to which this partition is copied for good."""
         return self.copied.durable
 
     @property
@@ -97,12 +98,13 @@ class PartitionCopy:
 
     @property
     def held_back(self) -> bool:
-        """It is not read, because too much of it is queued or others need the room."""
+        """The partition is not read, because too many of its records are queued or other partitions need the memory."""
         return self.read_ahead.held_back
 
     @property
     def waits_since(self) -> float:
-        """Since when the target took nothing of what waits, in monotonic seconds; infinite where nothing does."""
+        """The time since which the target took none of the waiting appends, in monotonic seconds; infinite without
+        waiting appends."""
         return self._appends.waits_since
 
     @property
@@ -112,37 +114,37 @@ class PartitionCopy:
 
     @property
     def arrived(self) -> bool:
-        """Every append that was sent is acknowledged, at the offset where it belongs."""
+        """Every sent append is acknowledged, at its expected offset."""
         return self._appends.arrived
 
     @property
     def misplaced(self) -> MisplacedAppends | None:
-        """Set when the target took an append at too small an offset: records that it lost are copied again first."""
+        """Set when the target took an append at too small an offset: the lost records are copied again first."""
         return self._appends.misplaced
 
     @property
     def rules(self) -> CopyRules:
-        """By which its batches are built."""
+        """The rules for building its batches."""
         return self.limit.rules
 
     def grant_again(self) -> Grant:
-        """The grant to begin again after what is known to have arrived; more may be on its way."""
+        """The grant to begin again after the acknowledged records; more appends may be in flight."""
         return replace(self.grant, position=self.acknowledged, drained=False)
 
-    # What its copier calls.
+    # Methods for its copier.
 
     def pause(self) -> None:
-        """Read nothing, until `resume` or `seek`."""
+        """Stop reading until `resume` or `seek`."""
         self.paused = True
 
     def resume(self) -> None:
-        """Read again, unless this partition failed, was released, or is not known to be right on the target."""
+        """Read again, unless this partition failed, was released, or its position on the target is in doubt."""
         if not self.left and not self.failed and not self._unstored and self.misplaced is None:
             self.paused = False
             self._hooks.more(self.source)
 
     def seek(self, position: Position) -> None:
-        """Read on from `position`, after a gap or a resolve; what was queued must be cleared before."""
+        """Read on from `position`, after a gap or a resolve; the caller clears the queue before."""
         self._move(position)
         self.resume()
 
@@ -151,29 +153,29 @@ class PartitionCopy:
         self.trouble = trouble
 
     def clear_trouble(self) -> None:
-        """The target took something: no trouble is left."""
+        """The target took an append, so the trouble is over."""
         self.trouble = None
 
     def stop_reading(self) -> None:
-        """Stop reading and drop what was read but not sent; appends in flight may still be acknowledged.
+        """Stop reading and drop the unsent records; appends in flight may still be acknowledged.
 
-        Where some of it was routed elsewhere, or is a part of what became of a record, and may have arrived, the rest
-        is still sent.
+        Unsent records are still sent if a part of their fetch was routed, or a part of their record was sent, and may
+        have arrived.
         """
         self.left = True
         self.paused = True
         self._appends.discard_unsent()
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self.queue.end()
 
     def fail_partition(self, error: TwinlogError) -> None:
-        """Stop this partition for good and report why."""
+        """Stop this partition for good and report the error."""
         self.paused = True
         self.failed = True
         self.trouble = str(error)
-        # Within a transaction, what may yet arrive ends with it.
+        # Within a transaction, an abort also ends the appends that may still arrive.
         if not self._appends.fail(refused=not isinstance(error, NotAcknowledgedError)) and self.transactional:
             self._hooks.abort(self)
         self._hooks.failed(self, error)
@@ -193,14 +195,15 @@ class PartitionCopy:
     def set_writer(self, writer: Writer, position: Position, runs: Sequence[CopiedRun] = ()) -> None:
         """Prepare to append as `writer` from `position` on, after `runs`; drops the queue.
 
-        Appends of this writer, from here or elsewhere, may still arrive. Until `stored` nothing is read.
+        Appends of this writer, from here or from another copier, may still arrive. The partition reads nothing until
+        `stored`.
         """
         self.paused = self._unstored = True
         self._appends.set_producer(ProducerIdentity(writer.producer_id, writer.epoch), writer.sequence, position)
         self._move(replace(position, writer=writer), runs)
 
     def stored(self) -> None:
-        """The new writer is stored for the next copier: go on."""
+        """The new writer is stored for the next copier: continue."""
         self._unstored = False
         self.resume()
 
@@ -209,7 +212,7 @@ class PartitionCopy:
         self._appends.expect_late(position)
 
     def resolve_position(self) -> None:
-        """Have the position found anew from the remote log."""
+        """Have the position found again from the remote log."""
         self._hooks.resolve(self)
 
     def check_overdue(self, now: float) -> None:
@@ -226,7 +229,7 @@ class PartitionCopy:
         self.read_ahead.reset()
         self.trouble = None
 
-    # Read.
+    # Reading.
 
     def fetch_position(self, read_ahead: int) -> FetchPosition | None:
         if self.paused or self._appends.waits_for_unit:
@@ -237,7 +240,7 @@ class PartitionCopy:
         return self.read.next_fetch()
 
     def add_answer(self, asked: FetchPosition, fetched: PartitionResponse) -> None:
-        """Take one answer of the source."""
+        """Take an answer of the source."""
         read = self.read
         if self.paused or self._appends.waits_for_unit:
             return
@@ -258,16 +261,16 @@ class PartitionCopy:
         self._appends.append_fetch(begin, prepared)
 
     def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report what became of a fetch: it is not read again."""
+        """Count and report the results of a fetch, which is not read again."""
         self.copied.left_out(prepared.aborted, prepared.control)
         for record in prepared.oversized:
             self.left_out("oversized", left_out(self.source, record.source_offset, f"{record.size} bytes"))
         self._left_out.count_fetch(prepared)
 
     def _prepared(self, fetched: PartitionResponse) -> PreparedFetch | None:
-        """What is appended of one answer; None where it is read again later, or never."""
+        """The appends of an answer; None if the answer is read again later, or the partition failed."""
         rules = self.limit.rules
-        # So few batches may be in flight together, so each is built large when more wait.
+        # Few batches may be in flight together, so each batch is built large when more records wait.
         behind = self.queue.pending or len(fetched.records) > rules.merge_batch_bytes
         if behind and self._hooks.far_target():
             rules = rules.merging_all()
@@ -291,21 +294,21 @@ class PartitionCopy:
         self._left_out.leave_out(kind, text)
 
     def leave_out(self, append: Append) -> None:
-        """The record of a refused append is in the dead-letter topic: copy what follows."""
+        """Continue after the record of a refused append, which is in the dead-letter topic."""
         self.trouble = None
         self._appends.leave_out(append)
         self._hooks.offer(self.queue)
 
     def append(self, own: list[Append]) -> None:
-        """Append what waited for routed records, perhaps nothing."""
+        """Append the appends that waited for routed records; without any, the position moves over skipped records."""
         self._appends.append(own)
 
     def resume_reading(self) -> None:
-        """Read again: it waits for no routed records any more."""
+        """Read again, because all routed records are acknowledged."""
         self._hooks.more(self.source)
 
     def read_again(self, offset: SourceOffset) -> None:
-        """Read from a source offset on again: what was made of it is dropped."""
+        """Read again from a source offset on; the appends made of its records are dropped."""
         self.read.seek_offset(offset)
         self._hooks.more(self.source)
 
@@ -317,21 +320,21 @@ class PartitionCopy:
             self._hooks.more(self.source)
 
     def free_memory(self, now: float) -> None:
-        """Free memory for other partitions: what was not sent yet is dropped at `now` (monotonic seconds) and read
-        again later."""
+        """Free memory for other partitions: unsent appends are dropped at `now` (monotonic seconds) and read again
+        later."""
         again = None if self.left else self._appends.drop_unsent()
         if again is not None:
             self.read_ahead.back_off(now)
-            # The reader may wait at the end of the log and must learn of the new offset.
+            # The reader may wait at the end of the log and must learn the new offset.
             self.read_again(again)
 
     def take_limit(self, topic_bytes: int | None) -> None:
-        """Go on with what the remote topic takes now, None if that is unknown."""
+        """Continue with the current limit of the remote topic, None if the limit is unknown."""
         self.limit.set_topic_bytes(topic_bytes, self._now())
         self.resume()
 
     def _must_ask_limit(self) -> bool:
-        """Whether the remote topic has to be asked first; what was read is read again then."""
+        """Whether the remote topic must be asked for its limit first; the last answer is then read again."""
         if self.limit.sure(self._now()):
             return False
         self.paused = True
@@ -358,7 +361,7 @@ class PartitionCopy:
         self.copied.commit(position)
 
     def abort(self, identity: ProducerIdentity) -> None:
-        """The transaction was aborted, nothing of it is in flight: copy on from the last committed position."""
+        """The transaction was aborted and has nothing in flight: copy on from the last committed position."""
         copied = self._appends.abort(identity)
         if self.misplaced is not None:
             self._move(self.committed)
@@ -367,7 +370,7 @@ class PartitionCopy:
             self.seek(self.committed)
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """The target lost committed records from its offset `end` on, or none (None)."""
+        """The target lost committed records from its offset `end` on; None means that it lost no record."""
         self._appends.truncated(end)
 
     def copy_again(self, position: Position) -> None:

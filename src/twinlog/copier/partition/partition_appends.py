@@ -1,4 +1,5 @@
-"""The appends of one partition: from its queue to what the target acknowledged, refused, or put in the wrong place."""
+"""The appends of a partition: from its queue to records that the target acknowledged, refused, or took at a wrong
+offset."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from twinlog.settings.flow import ProducerSettings
 
 
 class AppendsOwner(unit.RoutedFetchOwner, Protocol):
-    """The partition that they belong to."""
+    """The partition of the appends."""
 
     left: bool
     limit: BatchLimit
@@ -48,26 +49,25 @@ class AppendsOwner(unit.RoutedFetchOwner, Protocol):
     read_ahead: ReadAhead
 
     def pause(self) -> None:
-        """Read nothing: it is not known to be right on the target."""
+        """Stop reading, because the position on the target is in doubt."""
 
     def clear_trouble(self) -> None:
-        """The target took something."""
+        """The target took an append, so the trouble is over."""
 
     def resolve_position(self) -> None:
-        """Find the position anew from the remote log."""
+        """Find the position again from the remote log."""
 
     def left_out(self, kind: str, text: str) -> None:
         """A policy left a record out."""
 
     def leave_out(self, append: Append) -> None:
-        """The record of a refused append is in the dead-letter topic: copy what follows."""
+        """Continue after the record of a refused append, which is in the dead-letter topic."""
 
 
 class PartitionAppends:
-    """What of one partition waits in `queue`, and the records that were `copied`.
+    """The waiting appends of a partition in `queue`, and its acknowledged records in `copied`.
 
-    `misplaced` is set when the target took an append at too small an offset: records that it lost are copied again
-    first.
+    `misplaced` is set when the target took an append at too small an offset: the lost records are copied again first.
     """
 
     __slots__ = (
@@ -94,8 +94,8 @@ class PartitionAppends:
         sequence: int,
         queue: AppendQueue | None,
     ) -> None:
-        """`sequence` is that of the next record that `identity` appends here. With `queue` others routed records here
-        before, and it has the sequence numbers."""
+        """`sequence` is the sequence number of the next record that `identity` appends here. `queue` is given if other
+        partitions routed records here before; it then has the sequence numbers."""
         self.queue = (
             AppendQueue(
                 owner.remote,
@@ -127,30 +127,31 @@ class PartitionAppends:
 
     @property
     def arrived(self) -> bool:
-        """Every append that was sent is acknowledged, at the offset where it belongs."""
+        """Every sent append is acknowledged, at its expected offset."""
         return self.queue.idle and self.misplaced is None and self._open.unit is None
 
     @property
     def waits_for_unit(self) -> bool:
-        """Nothing is read until what a transform routed has arrived."""
+        """The partition reads nothing until its routed records are acknowledged."""
         return self._open.unit is not None
 
     @property
     def waits_since(self) -> float:
-        """Since when the target took nothing of what waits, in monotonic seconds; infinite where nothing does."""
+        """The time since which the target took none of the waiting appends, in monotonic seconds; infinite without
+        waiting appends."""
         return self._open.waits_since if self.queue.idle else min(self.queue.waits_since, self._open.waits_since)
 
     # Into the queue, and out of it again.
 
     def append_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> None:
-        """Append what was made of a fetch from source offset `begin` on."""
+        """Append the appends of a fetch from source offset `begin` on."""
         self._hooks.keep([*prepared.appends, *prepared.routed])
         if not self._open.begin_fetch(begin, prepared):
             self._owner.count_fetch(prepared)
             self.append(prepared.appends)
 
     def append(self, own: list[Append]) -> None:
-        """Append what was read, perhaps nothing."""
+        """Append the given appends; without any, the position moves over skipped records."""
         if own:
             self.queue.put(own)
             self._hooks.offer(self.queue)
@@ -158,8 +159,11 @@ class PartitionAppends:
             self._catch_up()
 
     def drop_unsent(self) -> SourceOffset | None:
-        """Drop what was not sent, and return the source offset from which it is read again; None where all of it has to
-        be sent, as what was routed of the same fetch, or another part of a record, may have arrived."""
+        """Drop the unsent appends; returns the source offset from which they are read again.
+
+        Returns None where all of them must be sent, because routed records of the same fetch, or another part of the
+        same record, may have arrived.
+        """
         again_from = self._open.drop_unsent()
         pending = self.queue.pending
         if not pending or self._open.unit is not None or pending[0].continues:
@@ -171,8 +175,8 @@ class PartitionAppends:
         return again
 
     def discard_unsent(self) -> None:
-        """Drop what was not sent, for good, but for what has to follow something that was routed, or a part of what
-        became of a record."""
+        """Drop the unsent appends for good, except those that must follow routed records or a sent part of their
+        record."""
         if not self._open.sends_all:
             self.queue.drop_pending()
             return
@@ -181,10 +185,10 @@ class PartitionAppends:
             self._owner.read.seek_offset(unsent)
 
     def fail(self, *, refused: bool) -> bool:
-        """Send nothing more, and wait for nothing that was routed; returns whether all that was sent is known to have
-        arrived or not, and nothing of it may be taken back.
+        """Stop sending, and stop waiting for routed records; returns whether the arrival of every sent append is known.
 
-        With `refused` the target has refused what failed, if it was sent: it will not arrive.
+        True also means that no sent append may be taken back. With `refused` the target refused the failed append, if
+        it was sent, so the append will not arrive.
         """
         routed = self._open.unit is not None or any(append.route is not None for append in self.queue.waiting())
         self._open.drop_fetch()
@@ -193,10 +197,10 @@ class PartitionAppends:
             return False
         refused_at = None if self._transactional or self.queue.idle else self.queue.first.first_source_offset
         if refused_at is not None and refused_at > self.copied.acknowledged.next_source:
-            # What was routed of the records before has arrived: it is not routed again.
+            # The routed records before this offset have arrived, and are not routed again.
             self.copied.pass_over(refused_at, self._owner.read.epoch)
         self.queue.drop_all()
-        # What was read of it is not copied: the position must not pass over it.
+        # The unsent records are not copied, so the position must stay before them.
         self._owner.read.seek_offset(self.copied.acknowledged.next_source)
         return True
 
@@ -210,8 +214,7 @@ class PartitionAppends:
         if self.misplaced is not None or (expected is not None and base_offset < expected):
             self._note_misplaced(append, base_offset)
             return
-        # In front of a transactional producer's first record may be what other transactions left: markers, aborted
-        # records.
+        # Markers and aborted records of other transactions may lie before a transactional producer's first record.
         if expected is not None and base_offset > expected and not self.copied.leeway:
             self._hooks.foreign(self._owner.remote, expected, base_offset)
         self._owner.clear_trouble()
@@ -223,7 +226,7 @@ class PartitionAppends:
             self._hooks.more(self._owner.source)
 
     def _acknowledged_for_other(self, append: Append, base_offset: TargetOffset) -> None:
-        """Another partition of this copier had records routed here, in the same transactions."""
+        """Another partition of this copier routed these records here, in the same transactions."""
         assert append.route is not None
         self.copied.passed_by(append.count, base_offset)
         append.route.count_acknowledged(append)
@@ -245,7 +248,7 @@ class PartitionAppends:
         self._hooks.moved()
 
     def _catch_up(self) -> None:
-        """Where nothing is in flight the position moves over what was skipped since the last append."""
+        """With nothing in flight, move the position over the records skipped since the last append."""
         if (
             self.queue.idle
             and (not self._owner.left or self._open.sends_all)
@@ -279,7 +282,7 @@ class PartitionAppends:
                 self._owner.left_out(kind, reason)
                 self.leave_out(sent.append)
             case WriteDeadLetter() as decision:
-                # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
+                # The queue waits until the record is in the dead-letter topic, or until this append is cleared away.
                 self.queue.retry_failed(inf)
                 append = sent.append
                 refused = RefusedAppend(
@@ -293,12 +296,12 @@ class PartitionAppends:
         self._hooks.offer(self.queue)
 
     def _split(self, append: Append, into_bytes: int, limit_bytes: int) -> bool:
-        """Put smaller batches in the place of the first append; False where its transaction begins anew instead."""
+        """Replace the first append by smaller batches; False where its transaction starts again instead."""
         self._owner.limit.lower_limit(limit_bytes)
         return self._replace(append, split_append(append, replace(self._owner.limit.rules, max_batch_bytes=into_bytes)))
 
     def leave_out(self, append: Append) -> None:
-        """The first append is not sent again; nothing happens where it is not the first any more."""
+        """Drop the first append from the queue, if `append` is still the first."""
         if self.queue.idle or self.queue.first is not append:
             return
         self.queue.replace_first([])
@@ -311,10 +314,10 @@ class PartitionAppends:
     def _replace(self, append: Append, parts: list[Append]) -> bool:
         if append.route is not None:
             append.route.count_split(len(parts) - 1)
-        # A transaction waits for all that was routed anyway.
+        # A transaction waits for all routed records in any case.
         elif self._open.unit is None and any(part.continues for part in parts[1:]):
-            # What became of a record is in several batches now: in one transaction, or all sent once begun.
-            # Once the partition has left, what was not sent is dropped, and the position stays before it.
+            # A record now has several batches: they are in one transaction, or all of them are sent once the first is
+            # sent. After the partition has left, unsent batches are dropped and the position stays before the record.
             self._open.sends_all = self._open.sends_all or not self._owner.left
             if self._transactional:
                 self._owner.report_trouble(f"target: it does not take a batch of {append.bytes} bytes as it is")
@@ -347,26 +350,26 @@ class PartitionAppends:
     def set_producer(self, identity: ProducerIdentity, sequence: int, position: Position) -> None:
         """Drop the queue, and append as `identity` from `position` and a sequence number on."""
         self.misplaced = None
-        # If every append was answered, the log that was just read contains them all.
+        # If every append was answered, the log that was just read contains all of them.
         most_bytes = self.queue.late_bytes_left if identity == self.queue.identity else None
         self.queue.clear(identity, sequence)
         self.expect_late(position, most_bytes)
 
     def expect_late(self, position: Position, most_bytes: int | None = None) -> None:
-        """Appends of this partition's writer from before `position` may still arrive, of so many bytes at most."""
+        """Appends of this partition's writer from before `position` may still arrive, with at most `most_bytes`."""
         if most_bytes is None:
             most_bytes = MAX_WINDOW * self._owner.rules.max_batch_bytes
         self.queue.late.expect_appends(position.next_source, most_bytes)
 
     def abort(self, identity: ProducerIdentity) -> bool:
-        """The transaction was aborted, nothing of it is in flight; whether anything was copied in it."""
+        """The transaction was aborted and has nothing in flight; returns whether it had records of this partition."""
         copied = not self.queue.idle or self._open.unit is not None or self.copied.acknowledged != self.copied.committed
         self.queue.clear(identity)
         self.copied.abort()
         return copied
 
     def truncated(self, end: TargetOffset | None) -> None:
-        """The target lost committed records from its offset `end` on, or none (None)."""
+        """The target lost committed records from its offset `end` on; None means that it lost no record."""
         if end is None:
             self.misplaced = None
         else:
@@ -375,6 +378,6 @@ class PartitionAppends:
             self.misplaced.lower_end(end)
 
     def recommit_records(self, position: Position) -> None:
-        """What the target lost of committed transactions lies after `position`."""
+        """The lost records of committed transactions lie after `position`."""
         self.misplaced = None
         self.copied.recommit_records(position)

@@ -1,8 +1,9 @@
-"""Decides what happens to an append that the target did not take, from its answer, a few facts and the settings alone.
+"""Decides about an append that the target did not take, from its answer, a few facts and the settings alone.
 
-As in Kafka's producer (classes Sender and TransactionManager), with four additions: where the target lost the
-producer's state, the copier reads the log; a batch that is too large is split; a batch with records that the target
-refuses is cut around these records (KIP-467); and a batch that stays corrupt is sent a few times only.
+The rules are those of Kafka's producer (classes Sender and TransactionManager), with four additions. Where the target
+lost the producer's state, the copier reads the log. A batch that is too large is split. A batch with refused records is
+cut around these records (KIP-467). A batch that stays corrupt is sent a few times only.
+
 `PartitionAppends` and `Routes` carry the decision out.
 """
 
@@ -26,7 +27,8 @@ from twinlog.settings.written import key_of
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Send it again after `pause_s` seconds, with the same bytes and sequence numbers, to the leader at that time."""
+    """Send the append again after `pause_s` seconds, with the same bytes and sequence numbers, to the leader at that
+    time."""
 
     pause_s: float
     reason: str
@@ -34,21 +36,22 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Read in the remote log what arrived, and go on after it; a transaction is aborted."""
+    """Read the arrived records in the remote log, and continue after them; a transaction is aborted."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """It is on the target already, at `base_offset`, where the next append belongs."""
+    """The append is on the target already, at `base_offset`, the expected offset of the next append."""
 
     base_offset: TargetOffset
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Send its records in batches of `into_bytes` at most; the target takes batches of `limit_bytes` at most."""
+    """Send the append's records in batches of `into_bytes` at most; the target takes batches of `limit_bytes` at
+    most."""
 
     into_bytes: int
     limit_bytes: int
@@ -56,14 +59,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Isolate:
-    """Send the records with these numbers, from 0 on, in batches of their own; without numbers, each half."""
+    """Send the records with these numbers, from 0 on, in batches of their own; without numbers, send each half by
+    itself."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Leave its one record out. The target takes batches of `limit_bytes` at most, where that is the reason."""
+    """Leave the append's single record out. `limit_bytes` is the largest batch of the target, where the size is the
+    reason."""
 
     kind: LeftOutKind
     reason: str
@@ -72,7 +77,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class WriteDeadLetter:
-    """Write its one record to the dead-letter topic, then leave it out."""
+    """Write the append's single record to the dead-letter topic, then leave the record out."""
 
     kind: LeftOutKind
     reason: str
@@ -93,7 +98,7 @@ LeftOutKind = Literal["oversized", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Appending:
-    """What a decision depends on: `next_target` is the offset that the next append gets, None when unknown.
+    """The facts for a decision: `next_target` is the offset that the next append gets, None when unknown.
 
     While `late_appends`, appends of an earlier copier may still arrive.
     """
@@ -107,8 +112,8 @@ class Appending:
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """The settings, with the policies for the source topic; `lacks` makes the error for a missing permission
-    (operation, what on, what for)."""
+    """The settings, with the policies for the source topic; `lacks` makes the error for a missing permission from
+    operation, resource and purpose."""
 
     producer: ProducerSettings
     oversized: RecordPolicy
@@ -117,7 +122,7 @@ class ProduceRules:
 
 
 def decide(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float) -> Decision:
-    """Decides about the first append in the window; it was refused or got no answer, and nothing else is in flight.
+    """Decide about the first append in the window; it was refused or got no answer, and all other appends are answered.
 
     `chance`, from 0 to 1, spreads the pauses of partitions that fail together.
     """
@@ -127,7 +132,7 @@ def decide(sent: SentAppend, part: Appending, rules: ProduceRules, chance: float
     if part.transactional and code in error_codes.TRANSACTION_LOST:
         return Resolve(_reason(code))
     if code == Code.DUPLICATE_SEQUENCE_NUMBER:
-        # It was appended long ago, and the broker forgot where. Kafka's producer completes the batch, too.
+        # The append arrived long ago, and the broker forgot its offset. Kafka's producer completes the batch, too.
         known = part.next_target is not None and not part.late_appends
         return Accept(part.next_target) if known and part.next_target is not None else Resolve(_reason(code))
     if code == UNVERIFIED:
@@ -175,7 +180,7 @@ def _gave_up(append: Append, part: Appending, limit: str, reason: str) -> FailAp
 
 
 def _too_large(append: Append, part: Appending, rules: ProduceRules) -> Split | Skip | WriteDeadLetter | FailAppend:
-    # The remote topic's limit was lowered, or the broker's own is lower than the topic's.
+    # The remote topic's limit was lowered, or the broker's own limit is lower than the topic's.
     if append.count > 1:
         return Split(append.bytes // 2, append.bytes - 1)
     reason = left_out(part.source, append.first_source_offset, f"{append.bytes} bytes")
@@ -216,7 +221,7 @@ def _reason(code: int) -> str:
 
 
 def _explained(sent: SentAppend) -> str:
-    """Why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
+    """The reason why the target refuses an append for good: the code, and the broker's own message (KIP-467)."""
     text = error_codes.explain(sent.code)
     if sent.corrupt > CORRUPT_RETRIES:
         text += f", each of {sent.corrupt} times"
@@ -234,7 +239,8 @@ def _explained(sent: SentAppend) -> str:
 
 
 def _explained_alone(sent: SentAppend) -> str:
-    """Why the target refuses a record that was sent alone: the broker's word about the record, if there is one."""
+    """The reason why the target refuses a record that was sent alone: the broker's message about the record, if it sent
+    a message."""
     code = Code(sent.code).name
     refusal = sent.refusal
     messages = () if refusal is None else (*(error.message for error in refusal.record_errors), refusal.message)
@@ -245,7 +251,7 @@ def _explained_alone(sent: SentAppend) -> str:
 
 
 def _source_offset(append: Append, index: int) -> SourceOffset | None:
-    """The source offset of the record with a number within the batch, counted from 0."""
+    """The source offset of the record with number `index` within the batch, counted from 0."""
     for first, count in append.spans:
         if 0 <= index < count:
             return SourceOffset(first + index) if first >= 0 else None

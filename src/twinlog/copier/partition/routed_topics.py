@@ -20,13 +20,14 @@ from twinlog.settings.flow import FlowSettings
 
 
 class RouteResolver(Protocol):
-    """What a transform knows of its routes."""
+    """The knowledge of a transform about its routes."""
 
     def check_route(self, topic: TopicName, source: TopicPartition, *, same_cluster: bool) -> None:
         """Raise TransformError where rows of a partition cannot be routed to a topic."""
 
     def confirm_partitions(self, topic: TopicName, partitions: int) -> None:
-        """The target was just asked, and a topic has so many: the transform fails on records for others."""
+        """The target has just reported the partitions of a topic; the transform now fails on records for other
+        partitions."""
 
     def place_rows(
         self, routed: RoutedRows, source: TopicPartition, partitions: int, rules: CopyRules
@@ -35,7 +36,7 @@ class RouteResolver(Protocol):
 
 
 class RoutePlacement:
-    """The places of what one copier routes, in `topics`; `placing()` is what knows of its transform."""
+    """Places the routed records of a copier in `topics`; `placing()` returns the resolver of its transform."""
 
     def __init__(self, settings: FlowSettings, topics: RoutedTopics, placing: Callable[[], RouteResolver]) -> None:
         self._settings = settings
@@ -48,19 +49,19 @@ class RoutePlacement:
         self._placing().check_route(topic, source, same_cluster=self._topics.same_cluster)
 
     def confirm_partitions(self, topic: TopicName) -> None:
-        """The target was just asked: the transform fails on records for partitions that a topic does not have."""
+        """The target was just asked: the transform now fails on records for partitions that the topic lacks."""
         self._placing().confirm_partitions(topic, self._topics.partitions(topic))
 
     def set_limit(self, topic: TopicName, most_bytes: int) -> None:
-        """A topic takes batches of so many bytes at most."""
+        """A topic takes batches of at most `most_bytes`."""
         self._limits[topic] = most_bytes
 
     def forget_topic(self, topic: TopicName) -> None:
-        """Nothing is routed to a topic any more."""
+        """Forget the limit of a topic to which records are no longer routed."""
         self._limits.pop(topic, None)
 
     def place_rows(self, unit: RoutedFetch) -> dict[TopicPartition, list[Append]]:
-        """The routed appends of a unit, by where they go. Raises TransformError, NoPartitionError."""
+        """The routed appends of a unit, by their target partition. Raises TransformError, NoPartitionError."""
         found: dict[TopicPartition, list[Append]] = {}
         source, rules = unit.owner.source, unit.owner.rules
         name = self._settings.transform.shown if self._settings.transform else ""
@@ -83,11 +84,11 @@ class RoutePlacement:
 
 PURPOSE = "routing records to it"
 DEAD_PARTITIONS = 1
-"""Of a dead-letter topic that is made here, as of Connect's."""
+"""The number of partitions of a dead-letter topic that is created here, as in Connect."""
 
 
 class RoutedTopics:
-    """The routed topics of one copier; `same_cluster` is whether source and target are one."""
+    """The routed topics of one copier; `same_cluster` is True if source and target are the same cluster."""
 
     def __init__(self, source: ClusterClient, target: ClusterClient, settings: FlowSettings) -> None:
         self.names: set[TopicName] = set()
@@ -98,50 +99,52 @@ class RoutedTopics:
         self._compared = False
         self._counts: dict[TopicName, int] = {}
         self._used: dict[TopicName, float] = {}
-        """When something was routed to each topic last, in monotonic seconds."""
+        """The time of the last routed record for each topic, in monotonic seconds."""
         self._finding = source.loop.lock()
 
     def has_topic(self, topic: TopicName) -> bool:
-        """Whether the topic was there."""
+        """Whether the topic existed at the last look."""
         return topic in self.names
 
     def partitions(self, topic: TopicName) -> int:
-        """How many a known topic has, or had when that was known."""
+        """The number of partitions of a topic, or the last known number."""
         known = self._target.topic(topic)
         if known is not None and known.partitions:
             self._counts[topic] = known.partitions
         return self._counts.get(topic, 1)
 
     def forget_topic(self, topic: TopicName) -> None:
-        """The topic is not there any more, as far as its broker knows."""
+        """The topic no longer exists, as far as its broker knows."""
         self.names.discard(topic)
 
     def touch_topics(self, topics: Iterable[TopicName], now: float) -> None:
-        """Something is routed to them."""
+        """Note that records are routed to the topics at `now` (monotonic seconds)."""
         self._used.update(dict.fromkeys(topics, now))
 
     def unused(self, since: float) -> set[TopicName]:
-        """Topics to which nothing was routed since a moment, in monotonic seconds."""
+        """Topics to which no record was routed since a time in monotonic seconds."""
         return {topic for topic, at in self._used.items() if at < since}
 
     def drop_topic(self, topic: TopicName) -> None:
-        """Nothing is routed to it any more, as it seems."""
+        """Forget a topic to which records are apparently no longer routed."""
         self.names.discard(topic)
         self._counts.pop(topic, None)
         self._used.pop(topic, None)
 
     async def compare_clusters(self) -> None:
-        """Find out whether the target is the source. Raises ClusterError."""
+        """Find out whether the target is the source cluster. Raises ClusterError."""
         if not self._compared:
             here, there = await self._target.cluster_id(), await self._source.cluster_id()
             self.same_cluster = here is not None and here == there
             self._compared = True
 
     async def ensure_topic(self, topic: TopicName, unit: RoutedFetch, *, dead: bool) -> str | None:
-        """Make sure that a topic is there, if its unit still waits; returns an event when it was made, None otherwise.
+        """Make sure that a topic exists, if its unit still waits; returns an event when the topic was created, else
+        None.
 
-        It gets as many partitions as the source topic and the settings of the remote topic. Raises RefusedError without
-        the rights, CopyError when the target refuses it, ClusterError while it does not answer.
+        The topic gets as many partitions as the source topic, and the settings of the remote topic. A dead-letter topic
+        has one partition. Raises RefusedError without the rights, CopyError when the target refuses the topic,
+        ClusterError while the target does not answer.
         """
         async with self._finding:
             if topic in self.names or not unit.wanted:
@@ -181,6 +184,6 @@ class RoutedTopics:
     async def _create(self, new: NewTopic) -> Refusal | None:
         refusal = await create_topic(self._target, new, PURPOSE)
         if refusal is not None and refusal.code == Code.INVALID_REPLICATION_FACTOR:
-            # As for remote topics: a target with fewer brokers has its own default.
+            # As for remote topics: a target with fewer brokers uses its own default.
             refusal = await create_topic(self._target, replace(new, replication_factor=-1), PURPOSE)
         return refusal

@@ -1,8 +1,9 @@
-"""Appends what a transform routed to other partitions than a record's own; several partitions may go into one.
+"""Appends records that a transform routed to other partitions; several source partitions may route to the same
+partition.
 
-Without transactions the routed appends of a unit are acknowledged before its own ones are sent: a position never counts
-what has not arrived, and after a crash some routed records are there twice. In a transaction a unit is committed as a
-whole.
+Without transactions the routed appends of a unit are acknowledged before the unit's own appends are sent. A position
+thus counts only arrived records, and after a crash some routed records are on the target twice. In a transaction a unit
+is committed as a whole.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ from twinlog.settings.flow import FlowSettings
 
 LATER_S = 0.05
 FORGET_S = 3_600.0
-"""A topic that nothing was routed to for so long is forgotten: some transforms make another one each day."""
+"""A topic to which no record was routed for this time is forgotten: some transforms make a new topic each day."""
 
 PARTITION_S = 2.0
-"""How often it is looked for a partition that records are routed to and that is not there."""
+"""How often the target is asked for a missing partition to which records are routed."""
 
 
 class OwnedPartition(Protocol):
-    """A remote partition that this copier appends to anyway."""
+    """A remote partition that this copier also copies a source partition to."""
 
     queue: AppendQueue
     left: bool
@@ -69,9 +70,10 @@ class OwnedPartition(Protocol):
 class Routes:
     """The routed appends of one copier.
 
-    `placing()` is what makes them. `offer(queue)` is called when a queue has something to send, `leaderless()` when
-    its leader is to be looked for, `keep(appends)` with what waits for a while, `dead_letter(owner, refused)` with a
-    record for the dead-letter topic, `event(kind, text)` for operators.
+    `placing()` returns the resolver that makes them. `offer(queue)` is called when a queue has appends to send,
+    `leaderless()` to look for a missing leader, `keep(appends)` with appends that wait for a while. `dead_letter(owner,
+    refused)` is called with a record for the dead-letter topic, and `event(kind, text)` for operators.
+
     Within transactions `owned` are the remote partitions of this copier, whose queues have their sequence numbers.
     """
 
@@ -106,17 +108,20 @@ class Routes:
         self._sequences: MutableMapping[TopicPartition, int] = {}
         self._abort: Callable[[str], None] | None = None
         self._units: dict[RoutedFetch, None] = {}
-        """Those of a transaction that were sent and are not known to be over."""
+        """Sent units of the open transaction that may be unfinished."""
         self._held: list[RoutedFetch] | None = None
         self._stopped = False
 
     def in_transactions(self, abort: Callable[[str], None], sequences: MutableMapping[TopicPartition, int]) -> None:
-        """All appends are part of transactions: `abort(reason)` ends the open one, `sequences` are where the numbers of
-        partitions go on that were appended to before."""
+        """Make all appends a part of transactions.
+
+        `abort(reason)` ends the open transaction. `sequences` has the next sequence number of each partition with
+        earlier appends.
+        """
         self._abort, self._sequences = abort, sequences
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._stopped = True
         for queue in self._queues.values():
             queue.end()
@@ -128,14 +133,14 @@ class Routes:
 
     @property
     def queues(self) -> Iterable[AppendQueue]:
-        """The queues of partitions that nobody else here appends to."""
+        """The queues of partitions that receive only routed records of this copier."""
         return self._queues.values()
 
     @property
     def unfinished(self) -> list[RoutedFetch]:
-        """Units of the transaction of which something is sent and not everything acknowledged.
+        """Units of the transaction with sent appends that are not all acknowledged.
 
-        Also those that were given up: what arrived of them must not be committed.
+        Dropped units count, too: their arrived records must not be committed.
         """
         for unit in [unit for unit in self._units if not unit.wanted and not unit.given_up]:
             del self._units[unit]
@@ -154,9 +159,9 @@ class Routes:
             self._give_up(queue, produce_errors.overdue(queue.first, appending, rules, unit.owner.trouble).error)
 
     def forget_unused(self, now: float) -> None:
-        """Forget topics that nothing was routed to for `FORGET_S`; `now` is in monotonic seconds.
+        """Forget topics to which no record was routed for `FORGET_S`; `now` is in monotonic seconds.
 
-        Their leaders are not looked up any more. A topic that is routed to again is found again.
+        The leaders of forgotten topics are no longer looked up. A topic that receives records later is looked up again.
         """
         busy = {topic for unit in (*self.unfinished, *(self._held or ())) for topic in unit.topics}
         for topic in self._topics.unused(now - FORGET_S) - busy:
@@ -176,18 +181,18 @@ class Routes:
                 self._target.forget_topic(topic)
 
     def pause_sending(self) -> None:
-        """Send no further unit: the transaction is about to end."""
+        """Hold further units back, because the transaction is about to end."""
         if self._held is None:
             self._held = []
 
     def resume_sending(self) -> None:
-        """Send what was held back."""
+        """Send the units that were held back."""
         held, self._held = self._held or [], None
         for unit in held:
             self.append_routed(unit)
 
     def clear(self, identity: ProducerIdentity) -> None:
-        """The transaction was aborted: forget what is on its way, and go on as `identity`."""
+        """The transaction was aborted: drop its appends, and continue as `identity`."""
         self._identity = identity
         self._units.clear()
         self._held = None
@@ -195,11 +200,12 @@ class Routes:
             queue.clear(identity)
 
     def hand_over(self, partition: TopicPartition) -> AppendQueue | None:
-        """A partition is copied to from now on; returns the queue that has its sequence numbers in a transaction."""
+        """The copier begins to copy to a partition; returns the queue with the sequence numbers within transactions,
+        else None."""
         return self._queues.pop(partition, None) if self._abort is not None else None
 
     def append_routed(self, unit: RoutedFetch) -> None:
-        """Append the routed rows of a unit, as soon as its topics are there."""
+        """Append the routed rows of a unit, as soon as its topics exist."""
         if self._held is not None:
             self._held.append(unit)
             return
@@ -215,14 +221,14 @@ class Routes:
             if self._settings.transform is not None and self._settings.transform.tolerance == "all":
                 self._loop.start(self._have_it_fail, unit)
             else:
-                # The error itself holds on to the rows.
+                # The text is passed on, because the error itself would hold the rows.
                 self._loop.start(self._wait_for_partition, unit, str(error))
             return
         except TwinlogError as error:
             unit.owner.fail_partition(error)
             return
         if any((owned := self._owned.get(where)) is not None and owned.left for where in placed):
-            # Its sequence numbers are known once its last transaction is over.
+            # The sequence numbers of the partition are known once its last transaction is over.
             self._loop.start(self._try_later, unit)
             return
         unit.count_queued(sum(map(len, placed.values())))
@@ -234,7 +240,7 @@ class Routes:
             queue.put(appends)
             self._offer(queue)
         if self._abort is not None and unit.own:
-            # In a transaction its own appends are sent together with the routed ones.
+            # In a transaction the unit's own appends are sent together with its routed appends.
             unit.owner.append(unit.take_own())
 
     def _queue(self, where: TopicPartition) -> AppendQueue:
@@ -269,14 +275,14 @@ class Routes:
         await self._make_ready(unit, [topic])
 
     async def _make_ready(self, unit: RoutedFetch, topics: Iterable[TopicName]) -> bool:
-        """Find or make topics of a unit, and the producer, for as long as it takes; False where it is not wanted any
-        more."""
+        """Find or create topics of a unit, and the producer, for as long as it takes; False if the unit is no longer
+        wanted."""
         owner, backoff = unit.owner, Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped:
             try:
                 if self._identity is None:
                     self._identity = ProducerIdentity(*await self._target.init_producer())
-                # Before a topic is made of it.
+                # The clusters are compared before a topic is created.
                 await self._topics.compare_clusters()
                 for topic in topics:
                     if not unit.topics[topic]:
@@ -297,9 +303,9 @@ class Routes:
         return False
 
     async def _have_it_fail(self, unit: RoutedFetch) -> None:
-        """Read a unit again that has records for a partition that is not there: the transform fails on them then.
+        """Read a unit again that has records for a missing partition: the transform then fails on these records.
 
-        The partition may be there since the target was asked last.
+        The partition may have been added since the target was asked last.
         """
         backoff = Backoff.of(self._settings.producer.client)
         while unit.wanted and not self._stopped:
@@ -316,7 +322,7 @@ class Routes:
                 unit.read_again()
 
     async def _wait_for_partition(self, unit: RoutedFetch, error: str) -> None:
-        """Somebody has to add it, as its source topic may have got one, too."""
+        """An operator has to add the partition; the source topic may have got more partitions, too."""
         unit.owner.report_trouble(f"target: {error}")
         if unit.is_news(error):
             self._event("routed", f"{error}; this is waited for")
@@ -330,7 +336,8 @@ class Routes:
         self.append_routed(unit)
 
     def _refused(self, where: TopicPartition, sent: SentAppend) -> None:
-        """The first append in the window of a queue was refused or got no answer, and nothing of it is in flight."""
+        """The first append in the window of a queue was refused or got no answer, and the queue has nothing in
+        flight."""
         queue, unit = self._queues[where], sent.append.route
         assert isinstance(unit, RoutedFetch)
         match produce_errors.decide(sent, self._appending(where, unit), self._rules(unit.owner), random.random()):
@@ -358,7 +365,7 @@ class Routes:
                 unit.owner.left_out(kind, reason)
                 self._leave_out(queue, unit, sent.append)
             case WriteDeadLetter() as decision:
-                # Nothing is sent until the record is in the dead-letter topic, or this append is cleared away.
+                # The queue waits until the record is in the dead-letter topic, or until this append is cleared away.
                 queue.retry_failed(inf)
                 leave_out = partial(self._leave_out, queue, unit, sent.append)
                 give_up = partial(self._fail_owner, queue, unit)
@@ -387,14 +394,15 @@ class Routes:
         return ProduceRules(self._settings.producer, owner.rules.oversized, owner.rules.refused, self._target.lacks)
 
     def _appending(self, where: TopicPartition, unit: RoutedFetch) -> Appending:
-        # Others route records there, too: nobody knows where the next append belongs.
+        # Other producers append to the partition, too, so the offset of the next append is unknown.
         return Appending(unit.owner.source, where, self._abort is not None, None, True)
 
     def _give_up(self, queue: AppendQueue, error: TwinlogError) -> None:
-        """Nothing goes into a partition any more: all that wait for it fail, the first of them may have left."""
+        """End a queue for good: the owners of all units that wait for it fail. The owner of the first unit may have
+        left."""
         units = [append.route for append in queue.waiting() if isinstance(append.route, RoutedFetch)]
         queue.end()
-        # An owner that is held tries again later: then with another queue, whose sequence numbers begin at 0.
+        # An owner that is held tries again later with another queue, whose sequence numbers begin at 0.
         self._queues.pop(queue.partition, None)
         if self._abort is None:
             self._identity = None
@@ -402,8 +410,11 @@ class Routes:
             owner.fail_partition(error)
 
     def _fail_owner(self, queue: AppendQueue, unit: RoutedFetch, error: TwinlogError) -> None:
-        """The first append of a queue has a record that is not taken: its source partition fails, and is routed again
-        from its stored position on. What other source partitions routed here is sent."""
+        """The first append of a queue has a refused record: its source partition fails, and is routed again from its
+        stored position.
+
+        The routed records of other source partitions are sent.
+        """
         queue.replace_first([])
         queue.drop_appends(lambda append: isinstance(append.route, RoutedFetch) and append.route.owner is unit.owner)
         queue.send_now()
@@ -411,7 +422,7 @@ class Routes:
         self._offer(queue)
 
     async def _send_again(self, queue: AppendQueue) -> None:
-        """The target lost the state of this producer: what is not acknowledged is sent under a new one."""
+        """The target lost the state of this producer: send the unacknowledged appends under a new producer id."""
         backoff = Backoff.of(self._settings.producer.client)
         while not self._stopped:
             try:

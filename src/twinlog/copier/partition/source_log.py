@@ -11,17 +11,18 @@ from twinlog.mirror.offsets.positions import Position
 from twinlog.model.types import SourceOffset
 
 BACKOFF_S = (2.0, 32.0)
-"""For how long a partition is not read after its memory was freed, at first and at most."""
+"""How long a partition is not read after its memory was freed, at first and at most."""
 
 TRIAL_RECORDS = 1 << 16
-"""A trial ends with so many records."""
+"""A trial ends at this number of records."""
 
 
 class ReadAhead:
-    """`held_back` is True while the partition is not read because too much of it waits, or it backs off.
+    """`held_back` is True while the partition is not read because too many of its records wait, or because it backs
+    off.
 
-    On trial nothing is read ahead: a record, and twice as many each time that the target has taken all that was read.
-    A record that the target refuses again has then no records behind it that a transform has routed elsewhere.
+    On trial the partition reads a record, then twice as many records each time that the target has taken all read
+    records. If the target refuses a record again, no later record has then been routed by a transform.
     """
 
     __slots__ = ("_backoffs", "_limit_bytes", "_trial", "_until", "held_back")
@@ -34,37 +35,38 @@ class ReadAhead:
         self._backoffs = 0
 
     def is_full(self, queued_bytes: int, limit_bytes: int, now: float) -> bool:
-        """Whether to wait, with so much queued and room for so much (`now` in monotonic seconds)."""
+        """Whether to wait, with `queued_bytes` in the queue and room for `limit_bytes` (`now` in monotonic seconds)."""
         self._limit_bytes = limit_bytes
         self.held_back = queued_bytes >= limit_bytes or now < self._until or bool(self._trial and queued_bytes)
         return self.held_back
 
     def next_records(self) -> int | None:
-        """How many records to take of what was read; None for all of them."""
+        """How many of the fetched records to take; None for all of them."""
         now = self._trial
         self._trial = now * 2 if now < TRIAL_RECORDS else 0
         return now or None
 
     def clear_hold(self) -> None:
-        """It is not read for another reason."""
+        """The partition is not read for another reason."""
         self.held_back = False
 
     def back_off(self, now: float) -> None:
-        """What waited was dropped at `now` (monotonic seconds), to free memory.
+        """The waiting records were dropped at `now` (monotonic seconds), to free memory.
 
-        It is read again once the target acknowledged something, or after a while that doubles each time, for as long as
-        the target takes nothing of it.
+        The partition is read again once the target acknowledged an append, or after a pause. The pause doubles each
+        time while the target takes nothing of the partition.
         """
         first_s, most_s = BACKOFF_S
         self._until = now + min(first_s * 2**self._backoffs, most_s)
         self._backoffs += 1
 
     def reset(self) -> None:
-        """It is read from another offset now."""
+        """The partition is read from another offset now."""
         self._until = LONG_AGO
 
     def acknowledged(self, queued_bytes: int) -> bool:
-        """The target took something, and so much is left; whether reading may go on that was held back."""
+        """The target took an append, and `queued_bytes` are left; returns whether the partition may be read again after
+        a hold."""
         self._until, self._backoffs = LONG_AGO, 0
         if self.held_back and queued_bytes < self._limit_bytes and not (self._trial and queued_bytes):
             self.held_back = False
@@ -75,10 +77,10 @@ class ReadAhead:
 class SourcePosition:
     """`offset` is fetched next, `epoch` the leader epoch of the last batch read (KIP-320), `topic_id` None if unknown.
 
-    `end` is up to where a consumer may read, -1 before the first answer, and `answered_at` when the source last
-    answered (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now. `open_since`
-    is the moment since which a transaction keeps the records from `end` on from a consumer that reads committed records
-    (monotonic seconds), None where no record is kept.
+    `end` is the offset up to which a consumer may read, -1 before the first answer. `answered_at` is the time of the
+    source's last answer (monotonic seconds). `refusals` counts the fetches in a row that the source refused for now.
+    `open_since` is the time since which an open transaction keeps the records from `end` on from a consumer that reads
+    committed records (monotonic seconds). `open_since` is None without kept records.
     """
 
     __slots__ = ("answered_at", "end", "epoch", "offset", "open_since", "refusals", "topic_id")
@@ -105,13 +107,13 @@ class SourcePosition:
         self.offset = offset
 
     def skip_to(self, offset: SourceOffset, epoch: int) -> None:
-        """Everything before an offset was read; -1 is no epoch."""
+        """All records before an offset were read; an `epoch` of -1 is unknown."""
         self.offset = offset
         if epoch >= 0:
             self.epoch = epoch
 
     def next_fetch(self) -> FetchPosition:
-        """What to ask the source for."""
+        """The position of the next fetch."""
         return FetchPosition(self.offset, 0, self.epoch, topic_id=self.topic_id)
 
     def record_fetch(self, fetched: PartitionResponse, *, read_committed: bool, now: float) -> None:
@@ -127,6 +129,6 @@ class SourcePosition:
         self.end = end
 
     def refused(self) -> int:
-        """The source refused a fetch for now; returns how often in a row."""
+        """The source refused a fetch for now; returns the number of refusals in a row."""
         self.refusals += 1
         return self.refusals

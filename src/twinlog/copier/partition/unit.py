@@ -1,4 +1,4 @@
-"""What comes of one fetch of a partition when a transform routes some of it to other partitions."""
+"""The appends and routed rows of a fetch of which a transform routes some records to other partitions."""
 
 from __future__ import annotations
 
@@ -24,38 +24,40 @@ class RoutedFetchOwner(Protocol):
     def rules(self) -> CopyRules: ...
 
     def count_fetch(self, prepared: PreparedFetch) -> None:
-        """Count and report what became of a fetch: it is not read again."""
+        """Count and report the results of a fetch, which is not read again."""
 
     def append(self, own: list[Append]) -> None:
-        """Append what stays in this partition, perhaps nothing."""
+        """Append the records that stay in this partition; the list may be empty."""
 
     def count_routed(self, append: Append) -> None:
         """The target acknowledged an append of this partition that was routed to another one."""
 
     def resume_reading(self) -> None:
-        """Read again: no routed append is waited for any more."""
+        """Read again, because all routed appends are acknowledged."""
 
     def read_again(self, offset: SourceOffset) -> None:
-        """Read from a source offset on again: what was made of it is dropped."""
+        """Read again from a source offset on; the appends made of its records are dropped."""
 
     @property
     def trouble(self) -> str | None:
-        """What hinders it."""
+        """The trouble of the partition, None without trouble."""
 
     def report_trouble(self, trouble: str) -> None:
-        """Report what keeps the unit from being appended."""
+        """Report the trouble that delays the unit's appends."""
 
     def left_out(self, kind: str, text: str) -> None:
         """A policy left a record out."""
 
     def fail_partition(self, error: TwinlogError) -> None:
-        """The unit never can be appended."""
+        """The unit can never be appended."""
 
 
 class RoutedFetch:
-    """`own` appends and routed `rows` of one fetch from source offset `begin` on, made at `since` (monotonic seconds).
-    The routed ones are `sent` once they are queued, and `left` of them are not acknowledged. `topics` are those that
-    they go to, and whether for failed records."""
+    """`own` appends and routed `rows` of a fetch from source offset `begin` on, made at `since` (monotonic seconds).
+
+    The routed appends are `sent` once they are queued, and `left` of them are unacknowledged. `topics` are their target
+    topics, each with True if the topic is for failed records.
+    """
 
     __slots__ = ("_open", "_prepared", "begin", "given_up", "left", "own", "owner", "rows", "sent", "since", "topics")
 
@@ -79,12 +81,12 @@ class RoutedFetch:
         self.sent = False
         self.left = 0
         self.given_up = False
-        """Its partition waits for it no longer, though not all of it arrived."""
+        """The partition has stopped waiting for the unit before all of it arrived."""
         self._open = opened
 
     @property
     def wanted(self) -> bool:
-        """Whether its partition waits for it."""
+        """Whether the partition waits for this unit."""
         return self._open.unit is self
 
     @property
@@ -93,47 +95,48 @@ class RoutedFetch:
         return self.sent and not self.left
 
     def is_news(self, text: str) -> bool:
-        """Whether this was not the last report about its partition, as when the same records were read before."""
+        """Whether a report differs from the last report about its partition; the same records may be read again."""
         news, self._open.reported = text != self._open.reported, text
         return news
 
     def count_queued(self, appends: int) -> None:
-        """Its rows became so many routed appends, which are sent from now on."""
+        """The rows became `appends` routed appends, which are sent from now on."""
         self.sent, self.left, self.rows = True, appends, ()
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             self.owner.count_fetch(prepared)
 
     def take_own(self) -> list[Append]:
-        """What stays in its partition, which is queued from now on: who keeps the unit does not keep that."""
+        """Return the appends that stay in the partition, and drop them here: a holder of the unit then does not hold
+        their memory."""
         own, self.own = self.own, []
         return own
 
     def free_rows(self) -> None:
-        """Free its memory, as nothing waits for it: a look-up of its topics may keep the unit for long."""
+        """Free the memory of a unit that is no longer awaited: a look-up of its topics may hold the unit for long."""
         self.own, self.rows, self._prepared = [], (), None
 
     def read_again(self) -> None:
-        """Drop it, if nothing of it was sent, and have it read again."""
+        """Drop the unit if it is unsent, and have its fetch read again."""
         if self.wanted and self._open.drop_unsent() is not None:
             self.owner.read_again(self.begin)
 
     def count_acknowledged(self, append: Append) -> None:
-        """The target acknowledged one of its routed appends, or will not get it."""
+        """The target acknowledged a routed append of the unit, or the append is dropped."""
         self.left -= 1
         if self.wanted:
             self._open.count_routed(append)
 
     def count_split(self, more: int) -> None:
-        """One of its routed appends became so many more."""
+        """A routed append was split, which makes `more` appends more."""
         self.left += more
 
 
 class PendingRoutedFetch:
-    """The `unit` that a partition waits for, if any: it reads nothing until that is over.
+    """The `unit` that a partition waits for, if any: the partition reads nothing until the unit is over.
 
-    `queue` has the partition's own appends. `route(unit)` appends what is routed; `moved()` is called when something of
-    that was acknowledged. `now()` is monotonic, in seconds.
+    `queue` has the partition's own appends. `route(unit)` appends the routed rows; `moved()` is called when a routed
+    append was acknowledged. `now()` is monotonic, in seconds.
     """
 
     __slots__ = (
@@ -161,11 +164,12 @@ class PendingRoutedFetch:
     ) -> None:
         self.unit: RoutedFetch | None = None
         self.reported: str | None = None
-        """What was reported last of what a unit waits for."""
+        """The last reported reason for which a unit waits."""
         self.sends_all = False
-        """Some of what was read was routed, or is a part of what became of a record: the rest has to follow it."""
+        """Some read records were routed, or are a part of the rows of a record: the remaining records must follow
+        them."""
         self.routed_to = SourceOffset(0)
-        """Before this source offset something was routed, which would be routed again if it were read again."""
+        """Records before this source offset were routed, and would be routed again if they were read again."""
         self._owner = owner
         self._queue = queue
         self._transactional = transactional
@@ -174,7 +178,7 @@ class PendingRoutedFetch:
         self._now = now
 
     def begin_fetch(self, begin: SourceOffset, prepared: PreparedFetch) -> bool:
-        """Wait for what comes of a fetch from source offset `begin` on; False where it needs no unit."""
+        """Wait for the results of a fetch from source offset `begin` on; False where the fetch needs no unit."""
         self.sends_all = self.sends_all or prepared.spread or bool(prepared.routed)
         if not prepared.routed and not (prepared.spread and self._transactional):
             return False
@@ -186,11 +190,11 @@ class PendingRoutedFetch:
 
     @property
     def waits_since(self) -> float:
-        """Since when nothing of the unit could be sent, in monotonic seconds; infinite where it is not so."""
+        """The time since which the unit is unsent, in monotonic seconds; infinite without an unsent unit."""
         return float("inf") if self.unit is None or self.unit.sent else self.unit.since
 
     def count_routed(self, append: Append) -> None:
-        """The target acknowledged a routed append of the unit, and perhaps with it all of them."""
+        """The target acknowledged a routed append of the unit, perhaps the last append of the unit."""
         self._owner.count_routed(append)
         if self._transactional:
             self.end_if_arrived()
@@ -201,7 +205,7 @@ class PendingRoutedFetch:
         self._moved()
 
     def drop_unsent(self) -> SourceOffset | None:
-        """Wait no longer for a unit of which nothing is sent; returns where it begins on the source."""
+        """Stop waiting for an unsent unit; returns its first source offset, None without an unsent unit."""
         unit = self.unit
         if unit is None or unit.sent:
             return None
@@ -209,14 +213,15 @@ class PendingRoutedFetch:
         return unit.begin
 
     def drop_fetch(self) -> None:
-        """Wait for no unit."""
+        """Stop waiting for a unit."""
         if self.unit is not None:
             self.unit.given_up = True
             self.unit.free_rows()
         self.unit = None
 
     def end_if_arrived(self) -> None:
-        """Within a transaction a unit is over once all of it is acknowledged, what stays in the partition too."""
+        """Within a transaction a unit is over once all its appends are acknowledged, the partition's own appends
+        included."""
         if self.unit is not None and self.unit.arrived and self._queue.idle:
             self.unit = None
             self._owner.append([])

@@ -59,7 +59,7 @@ class LogsAtRest:
 
     def lacks_marker(self, remote: TopicPartition, counted: TargetOffset | None, end: TargetOffset) -> bool:
         """Whether the marker of the last transaction is still on its way to a log. The position counts the offsets
-        before `counted`, the marker's offset included, and the log ends at the marker's offset."""
+        before `counted`, the marker's offset included, and the end offset of the log is the marker's offset."""
         if counted != end + 1:
             self._unmarked.pop(remote, None)
             return False

@@ -174,7 +174,7 @@ class RemoteLogComparison:
         return self._originals is None or await self._of_last(self._originals) is not NoOriginal.MATCH
 
     async def find_place(self) -> ResumePoint | None:
-        """The source offset of the first lost record; None when the map has no point there."""
+        """Find the source offset from which the lost records came; None when the map has no point there."""
         originals, start, end = self._originals, self._start, self._end
         if originals is None:
             return None

@@ -72,8 +72,8 @@ def _begin_of(source: ClusterClient, grant: Grant) -> StartSpec:
 
 
 AT_ONCE, OF_TWO_LEADERS = 8, 3
-"""How many groups of remote logs a copier reads at a time: in all, and with the same two leaders. Each group may take
-two answers of `CHUNK_BYTES` in memory, and four of `LOOK_BYTES`."""
+"""How many remote logs a copier reads at a time: in all, and with the same two leaders. Each read may take two answers
+of `CHUNK_BYTES` in memory, and four answers of `LOOK_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class StartPositions:
         self, grants: Sequence[Grant], ends: Mapping[TopicPartition, TargetOffset]
     ) -> tuple[dict[TopicPartition, bool], dict[TopicPartition, str]]:
         """Whether a remote log may hold other records than its position counts; the reason where that is unknown."""
-        # A partition whose release drained all its appends was checked then.
+        # A drained partition was checked at its release, once all its appends were answered.
         counted = {
             grant.remote: grant.position
             for grant in grants
@@ -314,8 +314,8 @@ class StartPositions:
         return Position(start, end, -1, topic_id, remote_id, remote_topic=grant.remote.topic)
 
     async def _again(self, one: GrantedPartition, logs: LogBounds | None, runs: list[CopiedRun]) -> Position:
-        """The position of a partition; adds the records found after the granted position to `runs`. `look` has read
-        `logs`."""
+        """The position of a partition; adds the records found after the granted position to `runs`. `logs` come from
+        `look`, None if `look` skipped the partition."""
         grant, position, end = one.grant, one.position, one.end
         topic_id, remote_id = self._ids(grant)
         if position.topic_id is not None and topic_id is not None and position.topic_id != topic_id:
